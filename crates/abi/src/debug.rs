@@ -148,7 +148,7 @@ fn flag(letter: u8) -> Option<DebugFlags> {
 
 /// Why rules are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum RuleError {
     /// This letter is no flag.
     Letter(u8),
     /// A name with `*` before its end.
@@ -157,28 +157,28 @@ pub enum Wrong {
     Long,
 }
 
-impl core::fmt::Display for Wrong {
+impl core::fmt::Display for RuleError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Wrong::Letter(letter) => {
+            RuleError::Letter(letter) => {
                 let letter = char::from(*letter);
                 write!(f, "`{letter}` is no flag; write FZPUTAO, or - for none, before the names")
             }
-            Wrong::Star => write!(f, "a name may have `*` at its end alone"),
-            Wrong::Long => write!(f, "write at most {LONGEST} bytes"),
+            RuleError::Star => write!(f, "a name may have `*` at its end alone"),
+            RuleError::Long => write!(f, "write at most {LONGEST} bytes"),
         }
     }
 }
 
-impl core::error::Error for Wrong {}
+impl core::error::Error for RuleError {}
 
 /// Checks rules.
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn check(rules: &[u8]) -> Result<(), Wrong> {
+pub fn check(rules: &[u8]) -> Result<(), RuleError> {
     if rules.len() > LONGEST {
-        return Err(Wrong::Long);
+        return Err(RuleError::Long);
     }
     for block in rules.split(|byte| *byte == b';') {
         let mut parts = block.split(|byte| *byte == b',');
@@ -186,11 +186,11 @@ pub fn check(rules: &[u8]) -> Result<(), Wrong> {
         let is_none = letters == b"-";
         let wrong = letters.iter().find(|letter| flag(**letter).is_none());
         if let Some(letter) = wrong.filter(|_| !is_none) {
-            return Err(Wrong::Letter(*letter));
+            return Err(RuleError::Letter(*letter));
         }
         for name in parts {
             if name.iter().rev().skip(1).any(|byte| *byte == b'*') {
-                return Err(Wrong::Star);
+                return Err(RuleError::Star);
             }
         }
     }
@@ -239,10 +239,10 @@ mod tests {
 
     #[test]
     fn wrong_rules_are_told() {
-        assert_eq!(check(b"FX"), Err(Wrong::Letter(b'X')));
-        assert_eq!(check(b"malloc-64"), Err(Wrong::Letter(b'm')));
-        assert_eq!(check(b"F-"), Err(Wrong::Letter(b'-')));
-        assert_eq!(check(b"F,mal*loc"), Err(Wrong::Star));
-        assert_eq!(check(&[b'F'; LONGEST + 1]), Err(Wrong::Long));
+        assert_eq!(check(b"FX"), Err(RuleError::Letter(b'X')));
+        assert_eq!(check(b"malloc-64"), Err(RuleError::Letter(b'm')));
+        assert_eq!(check(b"F-"), Err(RuleError::Letter(b'-')));
+        assert_eq!(check(b"F,mal*loc"), Err(RuleError::Star));
+        assert_eq!(check(&[b'F'; LONGEST + 1]), Err(RuleError::Long));
     }
 }

@@ -5,7 +5,7 @@ use crate::engines;
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A decimal number between the two bounds, both included.
     Number(u64, u64),
     /// Bytes: a number with an optional suffix K, M or G (powers of 1024).
@@ -23,7 +23,7 @@ pub struct Opt {
     /// Variable: `SLABYARD_` and the key in capitals.
     pub env: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Value when it is not set (an index for words).
     pub default: u64,
 }
@@ -82,67 +82,67 @@ options! {
     OPTIONS, HELPS:
     Opt {
         env: "SLABYARD_MODE",
-        kind: Kind::Word(&["auto", "rseq", "own-rseq", "slots"]),
+        kind: ValueKind::Word(&["auto", "rseq", "own-rseq", "slots"]),
         default: 0,
         help: "how CPUs are told apart: the C library's rseq, our own, or a private slot for each thread",
     },
     Opt {
         env: "SLABYARD_DECAY_MS",
-        kind: Kind::Number(0, 3_600_000),
+        kind: ValueKind::Number(0, 3_600_000),
         default: 250,
         help: "milliseconds after which free pages go back to the system",
     },
     Opt {
         env: "SLABYARD_RESERVE",
-        kind: Kind::Bytes(16 << 20, 1 << 44),
+        kind: ValueKind::Bytes(16 << 20, 1 << 44),
         default: 1 << 40,
         help: "addresses that small objects may take; nothing of them is reserved",
     },
     Opt {
         env: "SLABYARD_ON_ERROR",
-        kind: Kind::Word(&["auto", "abort", "report"]),
+        kind: ValueKind::Word(&["auto", "abort", "report"]),
         default: 0,
         help: "after misuse was reported: abort, or go on as if the call was not made; auto goes on after a wrong size only",
     },
     Opt {
         env: "SLABYARD_CHECK_FREES",
-        kind: Kind::Number(0, u32::MAX as u64),
+        kind: ValueKind::Number(0, u32::MAX as u64),
         default: 32,
         help: "the first so many frees are checked for double frees and interior pointers at once; 4294967295: all",
     },
     Opt {
         env: "SLABYARD_VERIFY_AT_EXIT",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 0,
         help: "check the whole yard when the process ends",
     },
     Opt {
         env: "SLABYARD_OBSERVABLE",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 0,
         help: "let any process of the same user look at this one, where Yama forbids it",
     },
     Opt {
         env: "SLABYARD_HELPER",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 0,
         help: "a thread of ours gives free pages back while the program makes no calls",
     },
     Opt {
         env: "SLABYARD_ENGINE",
-        kind: Kind::Word(engines::NAMES),
+        kind: ValueKind::Word(engines::NAMES),
         default: 0,
         help: "the engine, in the library that holds all of them (set by `slabyard run --engine`)",
     },
     Opt {
         env: "SLABYARD_MERGE",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 0,
         help: "equal object caches of a program share slabs, as in the kernel",
     },
     Opt {
         env: "SLABYARD_REPORT",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: 0,
         help: "file for the report at the end (set by `slabyard run`)",
     },
@@ -201,19 +201,19 @@ options! {
     ENGINE_OPTIONS, ENGINE_HELPS:
     Opt {
         env: "SLABYARD_FRONT",
-        kind: Kind::Word(&["sheaves", "cpu-slabs", "mixed"]),
+        kind: ValueKind::Word(&["sheaves", "cpu-slabs", "mixed"]),
         default: 0,
         help: "what a CPU allocates from, by the engine slub: its sheaves, its CPU slab, or sheaves over a CPU slab",
     },
     Opt {
         env: "SLABYARD_RELEASE",
-        kind: Kind::Word(&["5.9", "5.16", "6.1", "6.8", "6.18"]),
+        kind: ValueKind::Word(&["5.9", "5.16", "6.1", "6.8", "6.18"]),
         default: 4,
         help: "the kernel whose CPU slabs they are",
     },
     Opt {
         env: "SLABYARD_FREEZING",
-        kind: Kind::Word(&[
+        kind: ValueKind::Word(&[
             "release", "eager", "patch-1", "patch-2", "patch-3", "patch-4", "patch-5", "delayed",
         ]),
         default: 0,
@@ -221,91 +221,91 @@ options! {
     },
     Opt {
         env: "SLABYARD_ACCOUNTING",
-        kind: Kind::Word(&["release", "objects", "slabs", "exact"]),
+        kind: ValueKind::Word(&["release", "objects", "slabs", "exact"]),
         default: 0,
         help: "what CPU partial lists count: as the release, free objects as a slab joins, slabs, or free objects exactly",
     },
     Opt {
         env: "SLABYARD_CPU_PARTIAL_LISTS",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 1,
         help: "whether there are CPU partial lists (CONFIG_SLUB_CPU_PARTIAL)",
     },
     Opt {
         env: "SLABYARD_PLANTED",
-        kind: Kind::Word(&["none", "lost-slabs"]),
+        kind: ValueKind::Word(&["none", "lost-slabs"]),
         default: 0,
         help: "a bug for checkers to find: the slabs that the series of 2023 lost at first, without CPU partial lists",
     },
     Opt {
         env: "SLABYARD_RECLAIM",
-        kind: Kind::Word(&["2.4", "2.5.39", "2.5.45", "today"]),
+        kind: ValueKind::Word(&["2.4", "2.5.39", "2.5.45", "today"]),
         default: 3,
         help: "what becomes of free slabs, by the engine slab: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays",
     },
     Opt {
         env: "SLABYARD_ARRAYS",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 1,
         help: "whether CPUs have arrays, by the engine slab; 0: as a kernel for one CPU, each call is under the list's lock",
     },
     Opt {
         env: "SLABYARD_COUNT",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 0,
         help: "count slow paths, exchanges and list locks of each cache, and time waiting and drains",
     },
     Opt {
         env: "SLABYARD_PAGE_LISTS",
-        kind: Kind::Word(PAGE_LISTS),
+        kind: ValueKind::Word(PAGE_LISTS),
         default: 0,
         help: "lists of free pages that each CPU has in front of the buddy: the yard's own, those of 2.5.45, of 2.6.25, of 6.18, or none",
     },
     Opt {
         env: "SLABYARD_ZONE",
-        kind: Kind::Bytes(1 << 20, 1 << 44),
+        kind: ValueKind::Bytes(1 << 20, 1 << 44),
         default: 4 << 30,
         help: "bytes of the zone of memory by which the length of a kernel's page lists follows",
     },
     Opt {
         env: "SLABYARD_PRESSURE",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: 0,
         help: "drain when memory is short: psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both, with a comma between",
     },
     Opt {
         env: "SLABYARD_PRESSURE_DRAIN",
-        kind: Kind::Word(&["full", "empties"]),
+        kind: ValueKind::Word(&["full", "empties"]),
         default: 0,
         help: "what is given back then: all that is parked and free, or empty slabs and free pages alone",
     },
     Opt {
         env: "SLABYARD_NODES",
-        kind: Kind::Word(&["1", "2", "4"]),
+        kind: ValueKind::Word(&["1", "2", "4"]),
         default: 0,
         help: "memory nodes, by the engine slab and by slub with sheaves: the machine's own if it has several, else CPUs take turns",
     },
     Opt {
         env: "SLABYARD_REMOTE_NODE_DEFRAG_RATIO",
-        kind: Kind::Number(0, 100),
+        kind: ValueKind::Number(0, 100),
         default: OF_ENGINE,
         help: "with nodes, how often in 100 times a node without free objects takes one of another (else 100 by slub, 0 by slab)",
     },
     Opt {
         env: "SLABYARD_ALIEN_CACHE",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: 1,
         help: "with nodes, by the engine slab, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
     },
     Opt {
         env: "SLABYARD_DEBUG",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: 0,
         help: "debugging of caches, FLAGS[,NAME...][;...] in the kernel's syntax (set by `slabyard run --slab-debug`)",
     },
     Opt {
         env: "SLABYARD_FAILSLAB",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: 0,
         help: "allocations that fail, of caches with the debug flag A: probability=P,interval=N,times=N,after=N",
     },
@@ -344,8 +344,8 @@ pub enum Refused {
 /// ```
 pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
     match opt.kind {
-        Kind::Number(low, high) => within(number(text)?, low, high),
-        Kind::Bytes(low, high) => {
+        ValueKind::Number(low, high) => within(number(text)?, low, high),
+        ValueKind::Bytes(low, high) => {
             let (digits, shift) = match text.last() {
                 Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
                 Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
@@ -355,13 +355,13 @@ pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
             let n = number(digits)?.checked_mul(1 << shift).ok_or(Refused::OutOfRange)?;
             within(n, low, high)
         }
-        Kind::Switch => within(number(text)?, 0, 1),
-        Kind::Word(words) => words
+        ValueKind::Switch => within(number(text)?, 0, 1),
+        ValueKind::Word(words) => words
             .iter()
             .position(|w| w.as_bytes() == text)
             .map(|i| i as u64)
             .ok_or(Refused::Malformed),
-        Kind::Text => Ok(0),
+        ValueKind::Text => Ok(0),
     }
 }
 

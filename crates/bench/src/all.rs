@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::page;
 use crate::peers::{Everybody, everybody};
-use crate::raw::{Part, Parts, Written};
+use crate::raw::{SuiteResult, SuiteResults, Written};
 use crate::{compare, instructions, interrupt, latency, machine, programs, rest, screen};
 
 /// A suite: its name in the JSON, its title, and how it is run.
@@ -125,39 +125,43 @@ pub fn run(options: &AllOptions) -> Result<Verdict> {
 }
 
 /// What stays in the document: the suites that are not wanted, if only some are.
-fn kept(options: &AllOptions) -> Result<Parts> {
-    let Some(directory) = &options.write_docs else { return Ok(Parts::new()) };
+fn kept(options: &AllOptions) -> Result<SuiteResults> {
+    let Some(directory) = &options.write_docs else { return Ok(SuiteResults::new()) };
     ensure!(directory.is_dir(), "{}: no directory to write to", directory.display());
     if options.only.is_empty() {
-        return Ok(Parts::new());
+        return Ok(SuiteResults::new());
     }
     let raw = options.common.json.as_deref().context(
         "--only with --write-docs: --json names the file that has the other suites' parts",
     )?;
     let told = || format!("{}: run all suites, to write it anew", raw.display());
-    if raw.exists() { Ok(Written::read(raw).with_context(told)?.suites) } else { Ok(Parts::new()) }
+    if raw.exists() {
+        Ok(Written::read(raw).with_context(told)?.suites)
+    } else {
+        Ok(SuiteResults::new())
+    }
 }
 
 /// Runs a suite; why, if it cannot be run.
-fn part(suite: &Suite, options: &AllOptions) -> Result<Part> {
+fn part(suite: &Suite, options: &AllOptions) -> Result<SuiteResult> {
     let measured = (suite.run)(options);
     // Not a reason to go on.
     interrupt::check()?;
     let (command, commit) = (command(suite, options), machine::commit());
     Ok(match measured {
         Ok(Measured { body, report, goals, .. }) => {
-            Part { command, commit, text: body, goals, report: Some(report) }
+            SuiteResult { command, commit, text: body, goals, report: Some(report) }
         }
         Err(error) => {
             let text = format!("skipped: {error:#}");
             eprintln!("{}: {text}", suite.name);
-            Part { command, commit, text, goals: Vec::new(), report: None }
+            SuiteResult { command, commit, text, goals: Vec::new(), report: None }
         }
     })
 }
 
 /// Those of all suites, each with its suite's title.
-fn goals(parts: &Parts) -> Vec<Goal> {
+fn goals(parts: &SuiteResults) -> Vec<Goal> {
     let mut goals = Vec::new();
     for (suite, part) in in_order(parts) {
         goals.extend(part.goals.iter().cloned().map(|goal| {
@@ -168,12 +172,12 @@ fn goals(parts: &Parts) -> Vec<Goal> {
     goals
 }
 
-fn in_order(parts: &Parts) -> impl Iterator<Item = (&'static Suite, &Part)> {
+fn in_order(parts: &SuiteResults) -> impl Iterator<Item = (&'static Suite, &SuiteResult)> {
     SUITES.iter().filter_map(|suite| Some((suite, parts.get(suite.name)?)))
 }
 
 /// All of it, for the screen.
-fn document(machine: &Machine, everybody: &Everybody, parts: &Parts) -> String {
+fn document(machine: &Machine, everybody: &Everybody, parts: &SuiteResults) -> String {
     let mut text = format!(
         "# Benchmarks\n\n\
          Slabyard's malloc beside its peers, each preloaded into the same programs.\n\
@@ -184,7 +188,7 @@ fn document(machine: &Machine, everybody: &Everybody, parts: &Parts) -> String {
     if !goals.is_empty() {
         let _ = write!(text, "## Goals\n\n{}\n\n", screen::goals(&goals));
     }
-    for (suite, Part { command, text: body, .. }) in in_order(parts) {
+    for (suite, SuiteResult { command, text: body, .. }) in in_order(parts) {
         let (title, body) = (suite.title, body.trim_end());
         let _ = write!(text, "## {title}\n\n```\n{command}\n```\n\n{body}\n\n");
     }
@@ -254,17 +258,18 @@ mod tests {
         }
     }
 
-    fn some(text: &str) -> Part {
+    fn some(text: &str) -> SuiteResult {
         let report = Some(RawValue::from_string("[1,2]".to_owned()).unwrap());
         let goals = vec![Goal::at_most_ratio("time", 0.9, 0.95)];
         let (command, commit) = ("do it".to_owned(), None);
-        Part { command, commit, text: text.to_owned(), goals, report }
+        SuiteResult { command, commit, text: text.to_owned(), goals, report }
     }
 
     #[test]
     fn document_holds_what_was_measured_and_what_was_not() {
-        let mut parts = Parts::from([("compare".to_owned(), some("some tables\n"))]);
-        let none = Part { text: "skipped: none is there".into(), goals: Vec::new(), ..some("") };
+        let mut parts = SuiteResults::from([("compare".to_owned(), some("some tables\n"))]);
+        let none =
+            SuiteResult { text: "skipped: none is there".into(), goals: Vec::new(), ..some("") };
         parts.insert("programs".to_owned(), none);
         let everybody = Everybody {
             allocators: Vec::new(),
@@ -289,7 +294,7 @@ mod tests {
         let json = raw.to_str().unwrap();
         let some_suites = options(&[&docs, "--only", "rest", "--json", json]);
         assert!(kept(&some_suites).unwrap().is_empty(), "nothing is there yet");
-        let written = Written::new(Parts::from([("compare".to_owned(), some("tables"))]));
+        let written = Written::new(SuiteResults::from([("compare".to_owned(), some("tables"))]));
         fs::write(&raw, serde_json::to_string_pretty(&written).unwrap()).unwrap();
         let parts = kept(&some_suites).unwrap();
         assert_eq!(parts["compare"].report.as_ref().unwrap().get(), "[1,2]");

@@ -146,7 +146,7 @@ fn load_names() -> PossibleValuesParser {
 
 /// The parts of `memory`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum MemoryTest {
     /// Private dirty memory of a program that says hello
     Hello,
     /// Peak memory of a Python program that writes and reads JSON
@@ -164,7 +164,7 @@ pub struct MemoryOptions {
     pub common: Common,
     /// Only these parts
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
-    pub only: Vec<Part>,
+    pub only: Vec<MemoryTest>,
     /// Runs of hello; Python runs a quarter as often, at least once
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use slabyard_abi::engines::ENGINES;
-use slabyard_abi::options::{EngineKey, Key, Kind, engine_row, row};
+use slabyard_abi::options::{EngineKey, Key, ValueKind, engine_row, row};
 
 use crate::allocators::{Allocator, Bench, KERNEL_LOADS, Setting};
 use crate::find::beside_this_program;
@@ -112,7 +112,7 @@ fn is_engine(word: &str) -> bool {
 
 fn words(key: EngineKey) -> &'static [&'static str] {
     match engine_row(key).kind {
-        Kind::Word(words) => words,
+        ValueKind::Word(words) => words,
         _ => &[],
     }
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::args::PageOptions;
 use crate::goals::{Goal, Verdict};
-use crate::raw::{Part, Written};
+use crate::raw::{SuiteResult, Written};
 use crate::screen;
 
 /// A suite's part of the page: its name in the file, its title, and its tables.
@@ -53,7 +53,7 @@ pub fn write(directory: &Path, written: &Written) -> Result<()> {
 }
 
 fn page(written: &Written) -> Result<String> {
-    let measured: Vec<(&SuiteSection, &Part)> = SECTIONS
+    let measured: Vec<(&SuiteSection, &SuiteResult)> = SECTIONS
         .iter()
         .filter_map(|shown| Some((shown, written.suites.get(shown.name)?)))
         .collect();
@@ -98,8 +98,8 @@ struct Version {
 }
 
 /// That of the first suite: all are measured with one build, on one machine.
-fn machine(measured: &[(&SuiteSection, &Part)]) -> Result<String> {
-    let made = |(shown, part): &(&SuiteSection, &Part)| {
+fn machine(measured: &[(&SuiteSection, &SuiteResult)]) -> Result<String> {
+    let made = |(shown, part): &(&SuiteSection, &SuiteResult)| {
         let report = part.report.as_ref()?;
         Some(serde_json::from_str::<Made>(report.get()).with_context(|| shown.name))
     };
@@ -122,7 +122,7 @@ fn machine(measured: &[(&SuiteSection, &Part)]) -> Result<String> {
 }
 
 /// How to measure it again: each line once, and behind a suite's own its commit.
-fn commands(measured: &[(&SuiteSection, &Part)]) -> String {
+fn commands(measured: &[(&SuiteSection, &SuiteResult)]) -> String {
     let (mut seen, mut text) = (BTreeSet::new(), "```\n".to_owned());
     for (_, part) in measured {
         let last = part.command.lines().count().saturating_sub(1);
@@ -142,7 +142,7 @@ fn commands(measured: &[(&SuiteSection, &Part)]) -> String {
 
 /// Goals that differ by the peer, the threads or the setting of huge pages alone, in one row,
 /// with the measured value that is nearest to the limit or beyond it.
-fn goals(measured: &[(&SuiteSection, &Part)]) -> String {
+fn goals(measured: &[(&SuiteSection, &SuiteResult)]) -> String {
     let mut rows: Vec<(String, String, Vec<&Goal>)> = Vec::new();
     for (shown, part) in measured {
         for goal in &part.goals {

@@ -24,7 +24,7 @@ Exit codes: 0 done, 2 usage, 3 cannot, or a load's self-check found something (a
 
 /// A load of the series' table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Which {
+pub enum SeriesLoad {
     /// As `perf bench sched messaging -t`
     Messaging,
     /// As `stress-ng --rawpkt`
@@ -42,7 +42,7 @@ pub struct SeriesOptions {
     pub engines: Engines,
     /// Only these loads
     #[arg(long, value_enum, value_name = "LOAD", value_delimiter = ',')]
-    pub only: Vec<Which>,
+    pub only: Vec<SeriesLoad>,
     /// Threads of a load, in turn; even numbers
     /// [default: 2, 8 and 64, and as many as the table's load has here]
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', value_parser = even)]

@@ -16,7 +16,7 @@ const FORMAT: u32 = 1;
 
 /// A suite as it is written down.
 #[derive(Serialize, Deserialize)]
-pub struct Part {
+pub struct SuiteResult {
     /// How it was measured.
     pub command: String,
     /// Of which sources, where git tells.
@@ -30,18 +30,18 @@ pub struct Part {
 }
 
 /// By the suites' names.
-pub type Parts = BTreeMap<String, Part>;
+pub type SuiteResults = BTreeMap<String, SuiteResult>;
 
 /// The file.
 #[derive(Serialize, Deserialize)]
 pub struct Written {
     format: u32,
-    pub suites: Parts,
+    pub suites: SuiteResults,
 }
 
 impl Written {
     /// Of these parts.
-    pub fn new(suites: Parts) -> Self {
+    pub fn new(suites: SuiteResults) -> Self {
         Self { format: FORMAT, suites }
     }
 

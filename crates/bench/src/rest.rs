@@ -55,7 +55,7 @@ impl After {
 
 /// What the load said at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Moment {
+struct RestReading {
     /// Milliseconds after the last free, or `call` or `slow`.
     at: String,
     rss_kib: u64,
@@ -67,7 +67,7 @@ struct Moment {
     resident: u64,
 }
 
-impl Moment {
+impl RestReading {
     /// The share of the empty pages that is back at the system.
     fn back(&self) -> f64 {
         if self.empty == 0 { 1.0 } else { 1.0 - self.resident as f64 / self.empty as f64 }
@@ -87,12 +87,12 @@ impl Moment {
 struct Run {
     peak_kib: u64,
     page_kib: u64,
-    moments: Vec<Moment>,
+    moments: Vec<RestReading>,
 }
 
 /// One number of objects, and what is done after.
 #[derive(Serialize)]
-struct Part {
+struct RestPart {
     objects: u64,
     large: u64,
     after: After,
@@ -100,7 +100,7 @@ struct Part {
     runs: Vec<Vec<Run>>,
 }
 
-impl Part {
+impl RestPart {
     /// Median over rounds.
     fn over(&self, allocator: usize, of: impl Fn(&Run) -> f64) -> f64 {
         median(&self.runs[allocator].iter().map(of).collect::<Vec<_>>())
@@ -162,7 +162,7 @@ struct Report<'a> {
     allocators: &'a [Allocator],
     absent: &'a [Absent],
     rounds: u32,
-    parts: &'a [Part],
+    parts: &'a [RestPart],
     goals: &'a [Goal],
 }
 
@@ -173,7 +173,7 @@ pub fn run(options: &RestOptions) -> Result<Measured> {
     let Everybody { mut allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
     allocators.push(helped(&allocators[OURS]));
     let parts = measure(&bench, &allocators, options)?;
-    let goals: Vec<Goal> = parts.iter().filter_map(Part::goal).collect();
+    let goals: Vec<Goal> = parts.iter().filter_map(RestPart::goal).collect();
     let report = Report {
         format: 1,
         suite: "rest",
@@ -192,7 +192,11 @@ fn helped(ours: &Allocator) -> Allocator {
     Allocator { name: HELPED, settings: vec![("SLABYARD_HELPER", "1".to_owned())], ..ours.clone() }
 }
 
-fn measure(bench: &Bench, allocators: &[Allocator], options: &RestOptions) -> Result<Vec<Part>> {
+fn measure(
+    bench: &Bench,
+    allocators: &[Allocator],
+    options: &RestOptions,
+) -> Result<Vec<RestPart>> {
     let afters = [
         (After::Pairs, vec![0, IN_TIME_MS, options.seconds * 1000]),
         (After::Idle, idle_moments(options.seconds)),
@@ -211,7 +215,7 @@ fn measure(bench: &Bench, allocators: &[Allocator], options: &RestOptions) -> Re
                 After::Idle => allocators.len(),
             };
             let runs = vec![Vec::new(); measured];
-            let mut part = Part { objects, large, after: *after, runs };
+            let mut part = RestPart { objects, large, after: *after, runs };
             for _ in 0..options.rounds {
                 let mut order: Vec<usize> = (0..measured).collect();
                 random.shuffle(&mut order);
@@ -238,7 +242,7 @@ fn idle_moments(seconds: u64) -> Vec<u64> {
     moments
 }
 
-fn one(bench: &Bench, allocator: &Allocator, part: &Part, moments: &[u64]) -> Result<Run> {
+fn one(bench: &Bench, allocator: &Allocator, part: &RestPart, moments: &[u64]) -> Result<Run> {
     let mut command = allocator.command(&bench.program("rest"));
     command.args([part.objects.to_string(), part.large.to_string()]);
     command.arg(part.after.word()).args(moments.iter().map(u64::to_string));
@@ -254,17 +258,17 @@ fn said(text: &str) -> Option<Run> {
     let mut lines = text.lines();
     let (peak, page) = lines.next()?.strip_prefix("peak ")?.split_once(' ')?;
     let (peak_kib, page_kib) = (peak.parse().ok()?, page.parse().ok()?);
-    let moments = lines.map(moment).collect::<Option<Vec<Moment>>>()?;
+    let moments = lines.map(moment).collect::<Option<Vec<RestReading>>>()?;
     (!moments.is_empty()).then_some(Run { peak_kib, page_kib, moments })
 }
 
-fn moment(line: &str) -> Option<Moment> {
+fn moment(line: &str) -> Option<RestReading> {
     let line = line.strip_prefix("at ").unwrap_or(line);
     let fields: Vec<&str> = line.split(' ').collect();
     let [at, numbers @ ..] = fields.as_slice() else { return None };
     let numbers: Vec<u64> = numbers.iter().map(|n| n.parse().ok()).collect::<Option<_>>()?;
     let &[rss_kib, lazy_kib, empty, resident] = numbers.as_slice() else { return None };
-    Some(Moment { at: (*at).to_owned(), rss_kib, lazy_kib, empty, resident })
+    Some(RestReading { at: (*at).to_owned(), rss_kib, lazy_kib, empty, resident })
 }
 
 fn percent(share: f64) -> String {
@@ -295,10 +299,10 @@ mod tests {
 
     const SAID: &str = "peak 2000 4\nat 0 1900 0 400 400\nat 1000 600 8 400 40\nslow 500 0 400 0\n";
 
-    fn part(after: After, resident: u64) -> Part {
+    fn part(after: After, resident: u64) -> RestPart {
         let text = format!("peak 9 4\nat 0 9 0 100 100\nat 1000 9 0 100 {resident}\n");
         let runs = vec![vec![said(&text).unwrap(); 3]];
-        Part { objects: 300, large: 1, after, runs }
+        RestPart { objects: 300, large: 1, after, runs }
     }
 
     #[test]
@@ -328,7 +332,7 @@ mod tests {
         let bench = Bench::open(Some(Path::new("mimalloc"))).unwrap();
         for allocator in &bench.allocators {
             for (after, nr_moments) in [(After::Pairs, 2), (After::Idle, 4)] {
-                let part = Part { objects: 20_000, large: 2, after, runs: Vec::new() };
+                let part = RestPart { objects: 20_000, large: 2, after, runs: Vec::new() };
                 let run = one(&bench, allocator, &part, &[0, 50]).unwrap();
                 assert_eq!(run.moments.len(), nr_moments);
                 // 20 000 objects of about 760 bytes are about 15 MB.
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn load_refuses_what_it_does_not_know() {
         let bench = Bench::open(Some(Path::new("mimalloc"))).unwrap();
-        let part = Part { objects: 5, large: 0, after: After::Pairs, runs: Vec::new() };
+        let part = RestPart { objects: 5, large: 0, after: After::Pairs, runs: Vec::new() };
         let error = one(&bench, &bench.allocators[OURS], &part, &[0]).unwrap_err().to_string();
         assert!(error.contains("at least 100 objects"), "{error}");
     }

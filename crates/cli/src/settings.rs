@@ -6,7 +6,7 @@
 
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::{
-    self, ENGINE_OPTIONS, EngineKey, Key, Kind, OPTIONS, Opt, Refused, engine_row, row,
+    self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, Refused, ValueKind, engine_row, row,
 };
 use thiserror::Error;
 
@@ -160,20 +160,20 @@ pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
 }
 
 /// What an option takes, in words.
-pub fn takes(kind: Kind) -> String {
+pub fn takes(kind: ValueKind) -> String {
     match kind {
-        Kind::Number(low, high) => format!("a number from {low} to {high}"),
-        Kind::Bytes(low, high) => format!("bytes from {} to {}", short(low), short(high)),
-        Kind::Switch => "0 or 1".into(),
-        Kind::Word(words) => format!("one of {}", words.join(", ")),
-        Kind::Text => "any text".into(),
+        ValueKind::Number(low, high) => format!("a number from {low} to {high}"),
+        ValueKind::Bytes(low, high) => format!("bytes from {} to {}", short(low), short(high)),
+        ValueKind::Switch => "0 or 1".into(),
+        ValueKind::Word(words) => format!("one of {}", words.join(", ")),
+        ValueKind::Text => "any text".into(),
     }
 }
 
 fn default(option: &Opt) -> String {
     match option.kind {
-        Kind::Word(words) => words[option.default as usize].into(),
-        Kind::Bytes(..) => short(option.default),
+        ValueKind::Word(words) => words[option.default as usize].into(),
+        ValueKind::Bytes(..) => short(option.default),
         _ if option.default == options::OF_ENGINE => "the engine's own".into(),
         _ => option.default.to_string(),
     }

@@ -9,7 +9,7 @@ use crate::tables::{Slot, Tables};
 use core::fmt;
 use slabyard_fixed::{Alone, Board, CacheId, CacheSettings, FixedEngine, Settings, Yard};
 use slabyard_small::boot::Boot;
-use slabyard_small::{CACHES, Moment, Request, What};
+use slabyard_small::{CACHES, Checkpoint, ObjectType, Request};
 
 /// The order of a process's image.
 const IMAGE_ORDER: u8 = 7;
@@ -65,7 +65,7 @@ pub fn run<E: FixedEngine>(
         }
         if let Request::Reach(moment) = request {
             look(machine, &yard, (name, seed, moment.name()), &tally)?;
-            if moment == Moment::Dropped {
+            if moment == Checkpoint::Dropped {
                 yard.shrink();
             }
         }
@@ -95,8 +95,8 @@ fn serve<E: FixedEngine>(
     match request {
         Request::Alloc { slot, what } => {
             let found = match what {
-                What::Kmalloc(bytes) => yard.malloc(bytes as usize).map(Slot::Block),
-                What::Cache(number) => caches[number as usize]
+                ObjectType::Kmalloc(bytes) => yard.malloc(bytes as usize).map(Slot::Block),
+                ObjectType::Cache(number) => caches[number as usize]
                     .and_then(|id| yard.alloc(id))
                     .map(|object| Slot::Object(number, object)),
             };

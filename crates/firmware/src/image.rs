@@ -11,12 +11,12 @@ unsafe extern "C" {
 }
 
 /// A part of the image's memory that one thread uses.
-struct Own<T>(UnsafeCell<T>);
+struct SingleThreaded<T>(UnsafeCell<T>);
 
 // SAFETY: there is one thread, and no interrupt handler.
-unsafe impl<T> Sync for Own<T> {}
+unsafe impl<T> Sync for SingleThreaded<T> {}
 
-static TABLES: Own<Tables> = Own(UnsafeCell::new(Tables::new()));
+static TABLES: SingleThreaded<Tables> = SingleThreaded(UnsafeCell::new(Tables::new()));
 
 struct Image;
 

@@ -9,7 +9,7 @@ use slabyard_fixed::{CpuSlab, FixedEngine, Settings, Slab, Slob, Slub, Tiny, ord
 use slabyard_model::cache::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
 use slabyard_model::slob::Kernel;
 use slabyard_small::boot::Boot;
-use slabyard_small::{CACHES, Moment, Request, SLOTS, What};
+use slabyard_small::{CACHES, Checkpoint, ObjectType, Request, SLOTS};
 use std::alloc::{Layout, alloc};
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl Machine for Paper {
 fn of_yard<E: FixedEngine>(settings: Settings, seed: u64) -> Vec<u32> {
     let mut paper = Paper(String::new());
     boot::run::<E>(&mut paper, settings, "it", (seed, PAGES)).expect("sound");
-    Moment::ALL
+    Checkpoint::ALL
         .iter()
         .map(|moment| {
             let name = format!(" {}: ", moment.name());
@@ -102,13 +102,13 @@ impl Caches {
     }
 
     /// The number of the cache of what is asked for.
-    fn of(&mut self, what: What) -> Option<usize> {
+    fn of(&mut self, what: ObjectType) -> Option<usize> {
         let key = match what {
-            What::Cache(number) => {
+            ObjectType::Cache(number) => {
                 let cache = &CACHES[number as usize];
                 (cache.bytes.next_multiple_of(cache.align.max(8)), Some(number))
             }
-            What::Kmalloc(bytes) => {
+            ObjectType::Kmalloc(bytes) => {
                 let classes = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
                 (classes.into_iter().find(|class| *class >= bytes)?, None)
             }
@@ -157,8 +157,8 @@ fn of_slob(seed: u64) -> Vec<u32> {
             Request::Alloc { slot, what } => {
                 let before = model.nr_pages();
                 let (at, bytes) = match what {
-                    What::Kmalloc(bytes) => (model.kmalloc(bytes), bytes + 8),
-                    What::Cache(number) => {
+                    ObjectType::Kmalloc(bytes) => (model.kmalloc(bytes), bytes + 8),
+                    ObjectType::Cache(number) => {
                         let cache = &CACHES[number as usize];
                         let bytes = cache.bytes.next_multiple_of(cache.align);
                         (model.cache_alloc(bytes, cache.align), bytes)
@@ -171,8 +171,8 @@ fn of_slob(seed: u64) -> Vec<u32> {
             Request::Free { slot } => {
                 let (what, at, bytes, pages) = slots[slot as usize].take().expect("it is live");
                 match what {
-                    What::Kmalloc(_) => model.kfree(at),
-                    What::Cache(_) => model.cache_free(at, bytes),
+                    ObjectType::Kmalloc(_) => model.kfree(at),
+                    ObjectType::Cache(_) => model.cache_free(at, bytes),
                 }
                 large -= pages;
             }

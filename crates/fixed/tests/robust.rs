@@ -24,7 +24,7 @@ const SETTINGS: Settings = Settings { cpu_partial: 12, sheaf_objects: 6, ..Setti
 
 /// What a walk through calls saw.
 #[derive(Debug, Default)]
-struct Seen {
+struct RepairTally {
     steps: u32,
     deaths: u32,
     repaired: u32,
@@ -74,7 +74,7 @@ fn die_at_stores<E: FixedEngine>(
     scene: &Scene<E>,
     calls: &[Call],
     of: usize,
-) -> Result<Seen, String> {
+) -> Result<RepairTally, String> {
     let Course { rooms, changes } = course(scene, calls)?;
     let begun = scene.memory().to_vec();
     // To ask is a call, which repairs.
@@ -88,9 +88,9 @@ fn die_at_stores<E: FixedEngine>(
         }
     }) else {
         eprintln!("skipped: ptrace is refused here");
-        return Ok(Seen::default());
+        return Ok(RepairTally::default());
     };
-    let (mut seen, mut last) = (Seen::default(), scene.memory().to_vec());
+    let (mut seen, mut last) = (RepairTally::default(), scene.memory().to_vec());
     let mut random = Random(calls.len() as u64 + 77);
     for (nth, is_chosen) in chosen.iter().enumerate() {
         if !is_chosen {
@@ -146,9 +146,9 @@ fn walks<E: FixedEngine>(scene: &mut Scene<E>) -> Vec<(&'static str, Vec<Call>)>
         ("frees", frees(objects, 16)),
         ("large frees", frees(|block| block.bytes == 200, 10)),
         ("blocks", [8, 40, 300, 90, 500, 1, 200, 1000].map(Call::Malloc).to_vec()),
-        ("frees of blocks", frees(|block| block.of == scene::Of::Malloc, 12)),
+        ("frees of blocks", frees(|block| block.of == scene::BlockOwner::Malloc, 12)),
         ("pages", [1, 0, 2, 0, 1].map(Call::Pages).to_vec()),
-        ("frees of pages", frees(|block| block.of == scene::Of::Pages, 8)),
+        ("frees of pages", frees(|block| block.of == scene::BlockOwner::Pages, 8)),
         ("a shrink", [frees(objects, 10), vec![Call::Shrink]].concat()),
         ("new caches", [[Call::Create(64); 5].to_vec(), vec![Call::Destroy(empty)]].concat()),
     ]
@@ -193,7 +193,7 @@ fn each_walk<E: FixedEngine>(mut f: impl FnMut(&mut Scene<E>, &str, &[Call])) {
 }
 
 fn dies_anywhere<E: FixedEngine>() {
-    let mut all = Seen::default();
+    let mut all = RepairTally::default();
     each_walk::<E>(|scene, name, calls| {
         let seen = die_at_stores(scene, calls, 1)
             .unwrap_or_else(|what| panic!("{}, {name}: {what}", E::NAME));
@@ -268,11 +268,12 @@ fn a_killed_owner_is_told_by_the_lock() {
 }
 
 /// A call is cut, and whoever repairs dies at each store of the repair.
-fn repairer_dies<E: FixedEngine>() -> Result<Seen, String> {
+fn repairer_dies<E: FixedEngine>() -> Result<RepairTally, String> {
     stay_on_this_cpu();
     let mut scene = Scene::<E>::new(SETTINGS);
     scene.stir(3, 30);
-    let frees = scene.live.iter().filter(|block| matches!(block.of, scene::Of::Cache(_))).take(9);
+    let frees =
+        scene.live.iter().filter(|block| matches!(block.of, scene::BlockOwner::Cache(_))).take(9);
     let calls: Vec<_> = frees.map(|block| Call::Free(*block)).collect();
     assert!(!calls.is_empty(), "{:?}", scene.live);
     let Course { changes, .. } = course(&scene, &calls)?;
@@ -282,7 +283,7 @@ fn repairer_dies<E: FixedEngine>() -> Result<Seen, String> {
         scene.restore(&begun);
         if kill_in(&scene, &calls, most, stores).is_none() {
             eprintln!("skipped: ptrace is refused here");
-            return Ok(Seen::default());
+            return Ok(RepairTally::default());
         }
         let killed = scene.memory().to_vec();
         let is_cut = scene.yard.cut_calls() > 0;

@@ -6,7 +6,7 @@
 //! which name went is not known. A name more than there is room for is not shown.
 
 use crate::handles::NAME_BYTES;
-use crate::mutex::Held;
+use crate::mutex::MutexGuard;
 use crate::state::YARD;
 use core::sync::atomic::{AtomicU64, Ordering};
 use slabyard::cache::CacheId;
@@ -28,7 +28,7 @@ fn key(id: CacheId) -> u64 {
 }
 
 /// The cache has this name, too.
-pub(crate) fn add(id: CacheId, name: &[u8; NAME_BYTES], _held: &Held<'_>) {
+pub(crate) fn add(id: CacheId, name: &[u8; NAME_BYTES], _held: &MutexGuard<'_>) {
     let words = |record: &[AtomicU64; WORDS]| {
         let [key, name @ ..] = record;
         (key.load(Ordering::Relaxed), name.each_ref().map(|word| word.load(Ordering::Relaxed)))
@@ -66,7 +66,7 @@ pub(crate) fn each(
 }
 
 /// The cache ended, and its names with it.
-pub(crate) fn end(id: CacheId, _held: &Held<'_>) {
+pub(crate) fn end(id: CacheId, _held: &MutexGuard<'_>) {
     for record in RECORDS.iter().filter(|record| record[0].load(Ordering::Relaxed) == key(id)) {
         record[0].store(0, Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@
 //! cache.
 
 use crate::handles::{self, Handle, NAME_BYTES};
-use crate::mutex::Held;
+use crate::mutex::MutexGuard;
 use crate::names::Name;
 use core::fmt::Write as _;
 use slabyard::cache::classes::ROWS;
@@ -13,7 +13,7 @@ use slabyard_process::say;
 use slabyard_process::text::{Line, abort};
 
 /// Fills the handles of kmalloc's classes, at the first call that may need one.
-pub(crate) fn show_classes(_held: &Held<'_>) {
+pub(crate) fn show_classes(_held: &MutexGuard<'_>) {
     for (class, row) in ROWS.iter().enumerate() {
         let handle = handles::place(class);
         if handle.is_there() {

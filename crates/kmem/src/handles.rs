@@ -13,7 +13,7 @@
 //! Invariants: a word changes by compare-exchange, so that a destroyed cache's handle stays 0; all
 //! else changes while [`LOCK`] is held and the word says that there is no cache.
 
-use crate::mutex::{Held, Mutex};
+use crate::mutex::{Mutex, MutexGuard};
 use crate::state::{ObjectCaches, YARD};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ pub(crate) fn merges() -> bool {
 }
 
 /// Locks the coming and going of caches.
-pub(crate) fn lock() -> Held<'static> {
+pub(crate) fn lock() -> MutexGuard<'static> {
     LOCK.lock()
 }
 

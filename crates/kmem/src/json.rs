@@ -112,9 +112,9 @@ impl<'o, 'a> Object<'o, 'a> {
 }
 
 /// A number, or both of its bounds.
-struct Shown(Span);
+struct SpanJson(Span);
 
-impl Display for Shown {
+impl Display for SpanJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Span { low, high } if low == high => write!(f, "{low}"),
@@ -163,7 +163,7 @@ fn cache(out: &mut Pieces<'_>, id: CacheId, sample: &Sample) -> fmt::Result {
     })?;
     object.out.write_str(if comma.is_empty() { "]" } else { "\n      ]" })?;
     let Sample { live, out, slabs, partial, parked_cpu, parked_node, .. } = *sample;
-    let mut key = |key: &str, span| object.key(key, Shown(span));
+    let mut key = |key: &str, span| object.key(key, SpanJson(span));
     key("live", live)?;
     key("parked", parked_cpu.plus(parked_node))?;
     key("objects", out)?;
@@ -224,7 +224,7 @@ fn totals(out: &mut Pieces<'_>, sums: &Sums) -> fmt::Result {
         ("free_partial", sums.free_partial),
         ("padding", sums.padding),
     ];
-    spans.into_iter().try_for_each(|(key, span)| object.key(key, Shown(span)))?;
+    spans.into_iter().try_for_each(|(key, span)| object.key(key, SpanJson(span)))?;
     if ready() {
         let (runs, mapped) = (YARD.heap.buddy.runs(), YARD.heap.mappings.live());
         object.key("mapped", mapped.1)?;

@@ -17,16 +17,16 @@ const AWAITED: u32 = 2;
 pub(crate) struct Mutex(AtomicU32);
 
 /// Unlocks as it is dropped.
-pub(crate) struct Held<'a>(&'a Mutex);
+pub(crate) struct MutexGuard<'a>(&'a Mutex);
 
 impl Mutex {
     pub(crate) const fn new() -> Self {
         Mutex(AtomicU32::new(FREE))
     }
 
-    pub(crate) fn lock(&self) -> Held<'_> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_> {
         self.acquire();
-        Held(self)
+        MutexGuard(self)
     }
 
     /// As [`Mutex::lock`]; [`Mutex::release`] ends it.
@@ -48,7 +48,7 @@ impl Mutex {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for MutexGuard<'_> {
     fn drop(&mut self) {
         self.0.release();
     }

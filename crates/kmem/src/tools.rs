@@ -21,7 +21,7 @@
 //! [`crate::kmalloc`] report their objects and blocks. Caches with debugging that was asked for check
 //! their objects themselves, and are not reported.
 
-use crate::mutex::Held;
+use crate::mutex::MutexGuard;
 use crate::state::YARD;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -93,7 +93,10 @@ pub(crate) fn looks_for_pointers() -> bool {
 }
 
 /// Changes the settings of a cache that is to be made. The lock of handles is held.
-pub(crate) fn prepare(settings: &mut CacheSettings, _held: &Held<'_>) -> Option<&'static Record> {
+pub(crate) fn prepare(
+    settings: &mut CacheSettings,
+    _held: &MutexGuard<'_>,
+) -> Option<&'static Record> {
     if !is_on() || !settings.debug.is_empty() {
         return None;
     }

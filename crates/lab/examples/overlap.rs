@@ -162,7 +162,7 @@ fn yard_of(preset: &Preset) -> Result<(&'static OnBoth, CacheId), String> {
 }
 
 /// The yard's counts of the second half, and all calls with the time at which that began.
-struct Seen {
+struct OverlapRun {
     rules: Rules,
     counts: Vec<u64>,
     calls: Vec<Call>,
@@ -170,7 +170,7 @@ struct Seen {
     ns_of_tick: f64,
 }
 
-fn measure(load: Load, preset: &Preset, turns: usize) -> Result<Seen, String> {
+fn measure(load: Load, preset: &Preset, turns: usize) -> Result<OverlapRun, String> {
     let (yard, id) = yard_of(preset)?;
     let cache = yard.find_cache(id).ok_or("no cache")?;
     let rules = Rules { min_partial: cache.min_partial(), ..cache.engine.rules(cache) };
@@ -213,11 +213,11 @@ fn measure(load: Load, preset: &Preset, turns: usize) -> Result<Seen, String> {
     let ns_of_tick = clock.elapsed().as_nanos() as f64 / (ticks!() - tick) as f64;
     yard.verify().ok_or("a slow path is under way")?.map_err(|what| format!("{what:?}"))?;
     let counts = after.iter().zip(before).map(|(after, before)| after - before).collect();
-    Ok(Seen { rules, counts, calls, half, ns_of_tick })
+    Ok(OverlapRun { rules, counts, calls, half, ns_of_tick })
 }
 
 /// The model's counts of the second half.
-fn model(seen: &Seen, costs: Costs) -> Vec<u64> {
+fn model(seen: &OverlapRun, costs: Costs) -> Vec<u64> {
     let mut calls = seen.calls.clone();
     // The CPUs' clocks may differ by a little: an object is freed after its allocation.
     let mut made = [vec![0; calls.len()], vec![0; calls.len()]];

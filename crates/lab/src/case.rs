@@ -63,7 +63,7 @@ pub struct Case {
 }
 
 /// What a trace has.
-struct Held<'a> {
+struct TraceParts<'a> {
     events: Events<'a>,
     names: &'a Names,
     header: &'a Header,
@@ -112,7 +112,7 @@ impl Case {
         order: Order,
     ) -> Result<Case, Error> {
         let Trace { events, names, header, attached, .. } = trace;
-        let held = Held { events: Events::Held(events), names, header, attached };
+        let held = TraceParts { events: Events::Held(events), names, header, attached };
         Case::of_events(&held, snapshot, settings, order)
     }
 
@@ -127,17 +127,17 @@ impl Case {
         order: Order,
     ) -> Result<Case, Error> {
         let Source { names, header, attached, .. } = source;
-        let held = Held { events: source.events(), names, header, attached };
+        let held = TraceParts { events: source.events(), names, header, attached };
         Case::of_events(&held, snapshot, settings, order)
     }
 
     fn of_events(
-        held: &Held<'_>,
+        held: &TraceParts<'_>,
         snapshot: &KernelSnapshot,
         settings: &Settings,
         order: Order,
     ) -> Result<Case, Error> {
-        let Held { events, names, header, attached } = *held;
+        let TraceParts { events, names, header, attached } = *held;
         let read = attached.iter().find(|attached| attached.name == LISTS);
         let lists = read.and_then(|attached| lists::json::read(&attached.bytes));
         let frames = header.frames().or_else(|| match events {

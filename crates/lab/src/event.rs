@@ -4,7 +4,7 @@
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum EventKind {
     /// `kmem_cache_alloc`: `name` is the cache's.
     CacheAlloc = 0,
     /// `kmem_cache_free`: `name` is the cache's.
@@ -50,7 +50,7 @@ pub struct Event {
     /// Order of the pages; 0 for objects.
     pub order: u8,
     /// What happened.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Charged to a memory cgroup.
     pub accounted: bool,
 }
@@ -69,7 +69,7 @@ impl Event {
         cpu: 0,
         node: ANY_NODE,
         order: 0,
-        kind: Kind::CacheAlloc,
+        kind: EventKind::CacheAlloc,
         accounted: false,
     };
 

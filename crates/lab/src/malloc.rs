@@ -8,7 +8,7 @@
 //! Invariant: what the process had live is what the trace has live, at every moment, but for
 //! objects from before it was recorded, and those that are larger than any class.
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::geometry::{self, Request};
 use crate::rules::{Machine, Settings};
 use crate::trace::{Header, NO_NAME, Names, Trace};
@@ -92,7 +92,7 @@ pub fn placed(trace: &Trace) -> (Trace, LeftOut) {
     let mut frame = FIRST;
     for event in &trace.events {
         let freed = live.remove(&event.address);
-        if event.kind == Kind::Kmalloc {
+        if event.kind == EventKind::Kmalloc {
             left.missed += u64::from(freed.is_some());
         } else if freed.is_none() {
             left.unknown += 1;
@@ -101,9 +101,9 @@ pub fn placed(trace: &Trace) -> (Trace, LeftOut) {
             && let Some(class) = classes.get_mut(&size)
         {
             class.free.push(address);
-            events.push(Event { kind: Kind::CacheFree, name: class.name, address, ..*event });
+            events.push(Event { kind: EventKind::CacheFree, name: class.name, address, ..*event });
         }
-        if event.kind != Kind::Kmalloc {
+        if event.kind != EventKind::Kmalloc {
             continue;
         }
         let size = event.allocated;
@@ -114,7 +114,8 @@ pub fn placed(trace: &Trace) -> (Trace, LeftOut) {
         if class.free.is_empty() {
             let pages = 1 << class.order;
             frame = frame.next_multiple_of(pages);
-            let page = Event { kind: Kind::PageAlloc, name: NO_NAME, address: frame, ..*event };
+            let page =
+                Event { kind: EventKind::PageAlloc, name: NO_NAME, address: frame, ..*event };
             events.push(Event { order: class.order, gfp: GFP, requested: 0, allocated: 0, ..page });
             let nth = |nth: u32| (frame << shift) + u64::from(nth * class.size);
             class.free.extend((0..class.objects).rev().map(nth));
@@ -122,7 +123,7 @@ pub fn placed(trace: &Trace) -> (Trace, LeftOut) {
         }
         let Some(address) = class.free.pop() else { continue };
         live.insert(event.address, (size, address));
-        let (kind, name) = (Kind::CacheAlloc, class.name);
+        let (kind, name) = (EventKind::CacheAlloc, class.name);
         events.push(Event { kind, name, address, gfp: GFP, ..*event });
     }
     let header =
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
     use crate::snapshot::KernelSnapshot;
 
-    fn call(kind: Kind, address: u64, allocated: u32) -> Event {
+    fn call(kind: EventKind, address: u64, allocated: u32) -> Event {
         let requested = allocated;
         Event { kind, address, name: NO_NAME, pid: 1, requested, allocated, ..Event::BLANK }
     }
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_lives_is_what_the_process_had() {
-        use Kind::{CacheAlloc, CacheFree, Kfree, Kmalloc, PageAlloc};
+        use EventKind::{CacheAlloc, CacheFree, Kfree, Kmalloc, PageAlloc};
         let calls = [
             call(Kmalloc, 0x10, 64),
             call(Kmalloc, 0x90, 64),
@@ -194,7 +195,7 @@ mod tests {
         ];
         let trace = Trace { events: calls.into(), ..Trace::default() };
         let (placed, left) = placed(&trace);
-        let told: Vec<(Kind, &str)> =
+        let told: Vec<(EventKind, &str)> =
             placed.events.iter().map(|e| (e.kind, placed.names.get(e.name))).collect();
         let (small, other) = ("malloc-64", "malloc-96");
         assert_eq!(

@@ -8,7 +8,7 @@
 //! `slabs_cpu_partial` of CPUs; in bytes the totals and the padding are `committed`.
 
 use crate::case::Case;
-use crate::replay::report::Moment;
+use crate::replay::report::CacheUse;
 use crate::replay::{Replayed, Start};
 use crate::rules::{Accounting, Settings};
 use crate::snapshot::KernelSnapshot;
@@ -145,7 +145,7 @@ impl ReplaySnapshot<'_> {
 
     /// From the snapshot alone slabs that were full are put in place as the trace shows
     /// them, so that it is not known what is live.
-    fn live(&self, moment: &Moment) -> Option<u64> {
+    fn live(&self, moment: &CacheUse) -> Option<u64> {
         (self.start == Start::LookAhead).then(|| moment.live())
     }
 

@@ -6,7 +6,7 @@
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
 use slabyard_lab::check::{Report, Spread, check};
-use slabyard_lab::event::Kind;
+use slabyard_lab::event::EventKind;
 use slabyard_lab::prepare::{Op, Order};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Machine, Settings};
@@ -117,7 +117,7 @@ fn objects_of_tasks_that_are_not_traced_do_not_blind_the_model() {
     let (mut trace, snapshot) = traced("forkexec");
     let before = trace.events.len();
     trace.events.retain(|event| {
-        let is_of_pages = matches!(event.kind, Kind::PageAlloc | Kind::PageFree);
+        let is_of_pages = matches!(event.kind, EventKind::PageAlloc | EventKind::PageFree);
         is_of_pages || event.pid % 32 != 0
     });
     let hidden = 1.0 - trace.events.len() as f64 / before as f64;

@@ -1,7 +1,7 @@
 //! The CSV of traces: every column is kept, every row that is not one is told
 //! with its line, and page size and base are found in the events.
 
-use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::trace::csv;
 use slabyard_lab::trace::*;
 use std::io::{BufReader, Read};
@@ -27,7 +27,7 @@ const BLANK: Event = Event {
     cpu: 1,
     node: ANY_NODE,
     order: 0,
-    kind: Kind::CacheFree,
+    kind: EventKind::CacheFree,
     accounted: false,
     site: 0,
 };
@@ -44,7 +44,7 @@ fn every_column_of_the_csv_is_kept() {
             requested: 190,
             allocated: 192,
             gfp: 0xcc0,
-            kind: Kind::CacheAlloc,
+            kind: EventKind::CacheAlloc,
             accounted: true,
             ..BLANK
         },
@@ -57,7 +57,7 @@ fn every_column_of_the_csv_is_kept() {
             gfp: 0x40_0dc0,
             cpu: 0,
             node: 0,
-            kind: Kind::Kmalloc,
+            kind: EventKind::Kmalloc,
             ..BLANK
         },
         Event {
@@ -65,7 +65,7 @@ fn every_column_of_the_csv_is_kept() {
             address: 0x8881_0004_8a40,
             name: 4,
             pid: 8195,
-            kind: Kind::Kfree,
+            kind: EventKind::Kfree,
             ..BLANK
         },
         Event {
@@ -76,7 +76,7 @@ fn every_column_of_the_csv_is_kept() {
             gfp: 0x44_0dc0,
             node: 2,
             order: 3,
-            kind: Kind::PageAlloc,
+            kind: EventKind::PageAlloc,
             ..BLANK
         },
         Event {
@@ -85,7 +85,7 @@ fn every_column_of_the_csv_is_kept() {
             name: NO_NAME,
             pid: 676,
             cpu: 0,
-            kind: Kind::PageFree,
+            kind: EventKind::PageFree,
             ..BLANK
         },
     ];
@@ -242,13 +242,24 @@ fn slabs(frames: Frames, pages: u64) -> Vec<Event> {
     for i in 0..pages {
         let frame = 0x1234 + i * 37;
         let start = frames.page_offset + (frame << frames.page_shift);
-        events.push(Event { kind: Kind::PageAlloc, address: frame, order: 0, cpu: 1, ..BLANK });
+        events.push(Event {
+            kind: EventKind::PageAlloc,
+            address: frame,
+            order: 0,
+            cpu: 1,
+            ..BLANK
+        });
         // Other CPUs go on with their own slabs meanwhile.
         for j in 0..6 {
             let address = 0x7777_7000 * (i + 1) + 64 * j;
-            events.push(Event { kind: Kind::CacheAlloc, address, cpu: 0, ..BLANK });
+            events.push(Event { kind: EventKind::CacheAlloc, address, cpu: 0, ..BLANK });
         }
-        events.push(Event { kind: Kind::CacheAlloc, address: start + 64 * i, cpu: 1, ..BLANK });
+        events.push(Event {
+            kind: EventKind::CacheAlloc,
+            address: start + 64 * i,
+            cpu: 1,
+            ..BLANK
+        });
     }
     events
 }
@@ -269,8 +280,8 @@ fn page_size_and_base_are_found_in_the_events() {
     }
     // Of a machine that makes next to no slab, one page speaks for it, and nothing has to.
     let frames = Frames { page_offset: 0x8880_0000_0000, page_shift: 12 };
-    let page = Event { kind: Kind::PageAlloc, address: 0x1234, cpu: 1, ..BLANK };
-    let object = |address| Event { kind: Kind::CacheAlloc, address, cpu: 1, ..BLANK };
+    let page = Event { kind: EventKind::PageAlloc, address: 0x1234, cpu: 1, ..BLANK };
+    let object = |address| Event { kind: EventKind::CacheAlloc, address, cpu: 1, ..BLANK };
     let inside = frames.page_offset + (0x1234 << 12);
     let one = [page, object(inside), object(inside + (5 << 30))];
     assert_eq!(Frames::guess(&one, [].into_iter(), 12), frames);

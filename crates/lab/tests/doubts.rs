@@ -2,7 +2,7 @@
 //! taken out, or with the snapshot of another moment, they are not.
 
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::event::{Event, Kind};
+use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::prepare::doubts::{Doubt, doubts};
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{self, Trace};
@@ -40,8 +40,8 @@ fn one_row_in_a_hundred_is_missed_whichever_it_is() {
     type Taken = fn(&Event) -> bool;
     let kinds: [(&str, Taken); 3] = [
         ("any", |_| true),
-        ("allocations", |e| matches!(e.kind, Kind::CacheAlloc | Kind::Kmalloc)),
-        ("frees", |e| matches!(e.kind, Kind::CacheFree | Kind::Kfree)),
+        ("allocations", |e| matches!(e.kind, EventKind::CacheAlloc | EventKind::Kmalloc)),
+        ("frees", |e| matches!(e.kind, EventKind::CacheFree | EventKind::Kfree)),
     ];
     for name in TRACES {
         let (whole, before) = traced(name);
@@ -74,8 +74,8 @@ fn pages_that_were_got_without_a_word_are_missed() {
         let (mut trace, before) = traced(name);
         let mut nth = 0u32;
         trace.events.retain(|event| {
-            nth += u32::from(event.kind == Kind::PageAlloc);
-            event.kind != Kind::PageAlloc || !nth.is_multiple_of(50)
+            nth += u32::from(event.kind == EventKind::PageAlloc);
+            event.kind != EventKind::PageAlloc || !nth.is_multiple_of(50)
         });
         let doubts = found(&trace, &before);
         assert!(matches!(doubts[..], [Doubt::RowsMissing(_)]), "{name}: {doubts:?}");

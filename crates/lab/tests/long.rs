@@ -8,7 +8,7 @@
 //! --nocapture` does it with a hundred million events; `SLABYARD_KEEP=FILE` keeps the trace.
 
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::prepare::Steps;
 use slabyard_lab::replay::{Replayed, Start, replay};
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -96,7 +96,7 @@ impl<W: std::io::Write> Load<W> {
         (self.random % below as u64) as usize
     }
 
-    fn push(&mut self, kind: Kind, name: u32, address: u64, order: u8) {
+    fn push(&mut self, kind: EventKind, name: u32, address: u64, order: u8) {
         self.events += 1;
         let cpu = (self.events / 64 % 2) as u16;
         let event = Event {
@@ -125,7 +125,7 @@ impl<W: std::io::Write> Load<W> {
                 self.next_frame += 8;
                 self.next_frame
             });
-            self.push(Kind::PageAlloc, 0, frame, order);
+            self.push(EventKind::PageAlloc, 0, frame, order);
             let first = PAGE_OFFSET + frame * 4096;
             let free = (0..objects).rev().map(|object| first + object * size).collect();
             self.caches[nth].partial.insert(frame, free);
@@ -135,7 +135,7 @@ impl<W: std::io::Write> Load<W> {
         if slab.get().is_empty() {
             slab.remove();
         }
-        self.push(Kind::CacheAlloc, name, address, 0);
+        self.push(EventKind::CacheAlloc, name, address, 0);
         self.live.push((nth, address));
     }
 
@@ -143,14 +143,14 @@ impl<W: std::io::Write> Load<W> {
         let at = self.live.len() - 1 - self.random(self.live.len().min(YOUNG));
         let (nth, address) = self.live.swap_remove(at);
         let Cache { order, objects, name, .. } = self.caches[nth];
-        self.push(Kind::CacheFree, name, address, 0);
+        self.push(EventKind::CacheFree, name, address, 0);
         let frame = (address - PAGE_OFFSET) / 4096 / 8 * 8;
         let free = self.caches[nth].partial.entry(frame).or_default();
         free.push(address);
         if free.len() as u64 == objects && self.caches[nth].partial.len() > 4 {
             self.caches[nth].partial.remove(&frame);
             self.free_frames[order as usize].push(frame);
-            self.push(Kind::PageFree, 0, frame, order);
+            self.push(EventKind::PageFree, 0, frame, order);
         }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! `cargo test --release -p slabyard-lab --test lab slob:: -- --nocapture` prints the figures.
 
-use slabyard_lab::event::Kind;
-use slabyard_lab::slob::{Machine, Moment, Replayed, replay};
+use slabyard_lab::event::EventKind;
+use slabyard_lab::slob::{Machine, PageChange, Replayed, replay};
 use slabyard_lab::trace::{self, Trace};
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn the_model_has_as_many_pages_as_the_kernel() {
         );
         assert!(off.abs() < 2.0 && traced.abs() < 2.0, "{name}");
     }
-    let is_near = |m: &&Moment| (m.model - m.kernel).abs() * 50 <= m.kernel;
+    let is_near = |m: &&PageChange| (m.model - m.kernel).abs() * 50 <= m.kernel;
     let near = replayed.moments.iter().filter(is_near).count();
     println!("within 2 % after {near} of {} changes of a number of pages", replayed.moments.len());
     assert!(near * 100 > replayed.moments.len() * 95);
@@ -65,7 +65,7 @@ fn the_model_has_as_many_pages_as_the_kernel() {
 #[test]
 fn wrong_sizes_are_found_out() {
     let mut trace = traced();
-    for event in trace.events.iter_mut().filter(|event| event.kind == Kind::CacheAlloc) {
+    for event in trace.events.iter_mut().filter(|event| event.kind == EventKind::CacheAlloc) {
         event.allocated += if event.allocated < 2048 { 16 } else { 0 };
     }
     let replayed = run(&trace);

@@ -7,7 +7,7 @@
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::state::{self, KernelReport, Part, State};
+use slabyard_lab::small::state::{self, KernelReport, ReapPart, State};
 use slabyard_lab::small::{Contender, Load, Look, Step, run_from, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
@@ -250,7 +250,7 @@ fn slab_gives_pages_back_by_its_timer_alone() {
         wrong.steps.retain(|step| !is_left_out(step));
         pages_off(SLAB, &wrong, &told)
     };
-    for part in [Part::Cpu, Part::Node] {
+    for part in [ReapPart::Cpu, ReapPart::Node] {
         let off = wrong(&|step| matches!(step, Step::Reap(_, of) if *of == part));
         println!("without {part:?}: {off:?}");
         assert!(off[4] >= 10, "{part:?}: {off:?}");

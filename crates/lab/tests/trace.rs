@@ -2,20 +2,20 @@
 //! told, never taken for something else.
 
 use proptest::prelude::*;
-use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::trace::csv;
 use slabyard_lab::trace::{self, *};
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-const KINDS: [Kind; 6] = [
-    Kind::CacheAlloc,
-    Kind::CacheFree,
-    Kind::Kmalloc,
-    Kind::Kfree,
-    Kind::PageAlloc,
-    Kind::PageFree,
+const KINDS: [EventKind; 6] = [
+    EventKind::CacheAlloc,
+    EventKind::CacheFree,
+    EventKind::Kmalloc,
+    EventKind::Kfree,
+    EventKind::PageAlloc,
+    EventKind::PageFree,
 ];
 
 fn header() -> Header {
@@ -40,12 +40,12 @@ fn names() -> Names {
 fn sample(n: u64) -> Vec<Event> {
     let event = |i: u64| {
         let kind = KINDS[(i * 7 / 3 % 6) as usize];
-        let page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
+        let page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
         Event {
             time: i * 1700 + i % 3 * 100,
             address: if page { 0x1a000 + i } else { 0x8881_0000_0000 + i * 192 },
             name: if page { NO_NAME } else { 1 + (i % 4) as u32 },
-            site: if kind == Kind::CacheAlloc { (i % 3) as u32 } else { NO_NAME },
+            site: if kind == EventKind::CacheAlloc { (i % 3) as u32 } else { NO_NAME },
             pid: 100 + (i / 5) as u32,
             requested: (i % 11) as u32 * 8,
             allocated: 192,

@@ -9,7 +9,7 @@
 
 use slabyard_abi::pressure::parse;
 use slabyard_process::malloc::pressure::files;
-use slabyard_process::malloc::pressure::sources::{Said, Sources};
+use slabyard_process::malloc::pressure::sources::{Sources, WaitOutcome};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -115,12 +115,12 @@ impl Tree {
 /// True if a look says that the cgroup's memory is short.
 fn is_short(sources: &mut Sources) -> bool {
     match sources.wait() {
-        Said::Nothing => false,
-        Said::Short(why) => {
+        WaitOutcome::Nothing => false,
+        WaitOutcome::Short(why) => {
             assert!(why.cgroup && !why.stalled);
             true
         }
-        Said::Refused | Said::Gone => panic!("the watch ended"),
+        WaitOutcome::Refused | WaitOutcome::Gone => panic!("the watch ended"),
     }
 }
 

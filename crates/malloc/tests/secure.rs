@@ -19,13 +19,13 @@ const SET_GROUP_ID: u32 = 0o2755;
 const PLAIN: u32 = 0o755;
 
 /// A directory that everybody may enter, with the program in it; it goes at the end.
-struct Place {
+struct ProgramDir {
     directory: PathBuf,
 }
 
-impl Place {
+impl ProgramDir {
     /// `None` where it cannot be made, which is said.
-    fn new(name: &str) -> Option<Place> {
+    fn new(name: &str) -> Option<ProgramDir> {
         // SAFETY: no argument, no memory.
         if unsafe { geteuid() } != 0 {
             println!("skipped: it takes root to make a set-user-id program");
@@ -35,7 +35,7 @@ impl Place {
             std::env::temp_dir().join(format!("slabyard-secure.{name}.{}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         fs::set_permissions(&directory, Permissions::from_mode(0o755)).expect("its rights");
-        let place = Place { directory };
+        let place = ProgramDir { directory };
         let copy = place.at("libslabyard_malloc.so");
         fs::copy(library(), &copy).expect("a copy of the library");
         fs::set_permissions(&copy, Permissions::from_mode(0o755)).expect("its rights");
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ProgramDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -99,8 +99,8 @@ unsafe extern "C" {
 }
 
 /// Runs `check` with each mode, and whether the caller's environment is to be heard in it.
-fn each_mode(name: &str, check: impl Fn(&Place, u32, bool)) {
-    let Some(place) = Place::new(name) else { return };
+fn each_mode(name: &str, check: impl Fn(&ProgramDir, u32, bool)) {
+    let Some(place) = ProgramDir::new(name) else { return };
     check(&place, PLAIN, true);
     for mode in [SET_USER_ID, SET_GROUP_ID] {
         if place.is_honoured(mode) {

@@ -20,7 +20,7 @@ use std::cell::{Cell, OnceCell};
 
 /// What a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum SlobPageKind {
     #[default]
     Gone,
     /// Blocks of several objects.
@@ -35,7 +35,7 @@ pub struct Page {
     next: Cell<u32>,
     prev: Cell<u32>,
     listed: Cell<bool>,
-    kind: Cell<Kind>,
+    kind: Cell<SlobPageKind>,
     free: Cell<(u32, u32)>,
     units: OnceCell<Box<[Cell<i32>]>>,
 }
@@ -111,7 +111,7 @@ impl Kernel {
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         let free = |page: &Page| u64::from(page.free.get().0) * u64::from(self.unit_bytes());
-        self.pages.iter().filter(|page| page.kind.get() == Kind::Blocks).map(free).sum()
+        self.pages.iter().filter(|page| page.kind.get() == SlobPageKind::Blocks).map(free).sum()
     }
 
     /// Allocates an object of `size` bytes, 1 or more: its address. `None` without memory.
@@ -143,7 +143,7 @@ impl Kernel {
     #[must_use]
     pub fn ksize(&self, address: u64) -> u32 {
         match self.large_at(address).map(|page| self.pages[page as usize].kind.get()) {
-            Some(Kind::Large(pages)) => pages * self.page_bytes,
+            Some(SlobPageKind::Large(pages)) => pages * self.page_bytes,
             _ => {
                 let place = self.place(address - u64::from(self.least_align));
                 let size = self.get(place.page, place.unit) as u32;
@@ -213,12 +213,12 @@ impl Kernel {
     fn alloc_pages(&self, bytes: u32) -> Option<u64> {
         // The page allocator's order: a power of two.
         let pages = bytes.div_ceil(self.page_bytes).next_power_of_two();
-        let page = self.new_page(Kind::Large(pages), pages)?;
+        let page = self.new_page(SlobPageKind::Large(pages), pages)?;
         Some(self.address(Place { page, unit: 0 }))
     }
 
     fn free_pages(&self, page: u32) {
-        if let Kind::Large(pages) = self.pages[page as usize].kind.get() {
+        if let SlobPageKind::Large(pages) = self.pages[page as usize].kind.get() {
             self.drop_page(page, pages);
         }
     }
@@ -226,11 +226,11 @@ impl Kernel {
     fn large_at(&self, address: u64) -> Option<u32> {
         let (page, offset) = self.split(address);
         let kind = self.pages[page as usize].kind.get();
-        assert!(kind != Kind::Gone, "{address:#x} is in no page");
-        (offset == 0 && matches!(kind, Kind::Large(_))).then_some(page)
+        assert!(kind != SlobPageKind::Gone, "{address:#x} is in no page");
+        (offset == 0 && matches!(kind, SlobPageKind::Large(_))).then_some(page)
     }
 
-    fn new_page(&self, kind: Kind, pages: u32) -> Option<u32> {
+    fn new_page(&self, kind: SlobPageKind, pages: u32) -> Option<u32> {
         if self.nr_pages.get() + pages > self.most_pages {
             return None;
         }
@@ -244,7 +244,7 @@ impl Kernel {
     }
 
     fn drop_page(&self, page: u32, pages: u32) {
-        self.pages[page as usize].kind.set(Kind::Gone);
+        self.pages[page as usize].kind.set(SlobPageKind::Gone);
         self.nr_pages.set(self.nr_pages.get() - pages);
         let mut vacant = self.vacant.take();
         vacant.push(page);
@@ -305,7 +305,7 @@ impl Pages for &Kernel {
     }
 
     fn begin_page(self) -> Option<u32> {
-        let page = self.new_page(Kind::Blocks, 1)?;
+        let page = self.new_page(SlobPageKind::Blocks, 1)?;
         self.set_free(page, 0, 0);
         Some(page)
     }

@@ -9,9 +9,9 @@
 //!
 //! Neighbours: [`crate::tables`] says what and how many. Invariants: those of the crate.
 
-use crate::caches::What;
+use crate::caches::ObjectType;
 use crate::random::Random;
-use crate::request::{Moment, Request, SLOTS};
+use crate::request::{Checkpoint, Request, SLOTS};
 use crate::tables::{self, Item, LEVELS, Subsystem};
 
 /// Objects that go soon: at most so many wait for it.
@@ -114,7 +114,7 @@ impl Boot {
         self.vacant[self.nr_vacant]
     }
 
-    fn alloc(&mut self, what: What) -> u16 {
+    fn alloc(&mut self, what: ObjectType) -> u16 {
         let slot = self.slot();
         self.push(Request::Alloc { slot, what });
         slot
@@ -131,7 +131,7 @@ impl Boot {
     }
 
     /// An object that goes soon.
-    fn alloc_for_now(&mut self, what: What) {
+    fn alloc_for_now(&mut self, what: ObjectType) {
         while self.nr_soon == SOON {
             self.free_one_soon();
         }
@@ -150,7 +150,7 @@ impl Boot {
     }
 
     /// An object that stays until dropping caches.
-    fn alloc_cached(&mut self, what: What) {
+    fn alloc_cached(&mut self, what: ObjectType) {
         if self.nr_cached < CACHED {
             self.cached[self.nr_cached] = self.alloc(what);
             self.nr_cached += 1;
@@ -234,7 +234,7 @@ impl Boot {
         process
     }
 
-    fn own(&mut self, process: &mut Process, what: What) {
+    fn own(&mut self, process: &mut Process, what: ObjectType) {
         process.slots[usize::from(process.nr)] = self.alloc(what);
         process.nr += 1;
     }
@@ -250,7 +250,7 @@ impl Boot {
         }
         self.alloc_for_now(tables::NAMES);
         self.alloc_for_now(tables::MAPLE);
-        self.alloc_for_now(What::Kmalloc(416));
+        self.alloc_for_now(ObjectType::Kmalloc(416));
         process.image = self.slot();
         self.push(Request::Pages { slot: process.image, order: tables::IMAGE_ORDER });
         process
@@ -282,7 +282,7 @@ impl Boot {
         for _ in 0..2 + self.random.below(4) {
             self.look_up();
             self.alloc_for_now(tables::SEQ);
-            self.alloc_for_now(What::Kmalloc(136));
+            self.alloc_for_now(ObjectType::Kmalloc(136));
         }
         while self.nr_soon > 4 {
             self.free_one_soon();
@@ -303,15 +303,15 @@ impl Boot {
         } else if nr < tables::OPEN_FILES + 4 * tables::PIPES {
             self.keep_open(tables::FILP);
             self.keep_open(tables::FILP);
-            self.keep_open(What::Kmalloc(640));
-            self.keep_open(What::Kmalloc(144));
+            self.keep_open(ObjectType::Kmalloc(640));
+            self.keep_open(ObjectType::Kmalloc(144));
         } else {
             return false;
         }
         true
     }
 
-    fn keep_open(&mut self, what: What) {
+    fn keep_open(&mut self, what: ObjectType) {
         self.open[self.nr_open] = self.alloc(what);
         self.nr_open += 1;
     }
@@ -354,7 +354,7 @@ impl Boot {
                 while self.nr_soon > 0 {
                     self.free_one_soon();
                 }
-                self.push(Request::Reach(Moment::Booted));
+                self.push(Request::Reach(Checkpoint::Booted));
                 self.stage = Stage::Shell;
             }
             Stage::Shell => {
@@ -369,7 +369,7 @@ impl Boot {
             }
             Stage::Hold => self.stage = if self.hold() { Stage::Hold } else { Stage::Held },
             Stage::Held => {
-                self.push(Request::Reach(Moment::Held));
+                self.push(Request::Reach(Checkpoint::Held));
                 for process in self.running {
                     self.exit(&process);
                 }
@@ -379,14 +379,14 @@ impl Boot {
                 self.stage = if self.release() { Stage::Release } else { Stage::Released };
             }
             Stage::Released => {
-                self.push(Request::Reach(Moment::Released));
+                self.push(Request::Reach(Checkpoint::Released));
                 // To the end of their array, in order: the oldest is the first of them.
                 self.cached.copy_within(0..self.nr_cached, CACHED - self.nr_cached);
                 self.stage = Stage::Drop;
             }
             Stage::Drop => self.stage = if self.drop_one() { Stage::Drop } else { Stage::Dropped },
             Stage::Dropped => {
-                self.push(Request::Reach(Moment::Dropped));
+                self.push(Request::Reach(Checkpoint::Dropped));
                 self.stage = Stage::Over;
             }
             Stage::Over => {}

@@ -40,5 +40,5 @@ pub mod random;
 mod request;
 mod tables;
 
-pub use caches::{CACHES, Cache, Kind, What};
-pub use request::{Moment, Request, SLOTS};
+pub use caches::{CACHES, Cache, CacheKind, ObjectType};
+pub use request::{Checkpoint, Request, SLOTS};

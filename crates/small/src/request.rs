@@ -1,6 +1,6 @@
 //! What a load asks for, and when to look. Neighbours: [`crate::caches`] has what objects are of.
 
-use crate::caches::What;
+use crate::caches::ObjectType;
 
 /// Slots that a load uses: the most objects that are live at once.
 pub const SLOTS: usize = 8192;
@@ -13,7 +13,7 @@ pub enum Request {
         /// Where it is kept.
         slot: u16,
         /// What it is of.
-        what: What,
+        what: ObjectType,
     },
     /// The object of a slot is freed.
     Free {
@@ -33,12 +33,12 @@ pub enum Request {
         slot: u16,
     },
     /// The load has come to a moment: time to look at the machine.
-    Reach(Moment),
+    Reach(Checkpoint),
 }
 
 /// Moments of a load, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moment {
+pub enum Checkpoint {
     /// The kernel is up, and the first process asks for its image next.
     Booted,
     /// A shell has run its commands; files and pipes are open.
@@ -49,18 +49,19 @@ pub enum Moment {
     Dropped,
 }
 
-impl Moment {
+impl Checkpoint {
     /// All of them, in order.
-    pub const ALL: [Moment; 4] = [Moment::Booted, Moment::Held, Moment::Released, Moment::Dropped];
+    pub const ALL: [Checkpoint; 4] =
+        [Checkpoint::Booted, Checkpoint::Held, Checkpoint::Released, Checkpoint::Dropped];
 
     /// As reports name it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Moment::Booted => "booted",
-            Moment::Held => "held",
-            Moment::Released => "released",
-            Moment::Dropped => "dropped",
+            Checkpoint::Booted => "booted",
+            Checkpoint::Held => "held",
+            Checkpoint::Released => "released",
+            Checkpoint::Dropped => "dropped",
         }
     }
 }

@@ -4,46 +4,46 @@
 //! traced boot of Linux 6.1 on one CPU (`docs/small-machines.md`), enlarged to what a machine of
 //! 8 MiB with a card and a shell has in slabs. Neighbours: [`crate::boot`] makes requests of them.
 
-use crate::caches::What;
+use crate::caches::ObjectType;
 
-pub(crate) const TASK: What = What::Cache(0);
-pub(crate) const SIGHAND: What = What::Cache(1);
-pub(crate) const SIGNAL: What = What::Cache(2);
-pub(crate) const FILES: What = What::Cache(3);
-pub(crate) const MM: What = What::Cache(4);
-pub(crate) const VMA: What = What::Cache(5);
-pub(crate) const FILP: What = What::Cache(6);
-pub(crate) const DENTRY: What = What::Cache(7);
-pub(crate) const INODE: What = What::Cache(8);
-pub(crate) const PROC_INODE: What = What::Cache(9);
-const KERNFS: What = What::Cache(10);
-const RADIX: What = What::Cache(11);
-const PROC_ENTRY: What = What::Cache(12);
-pub(crate) const NAMES: What = What::Cache(13);
-pub(crate) const CRED: What = What::Cache(14);
-pub(crate) const PID: What = What::Cache(15);
-const MOUNT: What = What::Cache(16);
-pub(crate) const SEQ: What = What::Cache(17);
-pub(crate) const MAPLE: What = What::Cache(18);
-pub(crate) const BUFFER: What = What::Cache(19);
-const BIO: What = What::Cache(20);
+pub(crate) const TASK: ObjectType = ObjectType::Cache(0);
+pub(crate) const SIGHAND: ObjectType = ObjectType::Cache(1);
+pub(crate) const SIGNAL: ObjectType = ObjectType::Cache(2);
+pub(crate) const FILES: ObjectType = ObjectType::Cache(3);
+pub(crate) const MM: ObjectType = ObjectType::Cache(4);
+pub(crate) const VMA: ObjectType = ObjectType::Cache(5);
+pub(crate) const FILP: ObjectType = ObjectType::Cache(6);
+pub(crate) const DENTRY: ObjectType = ObjectType::Cache(7);
+pub(crate) const INODE: ObjectType = ObjectType::Cache(8);
+pub(crate) const PROC_INODE: ObjectType = ObjectType::Cache(9);
+const KERNFS: ObjectType = ObjectType::Cache(10);
+const RADIX: ObjectType = ObjectType::Cache(11);
+const PROC_ENTRY: ObjectType = ObjectType::Cache(12);
+pub(crate) const NAMES: ObjectType = ObjectType::Cache(13);
+pub(crate) const CRED: ObjectType = ObjectType::Cache(14);
+pub(crate) const PID: ObjectType = ObjectType::Cache(15);
+const MOUNT: ObjectType = ObjectType::Cache(16);
+pub(crate) const SEQ: ObjectType = ObjectType::Cache(17);
+pub(crate) const MAPLE: ObjectType = ObjectType::Cache(18);
+pub(crate) const BUFFER: ObjectType = ObjectType::Cache(19);
+const BIO: ObjectType = ObjectType::Cache(20);
 
 /// Objects of one kind that a subsystem makes.
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
-    pub(crate) what: What,
+    pub(crate) what: ObjectType,
     /// Of these, as many stay.
     pub(crate) stay: u16,
     /// And as many go soon.
     pub(crate) go: u16,
 }
 
-const fn item(what: What, stay: u16, go: u16) -> Item {
+const fn item(what: ObjectType, stay: u16, go: u16) -> Item {
     Item { what, stay, go }
 }
 
 const fn bytes(bytes: u32, stay: u16, go: u16) -> Item {
-    item(What::Kmalloc(bytes), stay, go)
+    item(ObjectType::Kmalloc(bytes), stay, go)
 }
 
 /// What one part of the kernel asks for while it starts.
@@ -82,7 +82,7 @@ pub(crate) const STACK_ORDER: u8 = 2;
 
 /// The order of a process's image: 480 KiB, of which an allocator of pages makes 512.
 pub(crate) const IMAGE_ORDER: u8 = 7;
-/// Commands that the shell runs, and those of them that still run at [`crate::request::Moment::Held`].
+/// Commands that the shell runs, and those of them that still run at [`crate::request::Checkpoint::Held`].
 pub(crate) const COMMANDS: u16 = 30;
 pub(crate) const RUNNING: u16 = 1;
 /// Files opened and kept open by them, and pipes.

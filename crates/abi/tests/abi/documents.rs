@@ -5,7 +5,7 @@
 
 use slabyard_abi::counters::{CACHE_FIELDS, Field, Unit, YARD_FIELDS};
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::{ENGINE_OPTIONS, Kind, OF_ENGINE, OPTIONS, Opt};
+use slabyard_abi::options::{ENGINE_OPTIONS, OF_ENGINE, OPTIONS, Opt, ValueKind};
 use slabyard_abi::pressure;
 use slabyard_abi::region::{CACHE_WORDS, MAIL_WORDS, TUNABLES, WORDS};
 use slabyard_abi::stats::Counter;
@@ -50,23 +50,25 @@ fn bytes(n: u64) -> String {
     }
 }
 
-fn takes(kind: Kind) -> String {
+fn takes(kind: ValueKind) -> String {
     match kind {
-        Kind::Number(low, high) => format!("{low} to {high}"),
-        Kind::Bytes(low, high) => format!("bytes, {} to {}", bytes(low), bytes(high)),
-        Kind::Switch => "0 or 1".into(),
-        Kind::Word(words) => words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", "),
-        Kind::Text => "text".into(),
+        ValueKind::Number(low, high) => format!("{low} to {high}"),
+        ValueKind::Bytes(low, high) => format!("bytes, {} to {}", bytes(low), bytes(high)),
+        ValueKind::Switch => "0 or 1".into(),
+        ValueKind::Word(words) => {
+            words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+        }
+        ValueKind::Text => "text".into(),
     }
 }
 
 fn default(option: &Opt) -> String {
     match option.kind {
-        Kind::Number(..) if option.default == OF_ENGINE => "the engine's own".into(),
-        Kind::Number(..) | Kind::Switch => option.default.to_string(),
-        Kind::Bytes(..) => bytes(option.default),
-        Kind::Word(words) => format!("`{}`", words[option.default as usize]),
-        Kind::Text => "none".into(),
+        ValueKind::Number(..) if option.default == OF_ENGINE => "the engine's own".into(),
+        ValueKind::Number(..) | ValueKind::Switch => option.default.to_string(),
+        ValueKind::Bytes(..) => bytes(option.default),
+        ValueKind::Word(words) => format!("`{}`", words[option.default as usize]),
+        ValueKind::Text => "none".into(),
     }
 }
 

@@ -88,7 +88,7 @@ unsafe impl GlobalAlloc for GlobalOfOurs {
 pub struct Bytes<A>(pub A);
 
 impl<A: Named> Objects for Bytes<A> {
-    type Held = Block;
+    type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = A::NAME;
 
@@ -139,7 +139,7 @@ fn call_free(calls: &Calls, address: usize) {
 }
 
 impl Objects for Calls {
-    type Held = Block;
+    type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = "by id";
 

@@ -25,23 +25,23 @@ impl Node {
 /// Hands out objects of one kind.
 pub trait Objects: Sync {
     /// What owns one.
-    type Held: Send;
+    type OwnedObject: Send;
     /// What a thread has of its own.
     type Local;
     const NAME: &'static str;
     /// False where another thread cannot free an object.
     const CROSSES: bool = true;
     fn local(&self) -> Self::Local;
-    fn alloc(&self, local: &mut Self::Local, mark: u64) -> Self::Held;
-    fn mark(&self, local: &Self::Local, held: &Self::Held) -> u64;
-    fn free(&self, local: &mut Self::Local, held: Self::Held);
+    fn alloc(&self, local: &mut Self::Local, mark: u64) -> Self::OwnedObject;
+    fn mark(&self, local: &Self::Local, held: &Self::OwnedObject) -> u64;
+    fn free(&self, local: &mut Self::Local, held: Self::OwnedObject);
 }
 
 /// Ours.
 pub struct Typed(pub ObjectCache<Node>);
 
 impl Objects for Typed {
-    type Held = CacheBox<Node>;
+    type OwnedObject = CacheBox<Node>;
     type Local = ();
     const NAME: &'static str = "typed";
 
@@ -77,7 +77,7 @@ fn free_called(held: CacheBox<Node>) {
 }
 
 impl Objects for Called {
-    type Held = CacheBox<Node>;
+    type OwnedObject = CacheBox<Node>;
     type Local = ();
     const NAME: &'static str = "typed, called";
 
@@ -104,7 +104,7 @@ impl Objects for Called {
 pub struct LockedSlab(Mutex<slab::Slab<Node>>);
 
 impl Objects for LockedSlab {
-    type Held = usize;
+    type OwnedObject = usize;
     type Local = ();
     const NAME: &'static str = "slab, locked";
 
@@ -130,7 +130,7 @@ impl Objects for LockedSlab {
 pub struct SlabCrate;
 
 impl Objects for SlabCrate {
-    type Held = usize;
+    type OwnedObject = usize;
     type Local = slab::Slab<Node>;
     const NAME: &'static str = "slab";
     const CROSSES: bool = false;
@@ -160,7 +160,7 @@ impl Objects for SlabCrate {
 pub struct Sharded(sharded_slab::Slab<Node>);
 
 impl Objects for Sharded {
-    type Held = usize;
+    type OwnedObject = usize;
     type Local = ();
     const NAME: &'static str = "sharded-slab";
 
@@ -195,7 +195,7 @@ pub struct OwnArena {
 }
 
 impl Objects for Arena {
-    type Held = u64;
+    type OwnedObject = u64;
     type Local = OwnArena;
     const NAME: &'static str = "typed-arena";
     const CROSSES: bool = false;
@@ -234,7 +234,7 @@ impl Default for Ring {
 }
 
 impl Objects for Ring {
-    type Held = Box<Node>;
+    type OwnedObject = Box<Node>;
     type Local = ();
     const NAME: &'static str = "ring pool";
 

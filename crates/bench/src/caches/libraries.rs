@@ -116,7 +116,7 @@ impl CLibrary {
 }
 
 impl Objects for CLibrary {
-    type Held = Block;
+    type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = "C library";
 
@@ -158,7 +158,7 @@ impl SharedMimalloc {
 }
 
 impl Objects for SharedMimalloc {
-    type Held = Block;
+    type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = "mimalloc, shared";
 
@@ -199,7 +199,7 @@ impl NoWork {
 }
 
 impl Objects for NoWork {
-    type Held = Block;
+    type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = "two empty calls, shared";
     const CROSSES: bool = false;

@@ -74,8 +74,8 @@ pub fn handed<O: Objects>(objects: &O, threads: u64, n: u64) -> f64 {
     let mut begin = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..pairs {
-            let (send, receive) = sync_channel::<Vec<O::Held>>(4);
-            let (back, empty) = sync_channel::<Vec<O::Held>>(8);
+            let (send, receive) = sync_channel::<Vec<O::OwnedObject>>(4);
+            let (back, empty) = sync_channel::<Vec<O::OwnedObject>>(8);
             let barrier = &barrier;
             scope.spawn(move || {
                 let mut local = objects.local();

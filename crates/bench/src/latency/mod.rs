@@ -55,14 +55,14 @@ impl Clock {
 
 /// One clock and number of threads.
 #[derive(Serialize)]
-struct Part {
+struct LatencyPart {
     clock: Clock,
     threads: u32,
     /// By allocator, then round.
     runs: Vec<Vec<Run>>,
 }
 
-impl Part {
+impl LatencyPart {
     fn samples(&self, allocator: usize, of: impl Fn(&Run) -> f64) -> Vec<f64> {
         self.runs[allocator].iter().map(of).collect()
     }
@@ -164,7 +164,7 @@ struct Report<'a> {
     absent: &'a [Absent],
     rounds: u32,
     pairs: u64,
-    parts: &'a [Part],
+    parts: &'a [LatencyPart],
     goals: &'a [Goal],
 }
 
@@ -174,7 +174,7 @@ pub fn run(options: &LatencyOptions) -> Result<Measured> {
     let machine = Machine::read()?;
     let Everybody { allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
     let parts = measure(&bench, &machine, &allocators, options)?;
-    let goals: Vec<Goal> = parts.iter().flat_map(Part::goals).collect();
+    let goals: Vec<Goal> = parts.iter().flat_map(LatencyPart::goals).collect();
     let report = Report {
         format: 1,
         suite: "latency",
@@ -195,13 +195,13 @@ fn measure(
     machine: &Machine,
     allocators: &[Allocator],
     options: &LatencyOptions,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<LatencyPart>> {
     let clocks: &[Clock] =
         if cfg!(target_arch = "x86_64") { &[Clock::Thread, Clock::Tsc] } else { &[Clock::Thread] };
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<LatencyPart> = Vec::new();
     for &threads in &options.threads {
         for &clock in clocks {
-            parts.push(Part { clock, threads, runs: vec![Vec::new(); allocators.len()] });
+            parts.push(LatencyPart { clock, threads, runs: vec![Vec::new(); allocators.len()] });
         }
     }
     let bar = screen::progress(options.rounds as usize * parts.len() * allocators.len());
@@ -279,12 +279,12 @@ mod tests {
         run_of(&text).unwrap()
     }
 
-    fn part(clock: Clock, ours: u32, mimalloc: u32) -> Part {
+    fn part(clock: Clock, ours: u32, mimalloc: u32) -> LatencyPart {
         let runs = [ours, mimalloc].map(|p999| vec![made_up(p999); 3]).to_vec();
-        Part { clock, threads: 1, runs }
+        LatencyPart { clock, threads: 1, runs }
     }
 
-    fn words(part: &Part) -> Vec<&'static str> {
+    fn words(part: &LatencyPart) -> Vec<&'static str> {
         part.goals().iter().map(Goal::word).collect()
     }
 

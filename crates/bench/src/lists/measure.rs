@@ -27,13 +27,13 @@ pub const DRAIN: usize = 1;
 /// When a fork bomb is held: while its last tasks live, and when all have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Moment {
+pub enum HoldPoint {
     Live,
     Ended,
 }
 
-impl Moment {
-    pub const ALL: [Moment; 2] = [Self::Live, Self::Ended];
+impl HoldPoint {
+    pub const ALL: [HoldPoint; 2] = [Self::Live, Self::Ended];
 
     /// The load's word.
     pub fn word(self) -> &'static str {
@@ -46,8 +46,8 @@ impl Moment {
 
 /// A held process, before and after it was shrunk.
 #[derive(Clone, Debug, Serialize)]
-pub struct Held {
-    pub moment: Moment,
+pub struct HeldProcess {
+    pub moment: HoldPoint,
     pub before: Look,
     pub after: Look,
 }
@@ -57,7 +57,7 @@ pub struct Measured {
     /// By load, then round.
     pub runs: [Vec<Run>; LOADS.len()],
     pub counted: [Words; LOADS.len()],
-    pub held: Vec<Held>,
+    pub held: Vec<HeldProcess>,
 }
 
 /// All fronts.
@@ -72,7 +72,7 @@ pub fn all(bench: &Bench, fronts: &[Allocator], options: &ListsOptions) -> Resul
             held: Vec::new(),
         })
         .collect();
-    let each = options.rounds as usize * LOADS.len() + LOADS.len() + Moment::ALL.len();
+    let each = options.rounds as usize * LOADS.len() + LOADS.len() + HoldPoint::ALL.len();
     let bar = screen::progress(each * fronts.len());
     let mut random = Rng::new();
     for _ in 0..options.rounds {
@@ -93,7 +93,7 @@ pub fn all(bench: &Bench, fronts: &[Allocator], options: &ListsOptions) -> Resul
             *words = counted(&runner, load, front)?;
             bar.inc(1);
         }
-        for moment in Moment::ALL {
+        for moment in HoldPoint::ALL {
             let mut command = front.command(&program);
             command.args([LOADS[BOMB], "--scale"]).arg(options.scale.to_string());
             command.args(["--hold", moment.word()]);
@@ -132,7 +132,7 @@ impl Drop for Guard {
 }
 
 /// Starts the load, looks at it when it says that it holds, shrinks it, and lets it go on.
-fn held(mut command: Command, moment: Moment) -> Result<Held> {
+fn held(mut command: Command, moment: HoldPoint) -> Result<HeldProcess> {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = Guard(child.context("start the load")?);
     let pid = child.0.id();
@@ -153,7 +153,7 @@ fn held(mut command: Command, moment: Moment) -> Result<Held> {
     if !status.success() {
         bail!("the load failed after it was looked at: {status}");
     }
-    Ok(Held { moment, before, after })
+    Ok(HeldProcess { moment, before, after })
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_load_that_ends_or_is_no_yard_is_an_error() {
-        let error = |script| format!("{:#}", held(shell(script), Moment::Live).unwrap_err());
+        let error = |script| format!("{:#}", held(shell(script), HoldPoint::Live).unwrap_err());
         assert!(error("echo ops 1").contains("ended before it held"));
         let no_yard = error("echo ops 1; echo held; read line");
         assert!(no_yard.contains("a look at the load"), "{no_yard}");

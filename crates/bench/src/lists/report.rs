@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::look::{Look, Sum};
-use super::measure::{BOMB, DRAIN, Held, LOADS, Measured, Moment};
+use super::measure::{BOMB, DRAIN, HeldProcess, HoldPoint, LOADS, Measured};
 use crate::allocators::Allocator;
 use crate::counts::Drained;
 use crate::load::said::Run;
@@ -68,7 +68,7 @@ pub struct OfLoad<'a> {
 /// A fork bomb that was held.
 #[derive(Serialize)]
 pub struct OfHeld<'a> {
-    pub moment: Moment,
+    pub moment: HoldPoint,
     /// Of all lists, before it was shrunk.
     pub lists: Sum,
     pub before_kib: u64,
@@ -117,7 +117,7 @@ fn of_load<'a>(load: usize, measured: &'a Measured, first: &Measured) -> OfLoad<
     }
 }
 
-fn of_held(held: &Held) -> OfHeld<'_> {
+fn of_held(held: &HeldProcess) -> OfHeld<'_> {
     OfHeld {
         moment: held.moment,
         lists: held.before.sum(),

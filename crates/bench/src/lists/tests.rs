@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Parser;
 
 use super::look::tests::snapshot;
-use super::measure::{Held, Measured, Moment};
+use super::measure::{HeldProcess, HoldPoint, Measured};
 use super::*;
 use crate::allocators::Allocator;
 use crate::args::{Args, Suite};
@@ -39,7 +39,7 @@ fn tables_hold_claims_shrinking_drains_and_times() {
     let look = |kib: u64, lists: &[(u32, Option<u32>, &[u32])]| {
         look::read(&snapshot(kib << 10, lists)).unwrap()
     };
-    let held = |moment| Held {
+    let held = |moment| HeldProcess {
         moment,
         before: look(640, &[(0, Some(2), &[0, 0]), (1, Some(1), &[9])]),
         after: look(560, &[]),
@@ -47,7 +47,7 @@ fn tables_hold_claims_shrinking_drains_and_times() {
     let measured = |ms| Measured {
         runs: [vec![timed(ms), timed(ms)], vec![timed(ms), timed(ms + 1)]],
         counted: [words(&[], &[(0, [90, 9000, 700]), (6, [3, 30_000, 12_000])]), words(&[], &[])],
-        held: Moment::ALL.map(held).to_vec(),
+        held: HoldPoint::ALL.map(held).to_vec(),
     };
     let measured = vec![measured(10), measured(12)];
     let options = options("--fronts 5.9,5.9+exact --rounds 2");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::Table;
 
 use super::look::OfCache;
-use super::measure::Moment;
+use super::measure::HoldPoint;
 use super::report::{OfFront, OfLoad, Report};
 use crate::counts::Drained;
 use crate::load::said::{Frees, Run, SHARES};
@@ -103,7 +103,7 @@ fn by_cache(report: &Report) -> Table {
     ];
     let mut rows = Vec::new();
     for front in &report.fronts {
-        let ended = front.held.iter().find(|held| held.moment == Moment::Ended);
+        let ended = front.held.iter().find(|held| held.moment == HoldPoint::Ended);
         let mut caches: Vec<&OfCache> = ended.iter().flat_map(|held| &held.before.caches).collect();
         caches.retain(|cache| cache.sum().slabs > 0);
         caches.sort_by_key(|cache| std::cmp::Reverse(cache.sum().empty_bytes));

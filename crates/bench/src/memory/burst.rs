@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::found::{Found, Sampled};
+use super::found::{PartResult, Sampled};
 use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
@@ -24,8 +24,8 @@ const MOMENTS: [&str; 3] = ["start", "peak", "rest"];
 
 /// Measures each variant once on each allocator: its numbers are those of
 /// millions of objects, and hardly vary.
-pub fn measure(bench: &Bench, machine: &Machine, options: &MemoryOptions) -> Result<Found> {
-    let mut found = Found {
+pub fn measure(bench: &Bench, machine: &Machine, options: &MemoryOptions) -> Result<PartResult> {
+    let mut found = PartResult {
         title: "burst: resident KiB before a burst of small objects, at its peak, and 1 s after.",
         heading: vec!["burst", "allocator", "start", "peak", "rest"],
         rows: Vec::new(),
@@ -69,7 +69,7 @@ fn burst(
     Ok(kib)
 }
 
-fn add(found: &mut Found, bench: &Bench, name: &str, kib: Vec<Vec<u64>>) {
+fn add(found: &mut PartResult, bench: &Bench, name: &str, kib: Vec<Vec<u64>>) {
     for (allocator, moments) in bench.allocators.iter().zip(&kib) {
         let mut row = vec![name.to_owned(), allocator.name.to_owned()];
         row.extend(moments.iter().map(ToString::to_string));

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::found::{Found, Sampled};
+use super::found::{PartResult, Sampled};
 use crate::allocators::{Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
@@ -15,8 +15,8 @@ use crate::worker::Worker;
 const SAMPLES: usize = 10;
 
 /// Measures each load on each allocator, in a process of its own.
-pub fn measure(bench: &Bench, machine: &Machine, options: &MemoryOptions) -> Result<Found> {
-    let mut found = Found {
+pub fn measure(bench: &Bench, machine: &Machine, options: &MemoryOptions) -> Result<PartResult> {
+    let mut found = PartResult {
         title: "flat: resident KiB after the second sample, and growth in the eight after it.",
         heading: vec!["load", "ours", "growth", "mimalloc", "growth", "glibc", "growth"],
         rows: Vec::new(),
@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench, machine: &Machine, options: &MemoryOptions) -> Res
     Ok(found)
 }
 
-fn add(found: &mut Found, load: &str, kib: Vec<Vec<u64>>) {
+fn add(found: &mut PartResult, load: &str, kib: Vec<Vec<u64>>) {
     let mut row = vec![load.to_owned()];
     for samples in &kib {
         row.extend([samples[1].to_string(), growth_kib(samples).to_string()]);

@@ -9,7 +9,7 @@ use crate::stats::median;
 
 /// What one part found.
 #[derive(Serialize)]
-pub struct Found {
+pub struct PartResult {
     pub title: &'static str,
     pub heading: Vec<&'static str>,
     /// As printed.

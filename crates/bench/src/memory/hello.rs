@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use indicatif::ProgressBar;
 
-use super::found::{Found, Sampled, median_kib};
+use super::found::{PartResult, Sampled, median_kib};
 use crate::allocators::{Allocator, Bench, GLIBC, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
@@ -18,8 +18,8 @@ const SETTINGS: [&str; 2] = ["madvise", "always"];
 const ALLOWANCE_KIB: f64 = 512.0;
 
 /// Measures it under both settings of THP.
-pub fn measure(bench: &Bench, _: &Machine, options: &MemoryOptions) -> Result<Found> {
-    let mut found = Found {
+pub fn measure(bench: &Bench, _: &Machine, options: &MemoryOptions) -> Result<PartResult> {
+    let mut found = PartResult {
         title: "hello: private dirty KiB at the end of a small program, median.",
         heading: vec!["THP", "ours", "mimalloc", "glibc"],
         rows: Vec::new(),
@@ -63,7 +63,7 @@ fn hello(bench: &Bench, allocator: &Allocator) -> Result<u64> {
     last.parse().with_context(|| format!("hello said {last:?}"))
 }
 
-fn add(found: &mut Found, word: &str, kib: Vec<Vec<u64>>) {
+fn add(found: &mut PartResult, word: &str, kib: Vec<Vec<u64>>) {
     let medians: Vec<f64> = kib.iter().map(|runs| median_kib(runs)).collect();
     let mut row = vec![word.to_owned()];
     row.extend(medians.iter().map(|kib| format!("{kib:.0}")));
@@ -76,7 +76,7 @@ fn add(found: &mut Found, word: &str, kib: Vec<Vec<u64>>) {
     found.samples.push(Sampled { name: format!("hello, THP {word}"), kib });
 }
 
-fn skip(found: &mut Found, word: &str, why: &str) {
+fn skip(found: &mut PartResult, word: &str, why: &str) {
     let mut row = vec![word.to_owned()];
     row.extend(vec!["skipped".to_owned(); 3]);
     found.rows.push(row);

@@ -14,11 +14,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench};
-use crate::args::{MemoryOptions, Part};
+use crate::args::{MemoryOptions, MemoryTest};
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
 use crate::screen;
-use found::Found;
+use found::PartResult;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -26,28 +26,28 @@ struct Report<'a> {
     suite: &'static str,
     machine: &'a Machine,
     allocators: &'a [Allocator],
-    parts: &'a [Found],
+    parts: &'a [PartResult],
 }
 
-type Measure = fn(&Bench, &Machine, &MemoryOptions) -> Result<Found>;
+type Measure = fn(&Bench, &Machine, &MemoryOptions) -> Result<PartResult>;
 
-const PARTS: &[(Part, Measure)] = &[
-    (Part::Hello, hello::measure),
-    (Part::Python, python::measure),
-    (Part::Burst, burst::measure),
-    (Part::Flat, flat::measure),
+const PARTS: &[(MemoryTest, Measure)] = &[
+    (MemoryTest::Hello, hello::measure),
+    (MemoryTest::Python, python::measure),
+    (MemoryTest::Burst, burst::measure),
+    (MemoryTest::Flat, flat::measure),
 ];
 
 /// Runs the suite.
 pub fn run(options: &MemoryOptions) -> Result<Verdict> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
+    let wanted = |part: &MemoryTest| options.only.is_empty() || options.only.contains(part);
     let parts = PARTS
         .iter()
         .filter(|(part, _)| wanted(part))
         .map(|(_, measure)| measure(&bench, &machine, options))
-        .collect::<Result<Vec<Found>>>()?;
+        .collect::<Result<Vec<PartResult>>>()?;
 
     let mut text = screen::heading(&machine, &bench.allocators);
     for part in &parts {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::found::{Found, Sampled, median_kib};
+use super::found::{PartResult, Sampled, median_kib};
 use crate::allocators::{Allocator, Bench, GLIBC, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
@@ -24,8 +24,8 @@ const VARIANTS: [(&str, Option<&str>); 2] = [("as it is", None), ("all by malloc
 const RARER: u32 = 4;
 
 /// Measures both variants.
-pub fn measure(bench: &Bench, _: &Machine, options: &MemoryOptions) -> Result<Found> {
-    let mut found = Found {
+pub fn measure(bench: &Bench, _: &Machine, options: &MemoryOptions) -> Result<PartResult> {
+    let mut found = PartResult {
         title: "python: peak resident KiB of a program that writes and reads JSON, median.",
         heading: vec!["Python's objects", "ours", "mimalloc", "glibc"],
         rows: Vec::new(),
@@ -86,7 +86,7 @@ fn peak_kib(
     first.parse().with_context(|| format!("python said {text:?}"))
 }
 
-fn add(found: &mut Found, name: &str, kib: Vec<Vec<u64>>) {
+fn add(found: &mut PartResult, name: &str, kib: Vec<Vec<u64>>) {
     let medians: Vec<f64> = kib.iter().map(|runs| median_kib(runs)).collect();
     let mut row = vec![name.to_owned()];
     row.extend(medians.iter().map(|kib| format!("{kib:.0}")));

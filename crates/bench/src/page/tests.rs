@@ -1,5 +1,5 @@
 use super::*;
-use crate::raw::Parts;
+use crate::raw::SuiteResults;
 use serde_json::value::RawValue;
 
 const MADE: &str = r#""machine": {"cpu": "A CPU", "cpus": [0, 1], "kernel": "6.18", "thp": "madvise",
@@ -11,13 +11,13 @@ fn goal(name: &str, measured: &str, limit: &str, met: bool) -> Goal {
     Goal { name: name.into(), measured: measured.into(), limit: limit.into(), met: Some(met) }
 }
 
-fn part(goals: Vec<Goal>, report: &str) -> Part {
+fn part(goals: Vec<Goal>, report: &str) -> SuiteResult {
     let report = Some(RawValue::from_string(format!("{{{MADE}, {report}}}")).unwrap());
     let (command, commit) = ("build\nmeasure".to_owned(), Some("abc1234 (2026-11-23)".to_owned()));
-    Part { command, commit, text: "all of it".to_owned(), goals, report }
+    SuiteResult { command, commit, text: "all of it".to_owned(), goals, report }
 }
 
-fn loads() -> Part {
+fn loads() -> SuiteResult {
     let means = r#"{"glibc": {"wall_us": {"value": 0.5, "low": 0.4, "high": 0.6, "loads": 1},
          "peak_kib": {"value": 0.9, "low": 0.8, "high": 1.1, "loads": 1}}}"#;
     let loss = |load, measure, value, low| {
@@ -64,7 +64,7 @@ fn loads() -> Part {
     part(goals, &report)
 }
 
-fn others() -> Parts {
+fn others() -> SuiteResults {
     let programs = r#""rounds": 5, "means": {"glibc": {"wall_us": {"value": 0.991, "low": 0.9, "high": 1.1,
         "loads": 1}}}, "losses": [], "failures": [], "loads": [{"name": "lua"}]"#;
     let run = |resident| {
@@ -122,7 +122,7 @@ fn page_has_machine_commands_results_and_losses() {
 
 #[test]
 fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
-    let parts = Parts::from([("compare".to_owned(), loads())]);
+    let parts = SuiteResults::from([("compare".to_owned(), loads())]);
     let cells = cells(&page(&Written::new(parts)).unwrap());
     for row in [
         "| Loads: wall time to each peer's, mean | <= 0.95 | 0.951 (0.9 to 1.0) | 1 of 3 |",
@@ -134,7 +134,7 @@ fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
     }
     let mut met = loads();
     met.goals.retain(|goal| goal.met == Some(true));
-    let page = page(&Written::new(Parts::from([("compare".to_owned(), met)]))).unwrap();
+    let page = page(&Written::new(SuiteResults::from([("compare".to_owned(), met)]))).unwrap();
     assert!(page.contains("All 6 are met.") && !page.contains("missed"), "{page}");
     let back = [
         goal("", "91.3 %", ">= 90.0 %", true),
@@ -146,8 +146,8 @@ fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
 
 #[test]
 fn suite_that_was_left_out_says_why() {
-    let none = Part { text: "skipped: none is there".into(), report: None, ..loads() };
-    let page = page(&Written::new(Parts::from([("programs".to_owned(), none)]))).unwrap();
+    let none = SuiteResult { text: "skipped: none is there".into(), report: None, ..loads() };
+    let page = page(&Written::new(SuiteResults::from([("programs".to_owned(), none)]))).unwrap();
     assert!(page.ends_with("## Real programs\n\nskipped: none is there\n"), "{page}");
 }
 
@@ -155,7 +155,7 @@ fn suite_that_was_left_out_says_why() {
 fn page_is_written_where_it_is_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let raw = directory.path().join("raw.json");
-    let written = Written::new(Parts::from([("compare".to_owned(), loads())]));
+    let written = Written::new(SuiteResults::from([("compare".to_owned(), loads())]));
     fs::write(&raw, serde_json::to_string_pretty(&written).unwrap()).unwrap();
     let at = directory.path().to_owned();
     run(&PageOptions { raw: raw.clone(), write_docs: Some(at.clone()) }).unwrap();

@@ -26,7 +26,7 @@ use runner::Runner;
 
 /// A program, and whether it is there.
 #[derive(Serialize)]
-struct Place {
+struct ProgramStatus {
     name: &'static str,
     package: &'static str,
     words: &'static str,
@@ -44,7 +44,7 @@ struct Report<'a> {
     allocators: &'a [Allocator],
     absent: &'a [Absent],
     rounds: u32,
-    programs: &'a [Place],
+    programs: &'a [ProgramStatus],
     goals: &'a [Goal],
     losses: &'a [judge::Loss],
     #[serde(flatten)]
@@ -109,7 +109,7 @@ type There = Vec<(&'static str, Prepared)>;
 
 /// Writes the inputs; a program that is not there, or on which a preload has
 /// no effect, is left out with its reason.
-fn prepared(bench: &Bench, only: &[String]) -> Result<(There, Vec<Place>)> {
+fn prepared(bench: &Bench, only: &[String]) -> Result<(There, Vec<ProgramStatus>)> {
     let wanted = |program: &&Program| only.is_empty() || only.iter().any(|n| n == program.name);
     let (mut there, mut places) = (Vec::new(), Vec::new());
     for &Program { name, package, words, prepare } in PROGRAMS.iter().filter(wanted) {
@@ -121,7 +121,7 @@ fn prepared(bench: &Bench, only: &[String]) -> Result<(There, Vec<Place>)> {
             Ok(program) => (Some(program.executable.display().to_string()), None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
-        places.push(Place { name, package, words, executable, absent });
+        places.push(ProgramStatus { name, package, words, executable, absent });
         there.extend(checked.ok().map(|program| (name, program)));
     }
     Ok((there, places))
@@ -136,8 +136,8 @@ fn load(name: &str) -> Load {
     Load { name: name.to_owned(), threads: 1, words: words.to_owned() }
 }
 
-fn list(places: &[Place]) -> comfy_table::Table {
-    let row = |place: &Place| {
+fn list(places: &[ProgramStatus]) -> comfy_table::Table {
+    let row = |place: &ProgramStatus| {
         let state = match (&place.executable, &place.absent) {
             (Some(path), _) => path.clone(),
             (None, why) => format!("left out: {}", why.as_deref().unwrap_or_default()),

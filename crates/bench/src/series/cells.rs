@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::questions::{SeriesOptions, Which};
+use crate::questions::{SeriesLoad, SeriesOptions};
 
 /// Messages, and packets, of a run.
 const MESSAGES: u64 = 200_000;
@@ -45,7 +45,7 @@ impl Cell {
     }
 }
 
-impl Which {
+impl SeriesLoad {
     fn published(self) -> (u64, Published) {
         match self {
             // 5 groups of 20 and 20.
@@ -94,8 +94,8 @@ pub fn all(options: &SeriesOptions, all_cpus: usize) -> Vec<Cell> {
     let all_cpus = u32::try_from(all_cpus).unwrap_or(u32::MAX);
     let mut cpus = if options.cpus.is_empty() { vec![1, all_cpus] } else { options.cpus.clone() };
     cpus.dedup();
-    let loads = [Which::Messaging, Which::Packets];
-    let wanted = |load: &Which| options.only.is_empty() || options.only.contains(load);
+    let loads = [SeriesLoad::Messaging, SeriesLoad::Packets];
+    let wanted = |load: &SeriesLoad| options.only.is_empty() || options.only.contains(load);
     let mut cells = Vec::new();
     for load in loads.into_iter().filter(wanted) {
         let mut threads = options.threads.clone();

@@ -9,7 +9,7 @@ use crate::run::library;
 use crate::run::{PRELOAD_ENV, preload};
 use crate::settings::{self, Setting};
 use slabyard_abi::engines::{ENGINES, EngineName};
-use slabyard_abi::options::{ENGINE_OPTIONS, EngineKey, Key, Kind, engine_row, row};
+use slabyard_abi::options::{ENGINE_OPTIONS, EngineKey, Key, ValueKind, engine_row, row};
 use slabyard_abi::report::REPORT_ENV;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub fn expanded(specs: &[String], all: Vec<String>) -> Result<Vec<String>, Failu
 /// The system's malloc, each engine, and the fronts of the one that has some.
 fn defaults() -> Vec<String> {
     let mut all = vec![SYSTEM.to_owned()];
-    let Kind::Word(fronts) = engine_row(EngineKey::Front).kind else { return all };
+    let ValueKind::Word(fronts) = engine_row(EngineKey::Front).kind else { return all };
     for engine in EngineName::ALL {
         let name = engine.row().name;
         all.push(name.into());

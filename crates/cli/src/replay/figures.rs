@@ -12,7 +12,7 @@ use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::prepare::doubts::Contradictions;
-use slabyard_lab::replay::report::{Moment, Sample};
+use slabyard_lab::replay::report::{CacheUse, Sample};
 use slabyard_lab::replay::{Replayed, Start};
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ pub struct Point {
 }
 
 impl State {
-    fn of(case: &Case, nth: usize, moment: &Moment, start: Start) -> State {
+    fn of(case: &Case, nth: usize, moment: &CacheUse, start: Start) -> State {
         let (places, free) = (&moment.places, &moment.free);
         let slabs = u64::from(places.slabs);
         // Those of the least order are smaller.

@@ -15,7 +15,7 @@ use crate::terminal::{Colour, Grid, Progress, bytes, count, percent, seconds};
 use anyhow::Context;
 use serde::Serialize;
 use slabyard_lab::event::Event;
-use slabyard_lab::slob::load::{self, Kernel, Load, Moment, Object};
+use slabyard_lab::slob::load::{self, Kernel, Load, Object, PageUse};
 use std::process::ExitCode;
 
 /// Pages of the modelled machine: 4 GiB of 4 KiB each.
@@ -147,7 +147,7 @@ struct Json {
 
 fn json(args: &ReplayArgs, loaded: &Loaded, load: &Load) -> Result<String, Failure> {
     let page_size = u64::from(loaded.settings.machine.page_size);
-    let moment = |moment: &Moment| SlobMomentJson {
+    let moment = |moment: &PageUse| SlobMomentJson {
         time_ns: moment.time,
         pages: moment.pages,
         bytes: u64::from(moment.pages) * page_size,

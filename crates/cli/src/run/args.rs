@@ -94,7 +94,7 @@ fn watch(text: &str) -> Result<String, &'static str> {
     }
 }
 
-fn debug_rules(text: &str) -> Result<String, slabyard_abi::debug::Wrong> {
+fn debug_rules(text: &str) -> Result<String, slabyard_abi::debug::RuleError> {
     slabyard_abi::debug::check(text.as_bytes()).map(|()| text.to_owned())
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use slabyard_lab::geometry::kmalloc_sizes;
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::buddy::Buddy;
-use slabyard_lab::small::load::Of;
+use slabyard_lab::small::load::AllocType;
 use slabyard_lab::small::state::{self, KernelReport, State};
 use slabyard_lab::small::{Load, Look, text};
 use slabyard_lab::trace;
@@ -76,13 +76,13 @@ pub(super) fn live_text(load: &Load) -> String {
     let mut counts: BTreeMap<(String, u32), u32> = BTreeMap::new();
     for (of, count) in load.live_at(0) {
         let (kind, bytes) = match of {
-            Of::Cache(number) => {
+            AllocType::Cache(number) => {
                 let cache = &load.caches[number as usize];
                 *counts.entry((cache.name.clone(), cache.object_size)).or_default() += count;
                 continue;
             }
-            Of::Kmalloc(bytes) => ("kmalloc", bytes),
-            Of::KmallocReclaimable(bytes) => ("kmalloc-rcl", bytes),
+            AllocType::Kmalloc(bytes) => ("kmalloc", bytes),
+            AllocType::KmallocReclaimable(bytes) => ("kmalloc-rcl", bytes),
         };
         let class = kmalloc_sizes(4096).into_iter().find(|class| *class >= bytes);
         let Some(class) = class else { continue };

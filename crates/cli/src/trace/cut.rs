@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use crate::trace_file;
 use clap::ValueHint;
-use slabyard_lab::edit::cut::{Part, cut};
+use slabyard_lab::edit::cut::{Selection, cut};
 use slabyard_lab::record::Wanted;
 use slabyard_lab::trace::{Attached, END, LISTS, SHRUNK, START};
 use slabyard_observe::view::pick::Pattern;
@@ -49,7 +49,7 @@ pub fn run(args: &CutArgs) -> Result<ExitCode, Failure> {
     let stream = trace_file::open(&args.file)?;
     let attached = stream.attached().to_vec();
     let header = stream.header().clone();
-    let part = Part {
+    let part = Selection {
         times: args.from..to,
         cpus: args.cpus.clone().map(|cpus| cpus.0),
         wanted: wanted(&args.caches, &attached)?,

@@ -6,7 +6,7 @@ use crate::terminal::{bytes, seconds};
 use crate::{stdin, stdout, trace_file};
 use clap::ValueHint;
 use serde_json::{Value, json};
-use slabyard_lab::event::{Event, Kind};
+use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::lists::{Lists, json as form};
 use slabyard_lab::prepare::naming::kmalloc_cache;
 use slabyard_lab::trace::{Attached, Damage, Header, LISTS, NO_NAME, Names, RECORDING, Stream};
@@ -30,13 +30,13 @@ pub struct InfoArgs {
     json: bool,
 }
 
-const KINDS: [(Kind, &str); 6] = [
-    (Kind::CacheAlloc, "kmem_cache_alloc"),
-    (Kind::CacheFree, "kmem_cache_free"),
-    (Kind::Kmalloc, "kmalloc"),
-    (Kind::Kfree, "kfree"),
-    (Kind::PageAlloc, "mm_page_alloc"),
-    (Kind::PageFree, "mm_page_free"),
+const KINDS: [(EventKind, &str); 6] = [
+    (EventKind::CacheAlloc, "kmem_cache_alloc"),
+    (EventKind::CacheFree, "kmem_cache_free"),
+    (EventKind::Kmalloc, "kmalloc"),
+    (EventKind::Kfree, "kfree"),
+    (EventKind::PageAlloc, "mm_page_alloc"),
+    (EventKind::PageFree, "mm_page_free"),
 ];
 
 /// Who has a live object, and what it is: with the object's bytes.
@@ -140,23 +140,25 @@ impl Info {
         add(&mut self.cpus, event.cpu.into());
         self.pids.insert(event.pid);
         match event.kind {
-            Kind::CacheAlloc | Kind::CacheFree => add(&mut self.caches, event.name as usize),
-            Kind::Kmalloc => add(&mut self.sites, event.name as usize),
+            EventKind::CacheAlloc | EventKind::CacheFree => {
+                add(&mut self.caches, event.name as usize)
+            }
+            EventKind::Kmalloc => add(&mut self.sites, event.name as usize),
             _ => {}
         }
         let Event { name, site, pid, allocated: bytes, .. } = *event;
         let owner = |kmalloc| Owner { name, site, kmalloc, pid, bytes };
         match event.kind {
-            Kind::CacheAlloc => {
+            EventKind::CacheAlloc => {
                 self.live.insert(event.address, owner(None));
             }
-            Kind::Kmalloc => {
+            EventKind::Kmalloc => {
                 self.live.insert(event.address, owner(Some((event.allocated, event.gfp))));
             }
-            Kind::CacheFree | Kind::Kfree => {
+            EventKind::CacheFree | EventKind::Kfree => {
                 self.live.remove(&event.address);
             }
-            Kind::PageAlloc | Kind::PageFree => {}
+            EventKind::PageAlloc | EventKind::PageFree => {}
         }
         let (first, last) = self.times.unwrap_or((event.time, event.time));
         self.times = Some((first.min(event.time), last.max(event.time)));

@@ -4,7 +4,7 @@
 use crate::stage::text;
 use crate::traces::{Files, OBJECTS, load, parsed, slabyard};
 use serde_json::Value;
-use slabyard_lab::event::{Event, Kind};
+use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::trace::Trace;
 use std::process::Output;
 
@@ -15,7 +15,7 @@ const HOARD: u64 = 31;
 const LIVE: u64 = 1500;
 
 /// What happens on a CPU to a slab, or to one of its objects.
-type Happens<'a> = &'a mut dyn FnMut(Kind, u64, u64, u64);
+type Happens<'a> = &'a mut dyn FnMut(EventKind, u64, u64, u64);
 
 /// A trace of what `f` says.
 fn trace_of(f: impl FnOnce(Happens<'_>)) -> Trace {
@@ -23,8 +23,8 @@ fn trace_of(f: impl FnOnce(Happens<'_>)) -> Trace {
     let (page, alloc) = (model[0], model[1]);
     let mut events: Vec<Event> = Vec::new();
     f(&mut |kind, cpu, slab, object| {
-        let like = if kind == Kind::PageAlloc { &page } else { &alloc };
-        let address = if kind == Kind::PageAlloc {
+        let like = if kind == EventKind::PageAlloc { &page } else { &alloc };
+        let address = if kind == EventKind::PageAlloc {
             page.address + slab
         } else {
             alloc.address + (slab << 12) + object * 192
@@ -39,16 +39,16 @@ fn trace_of(f: impl FnOnce(Happens<'_>)) -> Trace {
 fn parting() -> Trace {
     trace_of(|push| {
         let mut fill = |cpu, slab| {
-            push(Kind::PageAlloc, cpu, slab, 0);
-            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, cpu, slab, object));
+            push(EventKind::PageAlloc, cpu, slab, 0);
+            (0..OBJECTS).for_each(|object| push(EventKind::CacheAlloc, cpu, slab, object));
         };
         (0..4).for_each(|slab| fill(0, slab));
         for slab in 0..4 {
-            (1..OBJECTS).for_each(|object| push(Kind::CacheFree, 0, slab, object));
+            (1..OBJECTS).for_each(|object| push(EventKind::CacheFree, 0, slab, object));
         }
         for slab in 4..7 {
-            push(Kind::PageAlloc, 1, slab, 0);
-            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 1, slab, object));
+            push(EventKind::PageAlloc, 1, slab, 0);
+            (0..OBJECTS).for_each(|object| push(EventKind::CacheAlloc, 1, slab, object));
         }
     })
 }
@@ -80,8 +80,8 @@ fn hoarding() -> Trace {
 
 fn hoard(push: Happens<'_>) {
     let mut fill = |cpu, slab| {
-        push(Kind::PageAlloc, cpu, slab, 0);
-        (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, cpu, slab, object));
+        push(EventKind::PageAlloc, cpu, slab, 0);
+        (0..OBJECTS).for_each(|object| push(EventKind::CacheAlloc, cpu, slab, object));
     };
     for cpu in 0..CPUS {
         (0..HOARD).for_each(|nth| fill(cpu, cpu * HOARD + nth));
@@ -89,15 +89,15 @@ fn hoard(push: Happens<'_>) {
     let mut freed = |from: u64, to: u64| {
         for cpu in 0..CPUS {
             for nth in 0..HOARD {
-                (from..to).for_each(|o| push(Kind::CacheFree, cpu, cpu * HOARD + nth, o));
+                (from..to).for_each(|o| push(EventKind::CacheFree, cpu, cpu * HOARD + nth, o));
             }
         }
     };
     freed(0, 1);
     freed(1, OBJECTS);
     for slab in CPUS * HOARD..CPUS * HOARD + LIVE {
-        push(Kind::PageAlloc, 0, slab, 0);
-        (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 0, slab, object));
+        push(EventKind::PageAlloc, 0, slab, 0);
+        (0..OBJECTS).for_each(|object| push(EventKind::CacheAlloc, 0, slab, object));
     }
 }
 
@@ -193,12 +193,12 @@ fn each_engine_says_when_memory_ends() {
 fn other_pages_take_their_part_and_lists_are_told_as_a_kernel_does() {
     let trace = trace_of(|push| {
         let fill = |push: Happens<'_>, slab: u64| {
-            push(Kind::PageAlloc, 0, slab, 0);
-            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 0, slab, object));
+            push(EventKind::PageAlloc, 0, slab, 0);
+            (0..OBJECTS).for_each(|object| push(EventKind::CacheAlloc, 0, slab, object));
         };
-        push(Kind::PageAlloc, 0, 100, 0);
+        push(EventKind::PageAlloc, 0, 100, 0);
         fill(push, 0);
-        push(Kind::PageAlloc, 0, 101, 0);
+        push(EventKind::PageAlloc, 0, 101, 0);
         fill(push, 1);
     });
     let files = Files::new(&trace);

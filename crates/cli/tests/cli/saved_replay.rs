@@ -3,7 +3,7 @@
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};
-use slabyard_lab::event::Kind as EventKind;
+use slabyard_lab::event::EventKind;
 use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{Snapshot, file};
 use std::path::Path;

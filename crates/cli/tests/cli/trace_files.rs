@@ -3,7 +3,7 @@
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
-use slabyard_lab::event::Kind;
+use slabyard_lab::event::EventKind;
 use slabyard_lab::trace::{self, Attached, END, RECORDING, START, Trace};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -142,7 +142,7 @@ fn a_trace_without_pages_is_copied_and_merged_as_it_replays() {
         trace.header.page_offset = None;
         let mut nth = 0;
         trace.events.retain(|event| match event.kind {
-            Kind::PageAlloc | Kind::PageFree => {
+            EventKind::PageAlloc | EventKind::PageFree => {
                 nth += 1;
                 nth <= slabs_made
             }
@@ -158,7 +158,7 @@ fn a_trace_without_pages_is_copied_and_merged_as_it_replays() {
     }
     // Nothing tells how large a page is.
     let mut trace = held(7);
-    trace.events.retain(|event| !matches!(event.kind, Kind::PageAlloc | Kind::PageFree));
+    trace.events.retain(|event| !matches!(event.kind, EventKind::PageAlloc | EventKind::PageFree));
     (trace.header.page_offset, trace.header.page_size) = (None, None);
     let files = files(&trace);
     let copy = files.path("public.slabtrace");

@@ -3,7 +3,7 @@
 
 use crate::stage::{SLABYARD, text};
 use serde_json::{Value, json};
-use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::trace::{Header, Names, Trace};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -101,11 +101,11 @@ pub fn load(slabs: u64, objects: u64) -> Trace {
     };
     let address = |slab: u64, object: u64| PAGE_OFFSET + ((100 + slab) << 12) + object * 192;
     for slab in 0..slabs {
-        push(Kind::PageAlloc, 100 + slab, 0);
-        (0..objects).for_each(|object| push(Kind::CacheAlloc, address(slab, object), filp));
+        push(EventKind::PageAlloc, 100 + slab, 0);
+        (0..objects).for_each(|object| push(EventKind::CacheAlloc, address(slab, object), filp));
     }
     for slab in 0..slabs {
-        (0..objects).for_each(|object| push(Kind::CacheFree, address(slab, object), filp));
+        (0..objects).for_each(|object| push(EventKind::CacheFree, address(slab, object), filp));
     }
     let header = Header {
         release: "6.12.1".into(),
@@ -132,8 +132,10 @@ pub fn csv_of(trace: &Trace) -> String {
         let (time, cpu, address) = (e.time as f64 / 1000.0, e.cpu, e.address);
         let name = trace.names.get(e.name);
         match e.kind {
-            Kind::PageAlloc => format!("{time},{cpu},1,P,o0,{address:x},,,cc0,0,\n"),
-            Kind::CacheAlloc => format!("{time},{cpu},1,A,{name},{address:x},192,192,cc0,-1,0\n"),
+            EventKind::PageAlloc => format!("{time},{cpu},1,P,o0,{address:x},,,cc0,0,\n"),
+            EventKind::CacheAlloc => {
+                format!("{time},{cpu},1,A,{name},{address:x},192,192,cc0,-1,0\n")
+            }
             _ => format!("{time},{cpu},1,F,{name},{address:x},,,,,\n"),
         }
     };

@@ -79,12 +79,12 @@ impl SlabEngine for CpuSlab {
 }
 
 /// A CPU's own objects: the first, and how many.
-pub struct Own {
+pub struct CpuFreeList {
     first: u16,
     len: u32,
 }
 
-impl Held for Own {
+impl Held for CpuFreeList {
     fn len(&self) -> u32 {
         self.len
     }
@@ -158,21 +158,24 @@ impl FixedSlabs<'_, CpuSlab> {
 }
 
 impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
-    type Own = Own;
+    type Own = CpuFreeList;
     type List = List;
 
     fn cpu_rules(&self) -> &cpu_slabs::Rules {
         &self.cache.state
     }
 
-    fn check_out_slab(self) -> Result<Option<cpu_slabs::CpuSlab<Own>>, Stopped> {
+    fn check_out_slab(self) -> Result<Option<cpu_slabs::CpuSlab<CpuFreeList>>, Stopped> {
         let words = self.words();
         let (slab, first) = halves(words[SLAB].take());
-        let own = Own { first: first as u16, len: words[OWN].take() };
+        let own = CpuFreeList { first: first as u16, len: words[OWN].take() };
         Ok((slab != 0).then_some(cpu_slabs::CpuSlab { slab, own }))
     }
 
-    fn check_in_slab(self, slab: cpu_slabs::CpuSlab<Own>) -> Option<cpu_slabs::CpuSlab<Own>> {
+    fn check_in_slab(
+        self,
+        slab: cpu_slabs::CpuSlab<CpuFreeList>,
+    ) -> Option<cpu_slabs::CpuSlab<CpuFreeList>> {
         let found = self.check_out_slab().ok().flatten();
         let words = self.words();
         words[SLAB].set(slab.slab << 16 | u32::from(slab.own.first));
@@ -180,20 +183,20 @@ impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
         found
     }
 
-    fn new_own(self) -> Option<Own> {
-        Some(Own { first: NONE, len: 0 })
+    fn new_own(self) -> Option<CpuFreeList> {
+        Some(CpuFreeList { first: NONE, len: 0 })
     }
 
-    fn give_own(self, _: Own) {}
+    fn give_own(self, _: CpuFreeList) {}
 
-    fn pop_own(self, slab: &mut cpu_slabs::CpuSlab<Own>) -> Option<Object> {
+    fn pop_own(self, slab: &mut cpu_slabs::CpuSlab<CpuFreeList>) -> Option<Object> {
         slab.own.len = slab.own.len.checked_sub(1)?;
         let index = u32::from(slab.own.first);
         slab.own.first = self.behind(slab.slab, index).get();
         Some(Object::new(slab.slab, index))
     }
 
-    fn take_over(self, _: &Shape, slab: u32, own: &mut Own) -> u32 {
+    fn take_over(self, _: &Shape, slab: u32, own: &mut CpuFreeList) -> u32 {
         let entry = self.pages.table().entry(slab);
         let taken = u32::from(entry.free.replace(0));
         own.first = entry.first.replace(NONE);
@@ -202,14 +205,15 @@ impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
         taken
     }
 
-    fn put_back(self, shape: &Shape, slab: u32, own: &mut Own) -> (u32, u32) {
+    fn put_back(self, shape: &Shape, slab: u32, own: &mut CpuFreeList) -> (u32, u32) {
         let entry = self.pages.table().entry(slab);
         let before = u32::from(entry.free.get());
-        let mut cpu_slab = cpu_slabs::CpuSlab { slab, own: Own { first: own.first, len: own.len } };
+        let mut cpu_slab =
+            cpu_slabs::CpuSlab { slab, own: CpuFreeList { first: own.first, len: own.len } };
         while let Some(object) = self.pop_own(&mut cpu_slab) {
             let _put = self.put(shape, &Self::group_of(object));
         }
-        *own = Own { first: NONE, len: 0 };
+        *own = CpuFreeList { first: NONE, len: 0 };
         entry.set_kind(PageKind::Slab);
         (before, entry.free.get().into())
     }

@@ -11,7 +11,7 @@ pub type Zone<E> = Yard<Robust<PAGE, 4>, E>;
 
 /// What a block is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum BlockOwner {
     Cache(CacheId),
     Malloc,
     Pages,
@@ -21,7 +21,7 @@ pub enum Of {
 pub struct Block {
     pub at: NonNull<u8>,
     pub bytes: usize,
-    pub of: Of,
+    pub of: BlockOwner,
 }
 
 impl Block {
@@ -85,15 +85,15 @@ pub fn call<B: Board, E: FixedEngine>(yard: &Yard<B, E>, call: Call) -> Done {
     let block =
         |at: Option<NonNull<u8>>, bytes, of| Done::Block(at.map(|at| Block { at, bytes, of }));
     match call {
-        Call::Alloc(id, bytes) => block(yard.alloc(id), bytes, Of::Cache(id)),
-        Call::Malloc(bytes) => block(yard.malloc(bytes), bytes, Of::Malloc),
-        Call::Pages(order) => block(yard.pages(order), PAGE << order, Of::Pages),
+        Call::Alloc(id, bytes) => block(yard.alloc(id), bytes, BlockOwner::Cache(id)),
+        Call::Malloc(bytes) => block(yard.malloc(bytes), bytes, BlockOwner::Malloc),
+        Call::Pages(order) => block(yard.pages(order), PAGE << order, BlockOwner::Pages),
         // SAFETY: the caller forgets the block.
         Call::Free(block) => Done::Said(unsafe {
             match block.of {
-                Of::Cache(id) => yard.free(id, block.at),
-                Of::Malloc => yard.mfree(block.at),
-                Of::Pages => yard.free_pages(block.at),
+                BlockOwner::Cache(id) => yard.free(id, block.at),
+                BlockOwner::Malloc => yard.mfree(block.at),
+                BlockOwner::Pages => yard.free_pages(block.at),
             }
         }),
         Call::Create(size) => Done::Cache(yard.create("new", CacheSettings { size, align: 8 })),
@@ -229,8 +229,11 @@ impl<E: FixedEngine> Scene<E> {
             if !block.is_whole(BEFORE) {
                 return Err(format!("{block:?} was written to"));
             }
-            let usable =
-                if block.of == Of::Malloc { self.yard.usable(block.at) } else { block.bytes };
+            let usable = if block.of == BlockOwner::Malloc {
+                self.yard.usable(block.at)
+            } else {
+                block.bytes
+            };
             if usable < block.bytes {
                 return Err(format!("{block:?} is no block"));
             }

@@ -1,6 +1,6 @@
 //! Processes that use one yard in loops, and are killed at random.
 
-use super::scene::{Block, Call, Done, Of, PAGE, Random, Zone, call, map};
+use super::scene::{Block, BlockOwner, Call, Done, PAGE, Random, Zone, call, map};
 use slabyard_fixed::{CacheId, CacheSettings, FixedEngine, Settings};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +14,17 @@ type Slots = [AtomicU64; SLOTS];
 
 fn word_of(block: &Block) -> u64 {
     let kind = match block.of {
-        Of::Malloc => 0,
-        Of::Pages => 1,
-        Of::Cache(_) => 2,
+        BlockOwner::Malloc => 0,
+        BlockOwner::Pages => 1,
+        BlockOwner::Cache(_) => 2,
     };
     (block.at.addr().get() as u64) << 16 | kind << 14 | block.bytes as u64
 }
 
 fn block_of(word: u64, id: CacheId) -> Option<Block> {
     let at = NonNull::new(std::ptr::with_exposed_provenance_mut((word >> 16) as usize))?;
-    let of = [Of::Malloc, Of::Pages, Of::Cache(id)][(word >> 14 & 3) as usize];
+    let of =
+        [BlockOwner::Malloc, BlockOwner::Pages, BlockOwner::Cache(id)][(word >> 14 & 3) as usize];
     Some(Block { at, bytes: (word & 0x3fff) as usize, of })
 }
 

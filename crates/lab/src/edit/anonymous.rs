@@ -9,7 +9,7 @@
 
 use super::renamed::Renamed;
 use super::{Done, missing};
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::{Error, Frames, Header, Stream, Writer};
 use std::collections::HashMap;
 use std::io::Write;
@@ -65,7 +65,7 @@ pub fn anonymise<W: Write>(
             };
             let site = site_of(event.site, writer.names());
             let name = match event.kind {
-                Kind::CacheAlloc | Kind::CacheFree => {
+                EventKind::CacheAlloc | EventKind::CacheFree => {
                     caches.of(event.name, old, writer.names(), |name| (names.cache)(name))
                 }
                 _ => site_of(event.name, writer.names()),
@@ -93,7 +93,7 @@ pub struct Moved {
 impl Moved {
     fn address(&mut self, event: &Event) -> u64 {
         match event.kind {
-            Kind::PageAlloc | Kind::PageFree => self.within(event.address, BLOCK),
+            EventKind::PageAlloc | EventKind::PageFree => self.within(event.address, BLOCK),
             _ => self.place(event.address),
         }
     }

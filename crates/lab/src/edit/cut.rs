@@ -8,7 +8,7 @@ use std::io::Write;
 use std::ops::Range;
 
 /// What is to stay.
-pub struct Part {
+pub struct Selection {
     /// Nanoseconds of the trace.
     pub times: Range<u64>,
     /// CPUs; all if `None`.
@@ -24,7 +24,7 @@ pub struct Part {
 /// A trace that cannot be read or written.
 pub fn cut<W: Write>(
     mut stream: Stream,
-    part: Part,
+    part: Selection,
     out: W,
     header: &Header,
 ) -> Result<(Done, Writer<W>), Error> {

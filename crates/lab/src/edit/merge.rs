@@ -6,7 +6,7 @@
 
 use super::renamed::Renamed;
 use super::{Done, MergeError, missing};
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::{Frames, Header, Stream, Writer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -114,7 +114,9 @@ impl Machine {
         let event = self.renamed.event(event, self.stream.names(), writer.names());
         let span = SPAN * nth as u64;
         let address = match event.kind {
-            Kind::PageAlloc | Kind::PageFree => event.address + (span >> self.frames.page_shift),
+            EventKind::PageAlloc | EventKind::PageFree => {
+                event.address + (span >> self.frames.page_shift)
+            }
             _ => {
                 let offset = event.address.wrapping_sub(self.frames.page_offset);
                 span + (offset & (SPAN - 1))

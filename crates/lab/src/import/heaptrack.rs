@@ -12,7 +12,7 @@
 //! nor which of several objects of a kind was freed: here all is on one CPU, and the one allocated
 //! last is freed first.
 
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{ANY_NODE, Event, EventKind};
 use crate::malloc;
 use crate::trace::{Attached, Error, Header, MALLOC, Names, Trace};
 use slabyard::cache::classes::{ROWS, class_for};
@@ -91,22 +91,22 @@ impl File {
                 let kind = number()? as usize;
                 let address = (self.events.len() as u64 + 1) * STEP;
                 self.live.get_mut(kind)?.push(address);
-                self.push(Kind::Kmalloc, kind, address);
+                self.push(EventKind::Kmalloc, kind, address);
             }
             "-" => {
                 let kind = number()? as usize;
                 // One from before it was attached.
                 let Some(address) = self.live.get_mut(kind)?.pop() else { return Some(()) };
-                self.push(Kind::Kfree, kind, address);
+                self.push(EventKind::Kfree, kind, address);
             }
             _ => {}
         }
         Some(())
     }
 
-    fn push(&mut self, event: Kind, kind: usize, address: u64) {
+    fn push(&mut self, event: EventKind, kind: usize, address: u64) {
         let (size, name) = self.kinds[kind];
-        let allocates = event == Kind::Kmalloc;
+        let allocates = event == EventKind::Kmalloc;
         let class = class_for(size.max(1) as usize).map_or(0, |class| ROWS[class].0);
         // The time is of milliseconds; the order is that of the file.
         self.time += 1;
@@ -143,7 +143,7 @@ mod tests {
             .iter()
             .map(|e| (e.kind, e.address, e.requested, e.allocated, trace.names.get(e.name)))
             .collect();
-        use Kind::{Kfree, Kmalloc};
+        use EventKind::{Kfree, Kmalloc};
         assert_eq!(
             told,
             [

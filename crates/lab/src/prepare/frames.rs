@@ -21,7 +21,7 @@ use super::error::Error;
 use super::input::{CacheFacts, CacheNumber, MAX_ORDER, NO_CACHE};
 use super::numbers::{NO_NUMBER, Numbering};
 use super::oddities::Oddities;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::Frames;
 
 /// Binary logarithm of the largest direct map (x86-64 with four levels of tables).
@@ -217,15 +217,15 @@ impl Walk {
         let index = self.nr_events;
         self.nr_events += 1;
         match event.kind {
-            Kind::PageAlloc | Kind::PageFree if event.order > MAX_ORDER => {
+            EventKind::PageAlloc | EventKind::PageFree if event.order > MAX_ORDER => {
                 Err(Error::PageOrder { event: index, order: event.order })
             }
             // What was there when the steps begin was not made by one.
-            Kind::PageAlloc => self.get_pages(event).map(|slab| match self.found(slab) {
+            EventKind::PageAlloc => self.get_pages(event).map(|slab| match self.found(slab) {
                 Some(found) if found.initial => NO_SLAB,
                 _ => slab,
             }),
-            Kind::PageFree => {
+            EventKind::PageFree => {
                 self.close(event);
                 Ok(NO_SLAB)
             }
@@ -289,7 +289,7 @@ impl Walk {
     }
 
     fn place_object(&mut self, event: &Event, cache: CacheNumber) -> Result<u32, Error> {
-        if cache == NO_CACHE && event.kind != Kind::Kfree {
+        if cache == NO_CACHE && event.kind != EventKind::Kfree {
             return Ok(NO_SLAB);
         }
         let Some(frame) = frame_of(self.frames, event.address) else {

@@ -24,7 +24,7 @@ pub type Known = Vec<Option<KnownCache>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownCache {
     /// Of each node, the slab to be used next first.
-    pub nodes: Vec<Vec<Place>>,
+    pub nodes: Vec<Vec<ListedSlab>>,
     /// Of each CPU that had something.
     pub cpus: Vec<KnownCpu>,
 }
@@ -35,14 +35,14 @@ pub struct KnownCpu {
     /// Which.
     pub cpu: usize,
     /// Its slab.
-    pub slab: Option<Place>,
+    pub slab: Option<ListedSlab>,
     /// Its list, the slab to be used next first.
-    pub partial: Vec<Place>,
+    pub partial: Vec<ListedSlab>,
 }
 
 /// A slab on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ListedSlab {
     /// One that events show, by its number.
     Shown(u32),
     /// One that no event shows, with its free objects.
@@ -78,12 +78,13 @@ pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
     let by_frame = by_frame(slabs);
     for (number, cache) in read(input) {
         known.resize(input.caches.len(), None);
-        let mut place = |listed: &Listed| match by_frame
-            .get(&(number, input.frames.of(listed.base)))
-        {
-            Some(slab) if slabs[*slab as usize].objects == listed.objects => Place::Shown(*slab),
-            _ => Place::Unseen(listed.nr_free()),
-        };
+        let mut place =
+            |listed: &Listed| match by_frame.get(&(number, input.frames.of(listed.base))) {
+                Some(slab) if slabs[*slab as usize].objects == listed.objects => {
+                    ListedSlab::Shown(*slab)
+                }
+                _ => ListedSlab::Unseen(listed.nr_free()),
+            };
         known[number] = Some(of_cache(cache, &mut place));
     }
     for slab in slabs.iter().take_while(|slab| slab.initial) {
@@ -120,7 +121,7 @@ fn listed<'a>(
     found
 }
 
-fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&Listed) -> Place) -> KnownCache {
+fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&Listed) -> ListedSlab) -> KnownCache {
     let mut all = |slabs: &[Listed]| slabs.iter().map(&mut *place).collect::<Vec<_>>();
     let nodes = cache.nodes.iter().map(|slabs| all(slabs)).collect();
     let cpus = cache.cpus.iter().map(|of| KnownCpu {

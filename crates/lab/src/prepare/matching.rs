@@ -16,7 +16,7 @@ use super::input::{CacheFacts, CacheNumber};
 use super::numbers::{NO_NUMBER, Numbering, Numbers};
 use super::oddities::Oddities;
 use super::order::{Clocks, Order};
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::Frames;
 use std::sync::Arc;
 
@@ -166,16 +166,16 @@ impl Walk {
             self.close(event, *slab, time);
         }
         match event.kind {
-            Kind::PageAlloc => self.open(event, slab, time)?,
-            Kind::PageFree => {
+            EventKind::PageAlloc => self.open(event, slab, time)?,
+            EventKind::PageFree => {
                 self.clocks.traced_before(event.cpu, time, 0);
             }
             _ if slab == NO_SLAB => {
                 // It ran, in a cache that is not looked at.
                 self.clocks.traced_before(event.cpu, time, 0);
             }
-            Kind::CacheAlloc | Kind::Kmalloc => self.alloc(event, slab, time)?,
-            Kind::CacheFree | Kind::Kfree => self.free(event, slab, time)?,
+            EventKind::CacheAlloc | EventKind::Kmalloc => self.alloc(event, slab, time)?,
+            EventKind::CacheFree | EventKind::Kfree => self.free(event, slab, time)?,
         }
         Ok(())
     }

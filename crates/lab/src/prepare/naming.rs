@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::input::{CacheFacts, CacheNumber, Input, NO_CACHE};
 use super::oddities::Oddities;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 
 /// Flags that choose a family, the first that is set wins (`kmalloc_type()` in
 /// `include/linux/slab.h`, 5.14 and later).
@@ -71,11 +71,11 @@ impl Namer {
     pub(super) fn name(&self, event: &Event, oddities: &mut Oddities) -> CacheNumber {
         let cache = match event.kind {
             // A name that was lost with a damaged chunk is none.
-            Kind::CacheAlloc | Kind::CacheFree => {
+            EventKind::CacheAlloc | EventKind::CacheFree => {
                 self.by_name.get(event.name as usize).copied().unwrap_or(NO_CACHE)
             }
-            Kind::Kmalloc => self.chooser.choose(event),
-            Kind::Kfree | Kind::PageAlloc | Kind::PageFree => return NO_CACHE,
+            EventKind::Kmalloc => self.chooser.choose(event),
+            EventKind::Kfree | EventKind::PageAlloc | EventKind::PageFree => return NO_CACHE,
         };
         oddities.unknown_cache += u64::from(cache == NO_CACHE);
         cache

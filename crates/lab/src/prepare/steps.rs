@@ -52,8 +52,10 @@ impl Steps {
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         match self {
-            Steps::Held(steps) => Iter(Kind::Held(steps.iter())),
-            Steps::Streamed(streamed) => Iter(Kind::Streamed(Box::new(Running::new(streamed)))),
+            Steps::Held(steps) => Iter(StepSource::Held(steps.iter())),
+            Steps::Streamed(streamed) => {
+                Iter(StepSource::Streamed(Box::new(Running::new(streamed))))
+            }
         }
     }
 
@@ -108,9 +110,9 @@ impl<'a> IntoIterator for &'a Steps {
 }
 
 /// Steps, one after the other.
-pub struct Iter<'a>(Kind<'a>);
+pub struct Iter<'a>(StepSource<'a>);
 
-enum Kind<'a> {
+enum StepSource<'a> {
     Held(std::slice::Iter<'a, Step>),
     Streamed(Box<Running<'a>>),
 }
@@ -121,8 +123,8 @@ impl Iterator for Iter<'_> {
     #[inline]
     fn next(&mut self) -> Option<Step> {
         match &mut self.0 {
-            Kind::Held(steps) => steps.next().copied(),
-            Kind::Streamed(running) => running.next(),
+            StepSource::Held(steps) => steps.next().copied(),
+            StepSource::Streamed(running) => running.next(),
         }
     }
 }

@@ -8,21 +8,21 @@ use super::error::Error;
 use super::layout::{Field, Format};
 use super::symbols::Symbols;
 use super::tracefs::Instance;
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{ANY_NODE, Event, EventKind};
 use crate::trace::{NO_NAME, unnamed};
 use std::collections::HashMap;
 
 /// The events that are recorded. Kernels before 6.1 have two for allocations, later ones have
 /// not those [for a node](is_optional).
-pub const EVENTS: [(&str, Kind); 8] = [
-    ("kmem_cache_alloc", Kind::CacheAlloc),
-    ("kmem_cache_alloc_node", Kind::CacheAlloc),
-    ("kmem_cache_free", Kind::CacheFree),
-    ("kmalloc", Kind::Kmalloc),
-    ("kmalloc_node", Kind::Kmalloc),
-    ("kfree", Kind::Kfree),
-    ("mm_page_alloc", Kind::PageAlloc),
-    ("mm_page_free", Kind::PageFree),
+pub const EVENTS: [(&str, EventKind); 8] = [
+    ("kmem_cache_alloc", EventKind::CacheAlloc),
+    ("kmem_cache_alloc_node", EventKind::CacheAlloc),
+    ("kmem_cache_free", EventKind::CacheFree),
+    ("kmalloc", EventKind::Kmalloc),
+    ("kmalloc_node", EventKind::Kmalloc),
+    ("kfree", EventKind::Kfree),
+    ("mm_page_alloc", EventKind::PageAlloc),
+    ("mm_page_free", EventKind::PageFree),
 ];
 /// `__GFP_MOVABLE`: no slab is in such pages (`include/linux/gfp_types.h`).
 pub const MOVABLE: u32 = 0x8;
@@ -44,7 +44,7 @@ pub struct Layouts {
 
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    kind: Kind,
+    kind: EventKind,
     pid: Field,
     /// Of an object, or of a page.
     address: Field,
@@ -104,11 +104,11 @@ pub fn is_optional(event: &str) -> bool {
     event.ends_with("_node")
 }
 
-fn layout(format: &Format, kind: Kind) -> Result<Layout, &'static str> {
-    let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
-    let named = matches!(kind, Kind::CacheAlloc | Kind::CacheFree);
+fn layout(format: &Format, kind: EventKind) -> Result<Layout, &'static str> {
+    let is_page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
+    let named = matches!(kind, EventKind::CacheAlloc | EventKind::CacheFree);
     let field = |name| format.field(name);
-    let unnamed = kind == Kind::CacheAlloc && field("name").is_none();
+    let unnamed = kind == EventKind::CacheAlloc && field("name").is_none();
     let name = if named && !unnamed { "name" } else { "call_site" };
     let pid = field("common_pid").ok_or("does not tell the process")?;
     Ok(Layout {
@@ -116,7 +116,7 @@ fn layout(format: &Format, kind: Kind) -> Result<Layout, &'static str> {
         pid,
         address: field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?,
         name: if is_page { pid } else { field(name).ok_or("does not name the cache")? },
-        site: field("call_site").filter(|_| kind == Kind::CacheAlloc && !unnamed),
+        site: field("call_site").filter(|_| kind == EventKind::CacheAlloc && !unnamed),
         unnamed,
         requested: field("bytes_req"),
         allocated: field("bytes_alloc"),
@@ -174,18 +174,18 @@ impl<'a> Decoder<'a> {
         let layout = self.layouts.layouts.iter().find(|(known, _)| *known == id)?.1;
         let get = |field: Option<Field>| field.map_or(0, |field| field.get(bytes));
         let address = layout.address.get(bytes);
-        let is_page = matches!(layout.kind, Kind::PageAlloc | Kind::PageFree);
+        let is_page = matches!(layout.kind, EventKind::PageAlloc | EventKind::PageFree);
         if address == u64::MAX || !is_page && address < NOTHING {
             return None;
         }
         let gfp = get(layout.gfp) as u32;
         let name = match layout.kind {
-            Kind::CacheAlloc if layout.unnamed => self.unnamed(layout.name.get(bytes)),
-            Kind::CacheAlloc | Kind::CacheFree => self.cache(layout.name.words(bytes)),
-            Kind::Kmalloc | Kind::Kfree => self.site(layout.name.get(bytes)),
-            Kind::PageAlloc | Kind::PageFree => NO_NAME,
+            EventKind::CacheAlloc if layout.unnamed => self.unnamed(layout.name.get(bytes)),
+            EventKind::CacheAlloc | EventKind::CacheFree => self.cache(layout.name.words(bytes)),
+            EventKind::Kmalloc | EventKind::Kfree => self.site(layout.name.get(bytes)),
+            EventKind::PageAlloc | EventKind::PageFree => NO_NAME,
         };
-        let by_flag = layout.kind == Kind::Kmalloc && gfp & ACCOUNT != 0;
+        let by_flag = layout.kind == EventKind::Kmalloc && gfp & ACCOUNT != 0;
         Some(Event {
             time,
             address: if is_page { address } else { address & ADDRESS },
@@ -308,7 +308,7 @@ mod tests {
         let site = 0xffff_ffff_8100_0010;
         for id in [0, 1, 0] {
             let event = decoder.event(9, &bytes(id, &[site, 0xffff_8881_0000_1000])).unwrap();
-            assert_eq!((event.kind, event.name, event.cpu), (Kind::CacheAlloc, 1, 3));
+            assert_eq!((event.kind, event.name, event.cpu), (EventKind::CacheAlloc, 1, 3));
         }
         assert_eq!(decoder.new_names(), ["@getname_flags".into()]);
         let free = |event: &str| (event == "kmem_cache_free").then(|| format(2, &fields));

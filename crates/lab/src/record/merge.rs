@@ -54,10 +54,10 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Kind;
+    use crate::event::EventKind;
 
     fn batch(cpu: u16, times: &[u64], until: u64) -> Batch {
-        let kind = Kind::CacheFree;
+        let kind = EventKind::CacheFree;
         let event =
             |time: &u64| Event { kind, cpu, time: *time, address: 0x1000, name: 1, ..Event::BLANK };
         let names = if until < 100 { vec![format!("cache{cpu}").into()] } else { vec![] };

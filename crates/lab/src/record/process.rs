@@ -8,8 +8,8 @@
 //!
 //! What is done while the process runs takes CPUs from it: entries are copied and call sites
 //! named, which needs the process; [`Spool`] puts the rest off. An allocation becomes a
-//! [`Kmalloc`](Kind::Kmalloc) whose `allocated` is the size of malloc's class for
-//! it, a free a [`Kfree`](Kind::Kfree); names are those of call sites. Requests above the largest
+//! [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of malloc's class for
+//! it, a free a [`Kfree`](EventKind::Kfree); names are those of call sites. Requests above the largest
 //! class have pages of their own, and no class: `allocated` is 0.
 //! Memory: the rings, and a buffer for each. Disk: where the spool
 //! is as large as it may become, or its disk full, the process waits until the events have been written.
@@ -19,7 +19,7 @@ use super::error::Error;
 use super::rings::{Copied, ENTRIES, Rings};
 use super::sites::Sites;
 use super::spool::Spool;
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{ANY_NODE, Event, EventKind};
 use crate::trace::{Header, Writer};
 use slabyard::cache::classes::{ROWS, class_for};
 use slabyard_abi::recording::Call;
@@ -204,8 +204,8 @@ impl<W: Write> Recording<W> {
 fn event(call: Call, clock: Clock, sites: &Sites) -> Event {
     let class = class_for(call.bytes.max(1) as usize).map_or(0, |class| ROWS[class].0);
     let (kind, requested, allocated) = match call.freed {
-        true => (Kind::Kfree, 0, 0),
-        false => (Kind::Kmalloc, call.bytes as u32, class),
+        true => (EventKind::Kfree, 0, 0),
+        false => (EventKind::Kmalloc, call.bytes as u32, class),
     };
     Event {
         time: clock.ns(call.ticks),
@@ -293,8 +293,8 @@ mod tests {
             let cpus: Vec<_> = events.iter().map(|event| event.cpu).collect();
             assert_eq!(cpus, [0, 1, 1, 0, 0, 0, 1, 1, 1, 0], "{spool}");
             let frees: Vec<_> = events.iter().map(|e| (e.kind, e.requested, e.allocated)).collect();
-            assert_eq!(frees[6], (Kind::Kfree, 0, 0));
-            assert_eq!(frees[7], (Kind::Kmalloc, 100, 112));
+            assert_eq!(frees[6], (EventKind::Kfree, 0, 0));
+            assert_eq!(frees[7], (EventKind::Kmalloc, 100, 112));
             assert_eq!((done.events, done.lost), (10, 0));
             assert!(events.iter().all(|event| names[event.name as usize] == "0x4000"));
         }

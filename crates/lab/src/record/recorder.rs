@@ -5,7 +5,7 @@ use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
 use super::reader::{self, Batch, Reader};
-use super::sieve::{Own, Sieve, Wanted};
+use super::sieve::{RecorderObjects, Sieve, Wanted};
 use super::symbols::Symbols;
 use super::tracefs::{self, Instance, Tracefs};
 use crate::event::Event;
@@ -158,7 +158,7 @@ impl Recorder {
         let work = Work {
             merge,
             sieve: Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed)),
-            own: Own::default(),
+            own: RecorderObjects::default(),
             names: trace::Names::new(),
             start,
             most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
@@ -282,7 +282,7 @@ fn lost(instance: &Instance) -> Result<u64, Error> {
 struct Work {
     merge: Merge,
     sieve: Sieve,
-    own: Own,
+    own: RecorderObjects,
     names: trace::Names,
     start: u64,
     most_bytes: u64,

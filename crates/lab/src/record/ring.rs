@@ -105,9 +105,9 @@ mod tests {
     }
 
     /// An event's time and bytes.
-    type Found = (u64, Vec<u8>);
+    type TimedEvent = (u64, Vec<u8>);
 
-    fn events(page: &[u8]) -> Result<(u64, Vec<Found>), &'static str> {
+    fn events(page: &[u8]) -> Result<(u64, Vec<TimedEvent>), &'static str> {
         let mut found = Vec::new();
         let lost = walk(&LAYOUT, page, |time, event| found.push((time, event.to_vec())))?;
         Ok((lost, found))

@@ -7,7 +7,7 @@
 //! for each object of theirs that is live.
 
 use super::kmem::MOVABLE;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::prepare::naming::kmalloc_cache;
 use crate::trace::Names;
 use std::collections::HashSet;
@@ -44,12 +44,12 @@ impl Sieve {
     /// True if it goes on.
     pub fn passes(&mut self, event: &Event, names: &Names) -> bool {
         match event.kind {
-            Kind::PageAlloc => {
+            EventKind::PageAlloc => {
                 let slab = event.gfp & MOVABLE == 0;
                 self.mark(event.address, !slab);
                 slab
             }
-            Kind::PageFree => !self.mark(event.address, true),
+            EventKind::PageFree => !self.mark(event.address, true),
             _ => self.wanted.as_mut().is_none_or(|picked| picked.passes(event, names)),
         }
     }
@@ -73,7 +73,7 @@ impl Sieve {
 impl Picked {
     fn passes(&mut self, event: &Event, names: &Names) -> bool {
         match event.kind {
-            Kind::Kmalloc => {
+            EventKind::Kmalloc => {
                 // By its family, or by its size in any of them.
                 let wanted =
                     (self.is_wanted)(&kmalloc_cache(event)) || (self.is_wanted)(&class(event));
@@ -82,7 +82,7 @@ impl Picked {
                 }
                 wanted
             }
-            Kind::Kfree => self.live.remove(&event.address),
+            EventKind::Kfree => self.live.remove(&event.address),
             _ => self.is_named(event.name, names),
         }
     }
@@ -110,24 +110,24 @@ fn class(event: &Event) -> String {
 /// What the recorder itself takes from `kmalloc`: left out with its frees, whoever frees it. What the
 /// recorder's thread frees of others stays, as interrupts free in it.
 #[derive(Default)]
-pub struct Own {
+pub struct RecorderObjects {
     live: HashSet<u64>,
 }
 
-impl Own {
+impl RecorderObjects {
     /// True for an event of the thread's own; a thread of 0 is none.
     pub fn takes(&mut self, event: &Event, thread: u32) -> bool {
         match event.kind {
-            Kind::Kmalloc if thread != 0 && event.pid == thread => {
+            EventKind::Kmalloc if thread != 0 && event.pid == thread => {
                 self.live.insert(event.address);
                 true
             }
-            Kind::Kmalloc => {
+            EventKind::Kmalloc => {
                 // Its free was lost.
                 self.live.remove(&event.address);
                 false
             }
-            Kind::Kfree => self.live.remove(&event.address),
+            EventKind::Kfree => self.live.remove(&event.address),
             _ => false,
         }
     }
@@ -137,39 +137,41 @@ impl Own {
 mod tests {
     use super::*;
 
-    fn event(kind: Kind, address: u64, name: u32, gfp: u32) -> Event {
+    fn event(kind: EventKind, address: u64, name: u32, gfp: u32) -> Event {
         Event { kind, address, name, gfp, requested: 60, allocated: 64, ..Event::BLANK }
     }
 
     #[test]
     fn what_the_recorder_takes_and_gives_back_is_left_out() {
-        let mut own = Own::default();
+        let mut own = RecorderObjects::default();
         let mut takes = |kind, address, pid, thread| {
             own.takes(&Event { pid, ..event(kind, address, 0, 0) }, thread)
         };
-        assert!(!takes(Kind::Kmalloc, 0x1000, 7, 0), "nobody is left out yet");
-        assert!(!takes(Kind::Kfree, 0x1000, 7, 7), "of before");
-        assert!(takes(Kind::Kmalloc, 0x2000, 7, 7));
-        assert!(takes(Kind::Kfree, 0x2000, 0, 7), "in an interrupt");
-        assert!(!takes(Kind::Kfree, 0x2000, 7, 7), "another's, freed by an interrupt in it");
-        assert!(!takes(Kind::Kmalloc, 0x3000, 8, 7) && !takes(Kind::Kfree, 0x3000, 8, 7));
-        assert!(!takes(Kind::CacheAlloc, 0x4000, 7, 7) && !takes(Kind::PageAlloc, 9, 7, 7));
-        assert!(takes(Kind::Kmalloc, 0x5000, 7, 7), "its free is lost");
-        assert!(!takes(Kind::Kmalloc, 0x5000, 8, 7) && !takes(Kind::Kfree, 0x5000, 8, 7));
+        assert!(!takes(EventKind::Kmalloc, 0x1000, 7, 0), "nobody is left out yet");
+        assert!(!takes(EventKind::Kfree, 0x1000, 7, 7), "of before");
+        assert!(takes(EventKind::Kmalloc, 0x2000, 7, 7));
+        assert!(takes(EventKind::Kfree, 0x2000, 0, 7), "in an interrupt");
+        assert!(!takes(EventKind::Kfree, 0x2000, 7, 7), "another's, freed by an interrupt in it");
+        assert!(!takes(EventKind::Kmalloc, 0x3000, 8, 7) && !takes(EventKind::Kfree, 0x3000, 8, 7));
+        assert!(
+            !takes(EventKind::CacheAlloc, 0x4000, 7, 7) && !takes(EventKind::PageAlloc, 9, 7, 7)
+        );
+        assert!(takes(EventKind::Kmalloc, 0x5000, 7, 7), "its free is lost");
+        assert!(!takes(EventKind::Kmalloc, 0x5000, 8, 7) && !takes(EventKind::Kfree, 0x5000, 8, 7));
     }
 
     #[test]
     fn a_page_is_given_back_once_and_only_if_it_may_have_been_a_slab() {
         let (mut sieve, names) = (Sieve::new(None), Names::new());
         let mut passes = |kind, frame, gfp| sieve.passes(&event(kind, frame, 0, gfp), &names);
-        assert!(passes(Kind::PageFree, 70, 0), "it was got before the trace");
-        assert!(!passes(Kind::PageFree, 70, 0), "nobody got it since");
-        assert!(!passes(Kind::PageAlloc, 70, MOVABLE));
-        assert!(!passes(Kind::PageFree, 70, 0));
-        assert!(passes(Kind::PageAlloc, 70, 0));
-        assert!(passes(Kind::PageFree, 70, 0));
-        assert!(!passes(Kind::PageAlloc, 71, MOVABLE));
-        assert!(!passes(Kind::PageFree, 71, 0), "it was a user's");
+        assert!(passes(EventKind::PageFree, 70, 0), "it was got before the trace");
+        assert!(!passes(EventKind::PageFree, 70, 0), "nobody got it since");
+        assert!(!passes(EventKind::PageAlloc, 70, MOVABLE));
+        assert!(!passes(EventKind::PageFree, 70, 0));
+        assert!(passes(EventKind::PageAlloc, 70, 0));
+        assert!(passes(EventKind::PageFree, 70, 0));
+        assert!(!passes(EventKind::PageAlloc, 71, MOVABLE));
+        assert!(!passes(EventKind::PageFree, 71, 0), "it was a user's");
     }
 
     #[test]
@@ -185,7 +187,7 @@ mod tests {
             ("kmalloc-cg-128", ACCOUNT, false),
         ] {
             let mut sieve = Sieve::new(Some(Box::new(move |name| name == wanted)));
-            let event = event(Kind::Kmalloc, 0x3000, 0, gfp);
+            let event = event(EventKind::Kmalloc, 0x3000, 0, gfp);
             assert_eq!(sieve.passes(&event, &names), passes, "{wanted} {gfp:#x}");
         }
     }
@@ -197,10 +199,10 @@ mod tests {
         let wanted: Wanted = Box::new(|name| matches!(name, "filp" | "kmalloc-64"));
         let mut sieve = Sieve::new(Some(wanted));
         let mut passes = |kind, address, name| sieve.passes(&event(kind, address, name, 0), &names);
-        assert!(passes(Kind::CacheAlloc, 0x1000, filp));
-        assert!(!passes(Kind::CacheFree, 0x2000, dentry));
-        assert!(!passes(Kind::Kfree, 0x3000, dentry), "of which cache is not known");
-        assert!(passes(Kind::Kmalloc, 0x3000, dentry));
-        assert!(passes(Kind::Kfree, 0x3000, dentry));
+        assert!(passes(EventKind::CacheAlloc, 0x1000, filp));
+        assert!(!passes(EventKind::CacheFree, 0x2000, dentry));
+        assert!(!passes(EventKind::Kfree, 0x3000, dentry), "of which cache is not known");
+        assert!(passes(EventKind::Kmalloc, 0x3000, dentry));
+        assert!(passes(EventKind::Kfree, 0x3000, dentry));
     }
 }

@@ -10,7 +10,7 @@
 
 use super::layout::{self, Piece};
 use super::plan::{Parked, Plan};
-use crate::prepare::known::{KnownCache, Place};
+use crate::prepare::known::{KnownCache, ListedSlab};
 use crate::prepare::{FirstUse, Prepared};
 use slabyard_model::cache::{Accounting, KernelCache, Rules};
 
@@ -77,13 +77,13 @@ fn batch(rules: &Rules) -> usize {
 /// Where a cache's slabs are when the trace begins.
 #[derive(Default)]
 pub(super) struct Lists {
-    cpu_slabs: Vec<(usize, Place)>,
+    cpu_slabs: Vec<(usize, ListedSlab)>,
     /// Those of a CPU's list, the next to be used last.
-    cpu_partial: Vec<(usize, Vec<Place>)>,
+    cpu_partial: Vec<(usize, Vec<ListedSlab>)>,
     /// Those of the node's list, the next to be used first.
-    node: Vec<Place>,
+    node: Vec<ListedSlab>,
     /// Those in no list.
-    full: Vec<Place>,
+    full: Vec<ListedSlab>,
 }
 
 impl Lists {
@@ -100,16 +100,16 @@ impl Lists {
             // Nobody came to use one that has free objects, or it was on no list: it waits at
             // the end.
             let is_full = initial.free_of(*slab) == 0;
-            if is_full { &mut lists.full } else { &mut lists.node }.push(Place::Shown(*slab));
+            if is_full { &mut lists.full } else { &mut lists.node }.push(ListedSlab::Shown(*slab));
         }
         lists
     }
 
     /// As the recorder read them. What events contradict is on no list.
     fn read(known: &KnownCache, initial: &Initial) -> Lists {
-        let has_free = |place: &Place| match place {
-            Place::Shown(slab) => initial.free_of(*slab) > 0,
-            Place::Unseen(free) => *free > 0,
+        let has_free = |place: &ListedSlab| match place {
+            ListedSlab::Shown(slab) => initial.free_of(*slab) > 0,
+            ListedSlab::Unseen(free) => *free > 0,
         };
         let mut lists = Lists::default();
         // All are on the first node, as a trace's other slabs.
@@ -136,12 +136,12 @@ impl Lists {
         for cpu in 0..nr_cpus {
             let mine: Vec<&Use> = uses.iter().filter(|of| of.cpu as usize == cpu).collect();
             let Some((first, rest)) = mine.split_first() else { continue };
-            lists.cpu_slabs.push((cpu, Place::Shown(first.slab)));
+            lists.cpu_slabs.push((cpu, ListedSlab::Shown(first.slab)));
             let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
             let parked = parked.filter(|_| rules.cpu_partial_lists);
             let listed = rest.len().min(parked.copied().unwrap_or(0) as usize);
             let (listed, node) = rest.split_at(listed);
-            let listed = listed.iter().rev().map(|of| Place::Shown(of.slab)).collect();
+            let listed = listed.iter().rev().map(|of| ListedSlab::Shown(of.slab)).collect();
             lists.cpu_partial.push((cpu, listed));
             for group in node.chunks(batch) {
                 // Used at once: the list's first. The others were pushed on the
@@ -152,7 +152,8 @@ impl Lists {
             }
         }
         groups.sort_by_key(|(first, _)| *first);
-        lists.node = groups.into_iter().flat_map(|(_, slabs)| slabs).map(Place::Shown).collect();
+        lists.node =
+            groups.into_iter().flat_map(|(_, slabs)| slabs).map(ListedSlab::Shown).collect();
         lists
     }
 
@@ -162,7 +163,7 @@ impl Lists {
         self.cpu_slabs.len() + listed + self.node.len()
     }
 
-    fn each(&self) -> impl Iterator<Item = &Place> {
+    fn each(&self) -> impl Iterator<Item = &ListedSlab> {
         let of_cpus = self.cpu_slabs.iter().map(|(_, slab)| slab);
         let listed = self.cpu_partial.iter().flat_map(|(_, slabs)| slabs);
         of_cpus.chain(listed).chain(&self.node).chain(&self.full)
@@ -170,7 +171,7 @@ impl Lists {
 
     fn each_shown(&self, mut f: impl FnMut(u32)) {
         for place in self.each() {
-            if let Place::Shown(slab) = place {
+            if let ListedSlab::Shown(slab) = place {
                 f(*slab);
             }
         }
@@ -189,8 +190,8 @@ impl Lists {
         let is_other = plan.is_other(number);
         let (seen, seen_free) = (self.nr_seen() as u32, initial.all_free(number));
         let unseen = self.each().filter_map(|place| match place {
-            Place::Unseen(free) => Some(*free),
-            Place::Shown(_) => None,
+            ListedSlab::Unseen(free) => Some(*free),
+            ListedSlab::Shown(_) => None,
         });
         let unseen: Vec<u32> = unseen.collect();
         let installed = self.install_slabs(plan, cache, is_other);
@@ -215,7 +216,7 @@ impl Lists {
         let objects = cache.rules().objects;
         let there = plan.there_at_start();
         let is_there = |cpu: usize| there.get(cpu).copied().unwrap_or(false);
-        let pieces = |slabs: &[Place]| pieces(plan.prepared, slabs, objects, is_other);
+        let pieces = |slabs: &[ListedSlab]| pieces(plan.prepared, slabs, objects, is_other);
         let (mut node, mut own) = (Vec::new(), Vec::new());
         for (cpu, slab) in self.cpu_slabs {
             let mut pieces = pieces(&[slab]);
@@ -268,19 +269,19 @@ impl Lists {
 
 /// The slabs of a list as they are on the machine: of other ones those that no event shows are
 /// left out, and a slab that is kept though it is empty is one of the traced kernel's.
-fn pieces(prepared: &Prepared, slabs: &[Place], objects: u32, is_other: bool) -> Vec<Piece> {
+fn pieces(prepared: &Prepared, slabs: &[ListedSlab], objects: u32, is_other: bool) -> Vec<Piece> {
     if is_other {
         let shown = slabs.iter().filter_map(|place| match place {
-            Place::Shown(slab) => Some(*slab),
-            Place::Unseen(_) => None,
+            ListedSlab::Shown(slab) => Some(*slab),
+            ListedSlab::Unseen(_) => None,
         });
         let mut cut = layout::cut(prepared, &shown.collect::<Vec<_>>(), objects);
         cut.retain(|piece| !piece.live.is_empty());
         return cut;
     }
-    let piece = |place: &Place| match place {
-        Place::Shown(slab) => layout::cut(prepared, &[*slab], objects),
-        Place::Unseen(free) => vec![Piece { first: None, live: Vec::new(), free: *free }],
+    let piece = |place: &ListedSlab| match place {
+        ListedSlab::Shown(slab) => layout::cut(prepared, &[*slab], objects),
+        ListedSlab::Unseen(free) => vec![Piece { first: None, live: Vec::new(), free: *free }],
     };
     slabs.iter().flat_map(piece).collect()
 }

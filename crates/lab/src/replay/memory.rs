@@ -11,7 +11,7 @@
 //! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that goes back after a grace period is a slab's
 //! until then, and no relief hastens it.
 
-use super::others::{Other, PageOp};
+use super::others::{PageEvent, PageOp};
 use super::plan::{Limit, Plan, Relief};
 use super::start::Placed;
 use crate::small::buddy::Block;
@@ -106,7 +106,7 @@ pub(super) struct Memory<'a> {
     /// The other pages that are held, by number.
     of_others: HashMap<u32, HeldBlock>,
     /// Those that are to come, in order of time.
-    others: std::iter::Peekable<std::slice::Iter<'a, Other>>,
+    others: std::iter::Peekable<std::slice::Iter<'a, PageEvent>>,
     outcome: MemoryOutcome,
     /// Something was done since this was asked last.
     relieved: bool,

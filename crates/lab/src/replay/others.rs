@@ -7,7 +7,7 @@
 //! Neighbours: [`crate::prepare`] knows which pages are slabs; [`super::memory`] takes the others
 //! from its machine. Invariant: what is given back was got, or is one of the start, each page once.
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::prepare::Slab;
 use crate::trace::{Error, Events};
 use std::collections::{BTreeMap, HashSet};
@@ -18,12 +18,12 @@ pub struct Others {
     /// Orders of the blocks that were there before, which have the first numbers.
     pub of_start: Vec<u8>,
     /// What becomes of blocks, in order of time.
-    pub steps: Vec<Other>,
+    pub steps: Vec<PageEvent>,
 }
 
 /// Something that happens to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct PageEvent {
     /// When.
     pub time_ns: u64,
     /// The block.
@@ -46,7 +46,7 @@ pub enum PageOp {
 }
 
 /// A block that is held, by its first frame.
-struct Held {
+struct PageBlock {
     number: u32,
     order: u8,
     left: u32,
@@ -63,7 +63,7 @@ impl Others {
         let closed: HashSet<(u64, u64)> =
             slabs.iter().filter_map(|slab| Some((slab.frame, slab.closed_at?))).collect();
         let mut others = Others::default();
-        let mut held: BTreeMap<u64, Held> = BTreeMap::new();
+        let mut held: BTreeMap<u64, PageBlock> = BTreeMap::new();
         // Numbers of those of the start are not known yet: from the highest down.
         let mut next = 0;
         let mut pass = events.pass()?;
@@ -71,17 +71,17 @@ impl Others {
             for event in block {
                 let at = (event.address, event.time);
                 match event.kind {
-                    Kind::PageAlloc if !opened.contains(&at) => {
+                    EventKind::PageAlloc if !opened.contains(&at) => {
                         let (number, order) = (next, event.order);
                         next += 1;
-                        let new = Held { number, order, left: 1 << order };
+                        let new = PageBlock { number, order, left: 1 << order };
                         if let Some(old) = held.insert(event.address, new) {
                             // Its end is missing.
                             others.note(event, old.number, PageOp::Put);
                         }
                         others.note(event, number, PageOp::Take(order));
                     }
-                    Kind::PageFree if !closed.contains(&at) => {
+                    EventKind::PageFree if !closed.contains(&at) => {
                         let what = give_back(&mut held, event).unwrap_or_else(|| {
                             others.of_start.push(event.order);
                             (u32::MAX - (others.of_start.len() as u32 - 1), PageOp::Put)
@@ -102,12 +102,12 @@ impl Others {
     }
 
     fn note(&mut self, event: &Event, number: u32, what: PageOp) {
-        self.steps.push(Other { time_ns: event.time, number, cpu: event.cpu, what });
+        self.steps.push(PageEvent { time_ns: event.time, number, cpu: event.cpu, what });
     }
 }
 
 /// What becomes of the block that pages are of; `None` if none is held.
-fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, PageOp)> {
+fn give_back(held: &mut BTreeMap<u64, PageBlock>, event: &Event) -> Option<(u32, PageOp)> {
     let (first, block) = held.range_mut(..=event.address).next_back()?;
     let (first, number, order) = (*first, block.number, block.order);
     if event.address >= first + (1 << order) || event.order > order {
@@ -127,7 +127,7 @@ fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, Page
 mod tests {
     use super::*;
 
-    fn event(time: u64, kind: Kind, address: u64, order: u8) -> Event {
+    fn event(time: u64, kind: EventKind, address: u64, order: u8) -> Event {
         Event { time, kind, address, order, ..Event::BLANK }
     }
 
@@ -145,14 +145,14 @@ mod tests {
             initial: false,
         };
         let events = [
-            event(10, Kind::PageAlloc, 8, 0),
-            event(20, Kind::PageAlloc, 16, 2),
-            event(30, Kind::PageFree, 18, 1),
-            event(40, Kind::PageFree, 100, 3),
-            event(50, Kind::PageFree, 16, 1),
-            event(60, Kind::PageFree, 8, 0),
-            event(70, Kind::PageAlloc, 8, 0),
-            event(80, Kind::PageFree, 8, 0),
+            event(10, EventKind::PageAlloc, 8, 0),
+            event(20, EventKind::PageAlloc, 16, 2),
+            event(30, EventKind::PageFree, 18, 1),
+            event(40, EventKind::PageFree, 100, 3),
+            event(50, EventKind::PageFree, 16, 1),
+            event(60, EventKind::PageFree, 8, 0),
+            event(70, EventKind::PageAlloc, 8, 0),
+            event(80, EventKind::PageFree, 8, 0),
         ];
         let others = Others::of(Events::Held(&events), &[slab]).expect("events in memory");
         assert_eq!(others.of_start, [3]);

@@ -9,28 +9,28 @@ pub struct Sample {
     /// When, in nanoseconds since the trace began.
     pub time_ns: u64,
     /// The caches, in the order of the trace's.
-    pub caches: Vec<Moment>,
+    pub caches: Vec<CacheUse>,
 }
 
 impl Sample {
     pub(super) fn of(time_ns: u64, caches: &[KernelCache]) -> Sample {
-        Sample { time_ns, caches: caches.iter().map(Moment::of).collect() }
+        Sample { time_ns, caches: caches.iter().map(CacheUse::of).collect() }
     }
 }
 
 /// One cache at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct CacheUse {
     /// Its slabs, and where they are.
     pub places: Places,
     /// Its free objects, and where they are.
     pub free: Free,
 }
 
-impl Moment {
-    fn of(cache: &KernelCache) -> Moment {
+impl CacheUse {
+    fn of(cache: &KernelCache) -> CacheUse {
         let places = cache.places();
-        Moment { places, free: Free::of(cache, &places) }
+        CacheUse { places, free: Free::of(cache, &places) }
     }
 
     /// Objects that are handed out, and in no sheaf: those too that no event of the

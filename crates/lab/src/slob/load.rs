@@ -8,14 +8,14 @@
 //! Neighbours: [`super`] holds the model against a kernel that had SLOB.
 
 use super::TooFew;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::Trace;
 pub use slabyard_model::slob::Kernel;
 use std::collections::HashMap;
 
 /// Pages, and what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct PageUse {
     /// When, in nanoseconds since the trace began.
     pub time: u64,
     /// Pages of blocks and of large objects.
@@ -38,13 +38,13 @@ pub struct Load {
     /// Allocations at the address of an object whose free is missing: it is freed there.
     pub again: u64,
     /// The moment with the most pages, and of these the one with the most bytes live.
-    pub peak: Moment,
+    pub peak: PageUse,
     /// The last moment.
-    pub end: Moment,
+    pub end: PageUse,
     /// Free bytes of pages of blocks at the end.
     pub free_at_end: u64,
     /// Every so many events.
-    pub series: Vec<Moment>,
+    pub series: Vec<PageUse>,
 }
 
 /// A request of a cache.
@@ -72,16 +72,16 @@ pub fn run(
 ) -> Result<Load, TooFew> {
     let mut load = Load::default();
     let mut live: HashMap<u64, Live> = HashMap::new();
-    let mut now = Moment::default();
+    let mut now = PageUse::default();
     for (nth, event) in trace.events.iter().enumerate() {
         now.time = event.time;
         match event.kind {
-            Kind::Kmalloc | Kind::CacheAlloc => {
+            EventKind::Kmalloc | EventKind::CacheAlloc => {
                 if let Some(old) = live.remove(&event.address) {
                     load.again += 1;
                     free(kernel, &old, &mut now);
                 }
-                let is_kmalloc = event.kind == Kind::Kmalloc;
+                let is_kmalloc = event.kind == EventKind::Kmalloc;
                 let (bytes, at) = if is_kmalloc {
                     let bytes = event.requested.max(1);
                     (bytes, kernel.kmalloc(bytes))
@@ -94,14 +94,14 @@ pub fn run(
                 now.objects += 1;
                 load.allocated += 1;
             }
-            Kind::Kfree | Kind::CacheFree => match live.remove(&event.address) {
+            EventKind::Kfree | EventKind::CacheFree => match live.remove(&event.address) {
                 None => load.left_out += 1,
                 Some(old) => {
                     free(kernel, &old, &mut now);
                     load.freed += 1;
                 }
             },
-            Kind::PageAlloc | Kind::PageFree => {}
+            EventKind::PageAlloc | EventKind::PageFree => {}
         }
         now.pages = kernel.nr_pages();
         if (now.pages, now.live) > (load.peak.pages, load.peak.live) {
@@ -116,7 +116,7 @@ pub fn run(
     Ok(load)
 }
 
-fn free(kernel: &Kernel, Live(at, bytes, is_kmalloc): &Live, now: &mut Moment) {
+fn free(kernel: &Kernel, Live(at, bytes, is_kmalloc): &Live, now: &mut PageUse) {
     if *is_kmalloc {
         kernel.kfree(*at);
     } else {
@@ -130,7 +130,7 @@ fn free(kernel: &Kernel, Live(at, bytes, is_kmalloc): &Live, now: &mut Moment) {
 mod tests {
     use super::*;
 
-    fn event(kind: Kind, address: u64, bytes: u32) -> Event {
+    fn event(kind: EventKind, address: u64, bytes: u32) -> Event {
         let allocated = bytes.next_power_of_two();
         Event { kind, address, requested: bytes, allocated, ..Event::BLANK }
     }
@@ -146,19 +146,19 @@ mod tests {
         // 39 of 92 bytes with headers of 8, at multiples of 8, leave room for one of 40 bytes in
         // their page; one of a page and more is two pages.
         let mut events: Vec<Event> =
-            (0..39).map(|n| event(Kind::Kmalloc, 4096 + n * 128, 92)).collect();
-        events.push(event(Kind::Kmalloc, 1 << 20, 5000));
-        events.push(event(Kind::CacheAlloc, 1 << 21, 40));
+            (0..39).map(|n| event(EventKind::Kmalloc, 4096 + n * 128, 92)).collect();
+        events.push(event(EventKind::Kmalloc, 1 << 20, 5000));
+        events.push(event(EventKind::CacheAlloc, 1 << 21, 40));
         let held = run_all(events.clone());
         assert_eq!((held.end.pages, held.end.objects, held.end.live), (3, 41, 39 * 92 + 5040));
         assert_eq!(held.peak.pages, 3);
         assert_eq!(held.free_at_end, 4096 - 39 * 100 - 40);
 
-        events.extend((0..39).map(|n| event(Kind::Kfree, 4096 + n * 128, 0)));
-        events.push(event(Kind::Kfree, 1 << 20, 0));
-        events.push(event(Kind::Kfree, 1 << 30, 0));
-        events.push(event(Kind::CacheAlloc, 1 << 21, 40));
-        events.push(event(Kind::CacheFree, 1 << 21, 0));
+        events.extend((0..39).map(|n| event(EventKind::Kfree, 4096 + n * 128, 0)));
+        events.push(event(EventKind::Kfree, 1 << 20, 0));
+        events.push(event(EventKind::Kfree, 1 << 30, 0));
+        events.push(event(EventKind::CacheAlloc, 1 << 21, 40));
+        events.push(event(EventKind::CacheFree, 1 << 21, 0));
         let released = run_all(events);
         assert_eq!((released.end.pages, released.end.objects, released.end.live), (0, 0, 0));
         assert_eq!((released.left_out, released.again, released.freed), (1, 1, 41));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn too_few_pages_are_said() {
-        let trace = Trace { events: vec![event(Kind::Kmalloc, 8, 9000)], ..Trace::default() };
+        let trace = Trace { events: vec![event(EventKind::Kmalloc, 8, 9000)], ..Trace::default() };
         let object = |_: &Event| Object { bytes: 8, align: 8 };
         assert!(run(&trace, &Kernel::new(4096, 8, 2), object, 0).is_err());
     }

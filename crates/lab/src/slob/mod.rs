@@ -16,7 +16,7 @@
 
 pub mod load;
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::Trace;
 use slabyard_model::slob::Kernel;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -50,20 +50,20 @@ impl Machine {
     /// True for requests that are blocks of a page, not pages.
     fn is_block(&self, event: &Event) -> bool {
         match event.kind {
-            Kind::Kmalloc => event.requested < self.page_bytes - self.least_align,
+            EventKind::Kmalloc => event.requested < self.page_bytes - self.least_align,
             _ => event.allocated < self.page_bytes,
         }
     }
 
     /// Bytes in front of an object.
     fn header(&self, event: &Event) -> u32 {
-        if event.kind == Kind::Kmalloc { self.least_align } else { 0 }
+        if event.kind == EventKind::Kmalloc { self.least_align } else { 0 }
     }
 }
 
 /// Pages since the trace began, gained less lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct PageChange {
     /// When, in nanoseconds.
     pub time: u64,
     /// Pages of the kernel's.
@@ -76,7 +76,7 @@ pub struct Moment {
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     /// Each change of a number of pages.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<PageChange>,
     /// Blocks that were handed out.
     pub blocks: u64,
     /// Those of them at the kernel's place: the same page, and the same offset there.
@@ -92,7 +92,7 @@ pub struct Replayed {
 impl Replayed {
     /// The last moment up to a time.
     #[must_use]
-    pub fn at(&self, time: u64) -> Option<&Moment> {
+    pub fn at(&self, time: u64) -> Option<&PageChange> {
         self.moments.iter().take_while(|moment| moment.time <= time).last()
     }
 }
@@ -118,8 +118,8 @@ pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replay
         truth.see(event, machine);
         let pages = model.nr_pages();
         match event.kind {
-            Kind::Kmalloc | Kind::CacheAlloc => {
-                let at = if event.kind == Kind::Kmalloc {
+            EventKind::Kmalloc | EventKind::CacheAlloc => {
+                let at = if event.kind == EventKind::Kmalloc {
                     model.kmalloc(event.requested)
                 } else {
                     model.cache_alloc(event.allocated, before.align(event))
@@ -140,7 +140,7 @@ pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replay
                     replayed.same += u64::from(same);
                 }
             }
-            Kind::Kfree | Kind::CacheFree => match live.remove(&event.address) {
+            EventKind::Kfree | EventKind::CacheFree => match live.remove(&event.address) {
                 None => {
                     replayed.unknown_frees += 1;
                     if let Some((frame, at, bytes)) = before.freed.get(&nth) {
@@ -149,17 +149,17 @@ pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replay
                         model.cache_free(page + u64::from(*at), *bytes);
                     }
                 }
-                Some((at, _)) if event.kind == Kind::Kfree => model.kfree(at),
+                Some((at, _)) if event.kind == EventKind::Kfree => model.kfree(at),
                 Some((at, bytes)) => model.cache_free(at, bytes),
             },
-            Kind::PageAlloc | Kind::PageFree => {}
+            EventKind::PageAlloc | EventKind::PageFree => {}
         }
-        let now = Moment {
+        let now = PageChange {
             time: event.time,
             kernel: truth.pages,
             model: i64::from(model.nr_pages()) - old,
         };
-        let is_new = |last: &Moment| (last.kernel, last.model) != (now.kernel, now.model);
+        let is_new = |last: &PageChange| (last.kernel, last.model) != (now.kernel, now.model);
         if replayed.moments.last().is_none_or(is_new) {
             replayed.moments.push(now);
         }
@@ -186,10 +186,10 @@ impl Truth {
     /// seen.
     fn see(&mut self, event: &Event, machine: Machine) -> Option<u64> {
         match event.kind {
-            Kind::PageAlloc => {
+            EventKind::PageAlloc => {
                 self.got.insert(event.address, event.order);
             }
-            Kind::PageFree => {
+            EventKind::PageFree => {
                 self.got.remove(&event.address);
                 if self.of_objects.remove(&event.address) {
                     self.pages -= 1 << event.order;
@@ -234,8 +234,8 @@ impl Before {
         let mut old: Vec<(u64, u32, Used)> = Vec::new();
         let (mut live, mut freed) = (HashSet::new(), HashMap::new());
         for (nth, event) in trace.events.iter().enumerate() {
-            let is_alloc = matches!(event.kind, Kind::Kmalloc | Kind::CacheAlloc);
-            if event.kind == Kind::CacheAlloc {
+            let is_alloc = matches!(event.kind, EventKind::Kmalloc | EventKind::CacheAlloc);
+            if event.kind == EventKind::CacheAlloc {
                 let align = 1 << event.address.trailing_zeros().min(LARGEST_ALIGN);
                 let of_site = aligns.entry((event.name, event.allocated)).or_insert(align);
                 *of_site = align.min(*of_site);
@@ -244,14 +244,16 @@ impl Before {
             if let Some(frame) = first {
                 old.push((frame, 0, Used::default()));
             }
-            if event.kind == Kind::PageFree {
+            if event.kind == EventKind::PageFree {
                 // Whatever comes there next comes into a new page.
                 old.iter_mut().filter(|page| page.0 == event.address).for_each(|p| p.2.over = true);
             }
             let frame = machine.frame(event.address);
             let page = old.iter_mut().find(|page| page.0 == frame && !page.2.over);
-            if matches!(event.kind, Kind::Kfree | Kind::CacheFree) && !live.remove(&event.address) {
-                let header = if event.kind == Kind::Kfree { machine.least_align } else { 0 };
+            if matches!(event.kind, EventKind::Kfree | EventKind::CacheFree)
+                && !live.remove(&event.address)
+            {
+                let header = if event.kind == EventKind::Kfree { machine.least_align } else { 0 };
                 let at = machine.offset(event.address) - header;
                 page.into_iter().for_each(|page| page.2.freed.push((nth, at, at)));
                 continue;

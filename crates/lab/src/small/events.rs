@@ -8,11 +8,11 @@
 //! Neighbours: [`super::load`], [`crate::trace`], [`super::text`]. Invariant: a free without an
 //! allocation is left out and counted.
 
-use super::load::{Cache, Load, Of, Step};
+use super::load::{AllocType, Cache, Load, Step};
 use super::mobility::Type;
 use super::state::{Change, KernelReport, Known, State};
 use super::text::{MOBILITY, RECLAIMABLE};
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::slob::Machine;
 use crate::trace::Trace;
 use std::cell::RefCell;
@@ -141,12 +141,12 @@ impl Load {
             let [name, size, count] = words[..] else { return None };
             let known = self.caches.iter().position(|cache| cache.name == name);
             let of = match known {
-                Some(number) => Of::Cache(number as u16),
-                None => Of::Kmalloc(size.parse().ok()?),
+                Some(number) => AllocType::Cache(number as u16),
+                None => AllocType::Kmalloc(size.parse().ok()?),
             };
             Some((of, count.parse().ok()?))
         };
-        let objects: Vec<(Of, u32)> = text.lines().filter_map(of_line).collect();
+        let objects: Vec<(AllocType, u32)> = text.lines().filter_map(of_line).collect();
         self.begin_with(objects);
     }
 
@@ -161,7 +161,7 @@ struct Cutter {
     load: Load,
     of_name: HashMap<(u32, u32), u16>,
     /// Names that are those of size classes.
-    classes: HashMap<u32, Of>,
+    classes: HashMap<u32, AllocType>,
     left_out: usize,
     /// Numbers of objects by their address.
     objects: HashMap<u64, u32>,
@@ -183,22 +183,22 @@ impl Cutter {
             }
         }
         for (bytes, count) in &begin.live {
-            self.live(Of::Kmalloc(*bytes), *count);
+            self.live(AllocType::Kmalloc(*bytes), *count);
         }
         self.load.steps.push(Step::Begin);
     }
 
-    fn live(&mut self, of: Of, count: u32) -> Vec<u32> {
+    fn live(&mut self, of: AllocType, count: u32) -> Vec<u32> {
         let numbers: Vec<u32> = (0..count).map(|_| self.load.number()).collect();
         self.load.steps.extend(numbers.iter().map(|number| Step::Alloc(*number, of)));
         numbers
     }
 
     /// The cache, or the size class.
-    fn named(&self, begin: &State, name: &str) -> Option<Of> {
+    fn named(&self, begin: &State, name: &str) -> Option<AllocType> {
         class_of(begin, name).or_else(|| {
             let number = self.load.caches.iter().position(|cache| cache.name == name)?;
-            Some(Of::Cache(number as u16))
+            Some(AllocType::Cache(number as u16))
         })
     }
 
@@ -212,14 +212,16 @@ impl Cutter {
 
     fn cut(&mut self, event: &Event, is_of_slab: bool, machine: Machine) {
         match event.kind {
-            Kind::CacheAlloc | Kind::Kmalloc => {
+            EventKind::CacheAlloc | EventKind::Kmalloc => {
                 let of = match event.kind {
-                    Kind::CacheAlloc => match self.classes.get(&event.name) {
+                    EventKind::CacheAlloc => match self.classes.get(&event.name) {
                         Some(class) => *class,
-                        None => Of::Cache(self.of_name[&(event.name, bytes_of(event))]),
+                        None => AllocType::Cache(self.of_name[&(event.name, bytes_of(event))]),
                     },
-                    _ if event.gfp & RECLAIMABLE != 0 => Of::KmallocReclaimable(event.requested),
-                    _ => Of::Kmalloc(event.requested),
+                    _ if event.gfp & RECLAIMABLE != 0 => {
+                        AllocType::KmallocReclaimable(event.requested)
+                    }
+                    _ => AllocType::Kmalloc(event.requested),
                 };
                 let number = self.load.number();
                 // The free of what was there before is missing.
@@ -228,7 +230,7 @@ impl Cutter {
                 }
                 self.load.steps.push(Step::Alloc(number, of));
             }
-            Kind::CacheFree | Kind::Kfree => {
+            EventKind::CacheFree | EventKind::Kfree => {
                 let of_begin = || {
                     let slab = self.of_begin.get(&machine.frame(event.address))?;
                     slab.borrow_mut().pop()
@@ -238,12 +240,12 @@ impl Cutter {
                     None => self.left_out += 1,
                 }
             }
-            Kind::PageAlloc if is_of_slab => {
+            EventKind::PageAlloc if is_of_slab => {
                 for frame in event.address..event.address + (1 << event.order) {
                     self.of_begin.remove(&frame);
                 }
             }
-            Kind::PageAlloc => {
+            EventKind::PageAlloc => {
                 let number = self.load.number();
                 if let Some(old) = self.blocks.insert(event, number) {
                     self.load.steps.push(Step::FreePages(old));
@@ -251,7 +253,7 @@ impl Cutter {
                 let of = Type::of(((event.gfp & MOBILITY) >> MOBILITY.trailing_zeros()) as u8);
                 self.load.steps.push(Step::Pages(number, event.order, of));
             }
-            Kind::PageFree => match self.blocks.remove(event) {
+            EventKind::PageFree => match self.blocks.remove(event) {
                 Some(step) => self.load.steps.push(step),
                 None if self.is_told && !is_of_slab => {
                     self.load.steps.push(Step::Release(event.address as u32, event.order));
@@ -295,12 +297,12 @@ impl Blocks {
 }
 
 /// The size class of a slab of `kmalloc`'s.
-fn class_of(state: &State, name: &str) -> Option<Of> {
+fn class_of(state: &State, name: &str) -> Option<AllocType> {
     let size = || Some(state.caches.iter().find(|cache| cache.name == name)?.object_size);
     if name.starts_with("kmalloc-rcl-") {
-        Some(Of::KmallocReclaimable(size()?))
+        Some(AllocType::KmallocReclaimable(size()?))
     } else if name.starts_with("kmalloc-") {
-        Some(Of::Kmalloc(size()?))
+        Some(AllocType::Kmalloc(size()?))
     } else {
         None
     }
@@ -334,7 +336,7 @@ fn bytes_of(event: &Event) -> u32 {
 /// The caches, and their numbers by name and size.
 fn caches(trace: &Trace) -> (Vec<Cache>, HashMap<(u32, u32), u16>) {
     let (mut list, mut seen, mut of_name) = (Vec::new(), Vec::new(), HashMap::new());
-    for event in trace.events.iter().filter(|event| event.kind == Kind::CacheAlloc) {
+    for event in trace.events.iter().filter(|event| event.kind == EventKind::CacheAlloc) {
         let size = bytes_of(event);
         let number = *of_name.entry((event.name, size)).or_insert_with(|| {
             list.push(cache(trace.names.get(event.name), size));
@@ -376,8 +378,8 @@ fn of_slabs(trace: &Trace, begin: Option<&State>, machine: Machine) -> Vec<bool>
     for (nth, event) in trace.events.iter().enumerate() {
         let frames = event.address..event.address + (1 << event.order);
         match event.kind {
-            Kind::PageAlloc => held.extend(frames.map(|frame| (frame, nth))),
-            Kind::PageFree => {
+            EventKind::PageAlloc => held.extend(frames.map(|frame| (frame, nth))),
+            EventKind::PageFree => {
                 let got = held.get(&event.address).copied();
                 of_slabs[nth] = match got {
                     Some(got) => of_slabs[got],
@@ -387,12 +389,12 @@ fn of_slabs(trace: &Trace, begin: Option<&State>, machine: Machine) -> Vec<bool>
                     held.remove(&frame);
                 }
             }
-            Kind::Kmalloc | Kind::CacheAlloc => {
+            EventKind::Kmalloc | EventKind::CacheAlloc => {
                 if let Some(got) = held.get(&machine.frame(event.address)) {
                     of_slabs[*got] = true;
                 }
             }
-            Kind::Kfree | Kind::CacheFree => {}
+            EventKind::Kfree | EventKind::CacheFree => {}
         }
     }
     of_slabs
@@ -421,8 +423,8 @@ mod tests {
         let dentry = &cut.load.caches[0];
         assert_eq!((&*dentry.name, dentry.object_size, dentry.reclaimable), ("dentry", 192, true));
         let steps = [
-            Step::Alloc(0, Of::Cache(0)),
-            Step::Alloc(1, Of::KmallocReclaimable(100)),
+            Step::Alloc(0, AllocType::Cache(0)),
+            Step::Alloc(1, AllocType::KmallocReclaimable(100)),
             Step::Pages(2, 2, Type::Movable),
             Step::Reach(0),
             Step::Free(0),
@@ -431,10 +433,10 @@ mod tests {
         assert_eq!(cut.load.steps, steps);
         assert_eq!((cut.left_out, cut.load.numbers, cut.load.moments.len()), (1, 3, 1));
         let live = cut.load.live_at(0);
-        assert_eq!((live[&Of::Cache(0)], live.len()), (1, 2));
+        assert_eq!((live[&AllocType::Cache(0)], live.len()), (1, 2));
         let mut load = cut.load;
         load.begin_with_live("dentry 192 3\nkmalloc-64 64 5\nno line");
         let live = load.live_at(0);
-        assert_eq!((live[&Of::Cache(0)], live[&Of::Kmalloc(64)]), (4, 5));
+        assert_eq!((live[&AllocType::Cache(0)], live[&AllocType::Kmalloc(64)]), (4, 5));
     }
 }

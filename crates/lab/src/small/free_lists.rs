@@ -31,7 +31,7 @@ pub(super) struct FreeLists {
 
 /// Where a block is put in its list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum ListEnd {
     Head,
     Tail,
 }
@@ -73,7 +73,7 @@ impl FreeLists {
     /// Upper halves of a block that was taken, down to an order, are free.
     pub(super) fn split(&mut self, at: u32, from: u8, order: u8, of: Type) {
         for half in (order..from).rev() {
-            self.list(at + (1 << half), half, of, At::Head);
+            self.list(at + (1 << half), half, of, ListEnd::Head);
         }
     }
 
@@ -84,7 +84,7 @@ impl FreeLists {
             page += match self.heads[page as usize] {
                 Some(head) => {
                     self.unlist(page);
-                    self.list(page, head.order, of, At::Tail);
+                    self.list(page, head.order, of, ListEnd::Tail);
                     1 << head.order
                 }
                 None => 1,
@@ -103,13 +103,13 @@ impl FreeLists {
             let pair = at & !(1 << order);
             self.is_free(pair ^ (1 << (order + 1)), order + 1)
         };
-        self.list(at, order, of, if will_join { At::Tail } else { At::Head });
+        self.list(at, order, of, if will_join { ListEnd::Tail } else { ListEnd::Head });
     }
 
     /// The list's head, if there is one.
     pub(super) fn first(&mut self, order: u8, of: Type) -> Option<u32> {
         let at = self.pop(order, of)?;
-        self.list(at, order, of, At::Head);
+        self.list(at, order, of, ListEnd::Head);
         Some(at)
     }
 
@@ -123,15 +123,15 @@ impl FreeLists {
         }
     }
 
-    pub(super) fn list(&mut self, at: u32, order: u8, of: Type, end: At) {
+    pub(super) fn list(&mut self, at: u32, order: u8, of: Type, end: ListEnd) {
         self.stamps += 1;
         self.heads[at as usize] = Some(Head { order, stamp: self.stamps });
         self.counts[usize::from(order)] += 1;
         self.pages += 1 << order;
         let list = &mut self.lists[usize::from(order)][of as usize];
         match end {
-            At::Head => list.push_front((at, self.stamps)),
-            At::Tail => list.push_back((at, self.stamps)),
+            ListEnd::Head => list.push_front((at, self.stamps)),
+            ListEnd::Tail => list.push_back((at, self.stamps)),
         }
     }
 

@@ -5,10 +5,10 @@
 //! Invariant: an allocator does nothing by itself: timers are steps of the load.
 
 use super::contender::Contender;
-use super::load::{Cache, Of};
+use super::load::{AllocType, Cache};
 use super::pages::Pages;
-use super::slabs::{LEAST_ALIGN, NoSlab, Place, Slabs};
-use super::state::Part;
+use super::slabs::{BlockRef, LEAST_ALIGN, NoSlab, Slabs};
+use super::state::ReapPart;
 use slabyard_model::slob::Kernel as Slob;
 
 /// Behind an object that readers may look at SLOB has a `struct rcu_head` and the object's size.
@@ -37,28 +37,32 @@ impl Kernel {
     }
 
     /// Allocates an object; `Pages` ones are to be taken by the caller.
-    pub(super) fn alloc(&mut self, of: Of, caches: &[Cache]) -> Result<Option<Place>, NoSlab> {
+    pub(super) fn alloc(
+        &mut self,
+        of: AllocType,
+        caches: &[Cache],
+    ) -> Result<Option<BlockRef>, NoSlab> {
         match self {
             Kernel::Slob { slob, .. } => Ok(match of {
-                Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes) => {
-                    slob.kmalloc(bytes.max(1)).map(|at| Place::Slob(at, 0))
+                AllocType::Kmalloc(bytes) | AllocType::KmallocReclaimable(bytes) => {
+                    slob.kmalloc(bytes.max(1)).map(|at| BlockRef::Slob(at, 0))
                 }
-                Of::Cache(number) => {
+                AllocType::Cache(number) => {
                     let cache = &caches[number as usize];
                     let footer = if cache.has_readers { SLOB_FOOTER } else { 0 };
                     let bytes = cache.object_size.max(1) + footer;
-                    slob.cache_alloc(bytes, cache.align).map(|at| Place::Slob(at, bytes))
+                    slob.cache_alloc(bytes, cache.align).map(|at| BlockRef::Slob(at, bytes))
                 }
             }),
             Kernel::Slabs(slabs) => slabs.alloc(of, caches),
         }
     }
 
-    pub(super) fn free(&mut self, place: Place) {
+    pub(super) fn free(&mut self, place: BlockRef) {
         match (self, place) {
-            (Kernel::Slob { slob, .. }, Place::Slob(at, 0)) => slob.kfree(at),
-            (Kernel::Slob { slob, .. }, Place::Slob(at, bytes)) => slob.cache_free(at, bytes),
-            (Kernel::Slabs(slabs), Place::Slab(cache, object)) => {
+            (Kernel::Slob { slob, .. }, BlockRef::Slob(at, 0)) => slob.kfree(at),
+            (Kernel::Slob { slob, .. }, BlockRef::Slob(at, bytes)) => slob.cache_free(at, bytes),
+            (Kernel::Slabs(slabs), BlockRef::Slab(cache, object)) => {
                 slabs.free(cache, object);
             }
             _ => {}
@@ -103,7 +107,7 @@ impl Kernel {
     }
 
     /// Does what a timer does with a part of a cache, or a size class, if it is there.
-    pub(super) fn reap(&self, of: Of, part: Part) {
+    pub(super) fn reap(&self, of: AllocType, part: ReapPart) {
         if let Kernel::Slabs(slabs) = self {
             slabs.reap(of, part);
         }

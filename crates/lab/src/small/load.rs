@@ -6,10 +6,10 @@
 
 use super::kept::Limits;
 use super::mobility::Type;
-use super::state::Part;
+use super::state::ReapPart;
 use slabyard_small::boot::Boot;
 use slabyard_small::random::Random;
-use slabyard_small::{CACHES, Kind, Moment, Request, SLOTS, What};
+use slabyard_small::{CACHES, CacheKind, Checkpoint, ObjectType, Request, SLOTS};
 use std::collections::HashMap;
 
 /// A cache of a load.
@@ -34,7 +34,7 @@ pub struct Cache {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Of {
+pub enum AllocType {
     /// `kmalloc` of so many bytes.
     Kmalloc(u32),
     /// The same, for what a shrinker may free.
@@ -47,7 +47,7 @@ pub enum Of {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// An object is allocated.
-    Alloc(u32, Of),
+    Alloc(u32, AllocType),
     /// It is freed.
     Free(u32),
     /// A block of pages is taken, of an order, and of a type that matters where a kernel told of its
@@ -64,7 +64,7 @@ pub enum Step {
     /// SLAB's arrays get their whole size; before, they have one object.
     WholeArrays,
     /// SLAB's timer reaps a part of a cache, or of a size class.
-    Reap(Of, Part),
+    Reap(AllocType, ReapPart),
     /// What was before is what lived when the events began.
     Begin,
     /// The moment of this number in [`Load::moments`] has come.
@@ -90,7 +90,7 @@ impl Load {
     pub fn generated(seed: u64) -> Load {
         let mut load = Load {
             caches: CACHES.iter().map(of_table).collect(),
-            moments: Moment::ALL.iter().map(|moment| moment.name().into()).collect(),
+            moments: Checkpoint::ALL.iter().map(|moment| moment.name().into()).collect(),
             ..Load::default()
         };
         let mut at = vec![0; SLOTS];
@@ -119,7 +119,7 @@ impl Load {
     }
 
     /// Puts objects before everything else: what lived when the load's events began.
-    pub fn begin_with(&mut self, objects: impl IntoIterator<Item = (Of, u32)>) {
+    pub fn begin_with(&mut self, objects: impl IntoIterator<Item = (AllocType, u32)>) {
         let mut steps = Vec::new();
         for (of, count) in objects {
             for _ in 0..count {
@@ -156,7 +156,7 @@ impl Load {
 
     /// Objects of each kind that are live at a moment: what they are of, and how many.
     #[must_use]
-    pub fn live_at(&self, moment: u8) -> HashMap<Of, u32> {
+    pub fn live_at(&self, moment: u8) -> HashMap<AllocType, u32> {
         let mut of_number = HashMap::new();
         for step in self.steps.iter().take_while(|step| **step != Step::Reach(moment)) {
             match *step {
@@ -171,10 +171,10 @@ impl Load {
     }
 }
 
-fn of(what: What) -> Of {
+fn of(what: ObjectType) -> AllocType {
     match what {
-        What::Kmalloc(bytes) => Of::Kmalloc(bytes),
-        What::Cache(number) => Of::Cache(number.into()),
+        ObjectType::Kmalloc(bytes) => AllocType::Kmalloc(bytes),
+        ObjectType::Cache(number) => AllocType::Cache(number.into()),
     }
 }
 
@@ -183,9 +183,9 @@ fn of_table(cache: &slabyard_small::Cache) -> Cache {
         name: cache.name.into(),
         object_size: cache.bytes,
         align: cache.align,
-        reclaimable: cache.kind == Kind::Reclaimable,
-        keeps_contents: cache.kind == Kind::Typesafe,
-        has_readers: cache.kind == Kind::Typesafe,
+        reclaimable: cache.kind == CacheKind::Reclaimable,
+        keeps_contents: cache.kind == CacheKind::Typesafe,
+        has_readers: cache.kind == CacheKind::Typesafe,
         stays_alone: false,
     }
 }

@@ -14,7 +14,7 @@ use super::load::{Load, Step};
 use super::memory::Memory;
 use super::mobility::Type;
 use super::pages::{Pages, Slabs};
-use super::slabs::{NoSlab, Place};
+use super::slabs::{BlockRef, NoSlab};
 use super::state::State;
 use std::collections::HashMap;
 
@@ -158,7 +158,7 @@ fn of_slob(order: u8) -> Slabs {
 }
 
 /// An object, and the block of its own that it has if it is too large for a size class.
-type Placed = (Place, Option<Block>);
+type Placed = (BlockRef, Option<Block>);
 
 struct Run {
     kernel: Kernel,
@@ -223,7 +223,7 @@ impl Run {
     }
 
     /// Allocates, and once more after everything that is kept was let go.
-    fn alloc(&mut self, of: super::load::Of, load: &Load) -> Result<Option<Placed>, NoSlab> {
+    fn alloc(&mut self, of: super::load::AllocType, load: &Load) -> Result<Option<Placed>, NoSlab> {
         let placed = self.alloc_once(of, load)?;
         if placed.is_some() {
             return Ok(placed);
@@ -233,19 +233,23 @@ impl Run {
         self.alloc_once(of, load)
     }
 
-    fn alloc_once(&mut self, of: super::load::Of, load: &Load) -> Result<Option<Placed>, NoSlab> {
+    fn alloc_once(
+        &mut self,
+        of: super::load::AllocType,
+        load: &Load,
+    ) -> Result<Option<Placed>, NoSlab> {
         let before = self.kernel.pages_of_slob();
         let Some(place) = self.kernel.alloc(of, &load.caches)? else { return Ok(None) };
         let (has_pages, block) = match place {
-            Place::Slob(at, _) => {
+            BlockRef::Slob(at, _) => {
                 let more = self.kernel.pages_of_slob() - before;
                 let page = self.kernel.page_of(at);
                 let has =
                     |more: u32| self.pages.begin_slab(of_slob(more.ilog2() as u8), page).is_some();
                 (more == 0 || has(more), None)
             }
-            Place::Slab(..) => (true, None),
-            Place::Pages(order) => {
+            BlockRef::Slab(..) => (true, None),
+            BlockRef::Pages(order) => {
                 let block = self.pages.take_large(order);
                 (block.is_some(), block)
             }
@@ -262,13 +266,13 @@ impl Run {
         let before = self.kernel.pages_of_slob();
         self.kernel.free(place);
         match place {
-            Place::Slob(at, _) => {
+            BlockRef::Slob(at, _) => {
                 if self.kernel.pages_of_slob() < before {
                     self.pages.end_slab(of_slob(0), self.kernel.page_of(at));
                 }
             }
-            Place::Slab(..) => {}
-            Place::Pages(_) => block.into_iter().for_each(|block| self.pages.put_large(block)),
+            BlockRef::Slab(..) => {}
+            BlockRef::Pages(_) => block.into_iter().for_each(|block| self.pages.put_large(block)),
         }
     }
 

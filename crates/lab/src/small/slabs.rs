@@ -10,10 +10,10 @@
 //! Invariants: of a cache that the load never uses nothing is made.
 
 use super::contender::{Contender, Empties, Lists};
-use super::load::{Cache, Of};
+use super::load::{AllocType, Cache};
 use super::mobility::Type;
 use super::pages;
-use super::state::Part;
+use super::state::ReapPart;
 use crate::rules::{Machine, Settings};
 use crate::slab;
 use slabyard::engine::array_cache::{Choice, Limits};
@@ -41,7 +41,7 @@ pub struct NoSlab {
 
 /// Where an object lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum BlockRef {
     /// An address of SLOB's, and the bytes of a cache's object; 0: `kmalloc` made it.
     Slob(u64, u32),
     /// A cache and a slab, or an object in an array of it.
@@ -67,14 +67,14 @@ struct Wanted<'a> {
     object_size: u32,
     size: u32,
     align: u32,
-    kind: Kind,
+    kind: PageMobility,
     contents: Contents,
     merging: Merging,
 }
 
 /// What its pages count as.
 #[derive(PartialEq, Eq)]
-enum Kind {
+enum PageMobility {
     Reclaimable,
     Plain,
 }
@@ -93,8 +93,8 @@ enum Merging {
     Alone,
 }
 
-fn kind(reclaimable: bool) -> Kind {
-    if reclaimable { Kind::Reclaimable } else { Kind::Plain }
+fn kind(reclaimable: bool) -> PageMobility {
+    if reclaimable { PageMobility::Reclaimable } else { PageMobility::Plain }
 }
 
 /// Caches of slabs.
@@ -171,18 +171,22 @@ impl Slabs {
     }
 
     /// Allocates an object; `None` if there are no pages for a slab.
-    pub(super) fn alloc(&mut self, of: Of, caches: &[Cache]) -> Result<Option<Place>, NoSlab> {
+    pub(super) fn alloc(
+        &mut self,
+        of: AllocType,
+        caches: &[Cache],
+    ) -> Result<Option<BlockRef>, NoSlab> {
         let found = match (self.found(of), of) {
             (Some(found), _) => found,
-            (None, Of::Cache(number)) => {
+            (None, AllocType::Cache(number)) => {
                 let made = self.cache(&caches[number as usize])?;
                 *self.of_cache[number as usize].insert(made)
             }
-            (None, Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes)) => {
+            (None, AllocType::Kmalloc(bytes) | AllocType::KmallocReclaimable(bytes)) => {
                 let Some(at) = self.class_at(of) else {
                     let page = self.settings.machine.page_size;
                     let order = bytes.div_ceil(page).next_power_of_two().ilog2() as u8;
-                    return Ok(Some(Place::Pages(order)));
+                    return Ok(Some(BlockRef::Pages(order)));
                 };
                 let nr_classes = self.classes.len();
                 let made = self.class(self.classes[at % nr_classes], at >= nr_classes)?;
@@ -190,22 +194,26 @@ impl Slabs {
             }
         };
         let object = self.made[found as usize].cache.alloc(CPU, None);
-        Ok((object != NONE).then_some(Place::Slab(found, object)))
+        Ok((object != NONE).then_some(BlockRef::Slab(found, object)))
     }
 
     /// The cache, if it was made.
-    fn found(&self, of: Of) -> Option<u32> {
+    fn found(&self, of: AllocType) -> Option<u32> {
         match of {
-            Of::Cache(number) => self.of_cache[number as usize],
-            Of::Kmalloc(_) | Of::KmallocReclaimable(_) => self.of_class[self.class_at(of)?],
+            AllocType::Cache(number) => self.of_cache[number as usize],
+            AllocType::Kmalloc(_) | AllocType::KmallocReclaimable(_) => {
+                self.of_class[self.class_at(of)?]
+            }
         }
     }
 
     /// Where a size class is in `of_class`.
-    fn class_at(&self, of: Of) -> Option<usize> {
-        let (Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes)) = of else { return None };
+    fn class_at(&self, of: AllocType) -> Option<usize> {
+        let (AllocType::Kmalloc(bytes) | AllocType::KmallocReclaimable(bytes)) = of else {
+            return None;
+        };
         let class = self.classes.iter().position(|class| *class >= bytes)?;
-        let reclaimable = matches!(of, Of::KmallocReclaimable(_)) && !self.settings.tiny;
+        let reclaimable = matches!(of, AllocType::KmallocReclaimable(_)) && !self.settings.tiny;
         Some(class + usize::from(reclaimable) * self.classes.len())
     }
 
@@ -232,12 +240,12 @@ impl Slabs {
         }
     }
 
-    pub(super) fn reap(&self, of: Of, part: Part) {
+    pub(super) fn reap(&self, of: AllocType, part: ReapPart) {
         let Some(found) = self.found(of) else { return };
         let cache = &self.made[found as usize].cache;
         match part {
-            Part::Cpu => cache.reap_cpu(CPU),
-            Part::Node => cache.reap_nodes(),
+            ReapPart::Cpu => cache.reap_cpu(CPU),
+            ReapPart::Node => cache.reap_nodes(),
         }
     }
 
@@ -306,7 +314,7 @@ impl Slabs {
 
     fn make(&mut self, wanted: &Wanted<'_>) -> Result<u32, NoSlab> {
         let &Wanted { name, object_size, size, align, .. } = wanted;
-        let reclaimable = wanted.kind == Kind::Reclaimable;
+        let reclaimable = wanted.kind == PageMobility::Reclaimable;
         let keeps_contents = wanted.contents == Contents::Kept;
         let merges = wanted.merging == Merging::WithOthers;
         let no_slab = |why: String| NoSlab { name: name.into(), why };

@@ -30,12 +30,12 @@ pub enum Change {
     /// SLAB's arrays, of one object until then, are as large as they should be.
     WholeArrays,
     /// SLAB's timer reaps a part of the cache of this name.
-    Reap(String, Part),
+    Reap(String, ReapPart),
 }
 
 /// What SLAB's timer reaps at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ReapPart {
     /// A CPU's array.
     Cpu,
     /// What the node has: the shared array, and free slabs.
@@ -150,8 +150,8 @@ impl Change {
                 Change::Limits(Limits { high, most, batch })
             }
             "arrays" => Change::WholeArrays,
-            "reap" if text.contains("part=cpu") => Change::Reap(name()?, Part::Cpu),
-            "reap" => Change::Reap(name()?, Part::Node),
+            "reap" if text.contains("part=cpu") => Change::Reap(name()?, ReapPart::Cpu),
+            "reap" => Change::Reap(name()?, ReapPart::Node),
             _ => return None,
         })
     }
@@ -268,8 +268,8 @@ slab: pfn=0x20 order=0 name=dentry objects=21 live=4
         let changes = [
             (9000, Change::Limits(Limits { high: 125, most: 125, batch: 1 })),
             (10_000, Change::WholeArrays),
-            (12_000, reap(Part::Cpu)),
-            (13_000, reap(Part::Node)),
+            (12_000, reap(ReapPart::Cpu)),
+            (13_000, reap(ReapPart::Node)),
         ];
         assert_eq!(told.changes, changes);
         let [state] = &told.states[..] else { panic!("one state") };

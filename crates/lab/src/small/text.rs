@@ -9,7 +9,7 @@
 //!
 //! Neighbours: [`super::events`] makes a load of it. Invariant: what is no event is left out.
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::trace::Trace;
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -47,16 +47,16 @@ pub fn read(reader: impl BufRead) -> std::io::Result<Read> {
                 let Some(mut event) = event(kind, line.text) else { continue };
                 let site = line.field("call_site=").unwrap_or("");
                 let name = match event.kind {
-                    Kind::CacheFree => line.field("name=").unwrap_or(site),
-                    Kind::CacheAlloc if line.field("name=").is_some() => {
+                    EventKind::CacheFree => line.field("name=").unwrap_or(site),
+                    EventKind::CacheAlloc if line.field("name=").is_some() => {
                         line.field("name=").unwrap_or("")
                     }
-                    Kind::CacheAlloc => {
+                    EventKind::CacheAlloc => {
                         let named = names.get(&(site, event.requested)).copied();
                         named.unwrap_or_else(|| likely(site))
                     }
-                    Kind::Kmalloc | Kind::Kfree => site,
-                    Kind::PageAlloc | Kind::PageFree => "",
+                    EventKind::Kmalloc | EventKind::Kfree => site,
+                    EventKind::PageAlloc | EventKind::PageFree => "",
                 };
                 event.name = read.trace.names.intern(name);
                 event.time = line.time;
@@ -122,16 +122,16 @@ fn event(kind: &str, text: &str) -> Option<Event> {
     let object = || Some(hex(field(text, "ptr=")?)? & ((1 << 48) - 1)).filter(|at| *at != 0);
     let frame = || hex(field(text, "pfn=")?);
     let kind = match kind {
-        "kmalloc" | "kmalloc_node" => Kind::Kmalloc,
-        "kmem_cache_alloc" | "kmem_cache_alloc_node" => Kind::CacheAlloc,
-        "kfree" => Kind::Kfree,
-        "kmem_cache_free" => Kind::CacheFree,
-        "mm_page_alloc" => Kind::PageAlloc,
-        "mm_page_free" => Kind::PageFree,
+        "kmalloc" | "kmalloc_node" => EventKind::Kmalloc,
+        "kmem_cache_alloc" | "kmem_cache_alloc_node" => EventKind::CacheAlloc,
+        "kfree" => EventKind::Kfree,
+        "kmem_cache_free" => EventKind::CacheFree,
+        "mm_page_alloc" => EventKind::PageAlloc,
+        "mm_page_free" => EventKind::PageFree,
         _ => return None,
     };
-    let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
-    let is_alloc = matches!(kind, Kind::Kmalloc | Kind::CacheAlloc);
+    let is_page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
+    let is_alloc = matches!(kind, EventKind::Kmalloc | EventKind::CacheAlloc);
     let mobility = match field(text, "migratetype=") {
         Some("1") => MOBILITY & !RECLAIMABLE,
         Some("2") => RECLAIMABLE,
@@ -154,9 +154,9 @@ fn cache_names(lines: &[String]) -> HashMap<(&str, u32), &str> {
     let mut named = HashMap::new();
     for line in lines.iter().filter_map(|line| Line::of(line)) {
         let Some(event) = event(line.kind, line.text) else { continue };
-        if event.kind == Kind::CacheAlloc {
+        if event.kind == EventKind::CacheAlloc {
             live.insert(event.address, (line.field("call_site=").unwrap_or(""), event.requested));
-        } else if event.kind == Kind::CacheFree
+        } else if event.kind == EventKind::CacheFree
             && let (Some(key), Some(name)) = (live.remove(&event.address), line.field("name="))
         {
             named.insert(key, name);
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn frees_name_the_caches() {
         let read = read(TEXT.as_bytes()).unwrap();
-        let kinds: Vec<Kind> = read.trace.events.iter().map(|event| event.kind).collect();
-        use Kind::{CacheAlloc, CacheFree, Kfree, Kmalloc, PageAlloc, PageFree};
+        let kinds: Vec<EventKind> = read.trace.events.iter().map(|event| event.kind).collect();
+        use EventKind::{CacheAlloc, CacheFree, Kfree, Kmalloc, PageAlloc, PageFree};
         let want = [PageAlloc, CacheAlloc, Kmalloc, PageAlloc, CacheFree, Kfree, PageFree];
         assert_eq!(kinds, want, "a free of nothing is left out");
         assert_eq!(read.trace.names.get(read.trace.events[1].name), "dentry");

@@ -13,7 +13,7 @@
 //! what a kernel had. Invariant: a page is in one free block, in one list of a CPU, or in none.
 
 use super::buddy::{Block, MOST_ORDER};
-use super::free_lists::{At, FreeLists};
+use super::free_lists::{FreeLists, ListEnd};
 use super::kept::{Back, Kept, Limits, MOST_KEPT};
 use super::mobility::{Mobility, Rules, Type};
 use super::pageblocks::{Pageblocks, Search};
@@ -87,7 +87,7 @@ impl Zone {
 
     /// A free block, behind those that are there.
     pub fn begin_with(&mut self, (at, order): Block, of: Type) {
-        self.free.list(at, order, of, At::Tail);
+        self.free.list(at, order, of, ListEnd::Tail);
     }
 
     /// Limits are others from now on.

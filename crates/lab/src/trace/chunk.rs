@@ -10,7 +10,7 @@ use super::format::{
     put_bytes, unfold, word32, word64,
 };
 use super::names::{NO_NAME, Names};
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -88,7 +88,7 @@ struct Shape {
     gfp: u32,
     node: i16,
     order: u8,
-    kind: Kind,
+    kind: EventKind,
     accounted: bool,
 }
 
@@ -126,12 +126,12 @@ impl Shape {
     fn get(bytes: &mut Bytes) -> Option<Shape> {
         let first = bytes.take(1)?[0];
         let kind = match first & !(ACCOUNTED | HAS_SITE) {
-            0 => Kind::CacheAlloc,
-            1 => Kind::CacheFree,
-            2 => Kind::Kmalloc,
-            3 => Kind::Kfree,
-            4 => Kind::PageAlloc,
-            5 => Kind::PageFree,
+            0 => EventKind::CacheAlloc,
+            1 => EventKind::CacheFree,
+            2 => EventKind::Kmalloc,
+            3 => EventKind::Kfree,
+            4 => EventKind::PageAlloc,
+            5 => EventKind::PageFree,
             _ => return None,
         };
         Some(Shape {

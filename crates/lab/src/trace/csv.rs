@@ -12,9 +12,9 @@ use super::error::{Damage, Harm};
 use super::header::Header;
 use super::names::{NO_NAME, Names};
 use super::rows::{COLUMNS, LONGEST};
-pub use super::rows::{Error, HEADING, Wrong};
+pub use super::rows::{Error, HEADING, RowError};
 use super::whole::Trace;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -78,10 +78,10 @@ fn read_plain(mut input: impl BufRead, mut rows: Rows) -> Result<Trace, Error> {
             rest = after;
         }
         if begun.len() + rest.len() > LONGEST {
-            if rows.cut(&Wrong::Long) {
+            if rows.cut(&RowError::Long) {
                 return Ok(rows.done());
             }
-            return Err(rows.wrong(Wrong::Long));
+            return Err(rows.wrong(RowError::Long));
         }
         begun.extend_from_slice(rest);
         let n = buffer.len();
@@ -142,7 +142,7 @@ impl Rows {
         Ok(())
     }
 
-    fn skip(&mut self, what: Wrong) -> Result<(), Error> {
+    fn skip(&mut self, what: RowError) -> Result<(), Error> {
         let at = self.line + 1;
         let Some(skipped) = &mut self.skipped else { return Err(self.wrong(what)) };
         let is_last = skipped.len() == MOST_TOLD;
@@ -176,13 +176,13 @@ impl Rows {
     }
 
     /// The error for the line being read.
-    fn wrong(&self, what: Wrong) -> Error {
+    fn wrong(&self, what: RowError) -> Error {
         Error::Row { line: self.line + 1, what }
     }
 
-    fn row(&mut self, line: &[u8]) -> Result<Event, Wrong> {
+    fn row(&mut self, line: &[u8]) -> Result<Event, RowError> {
         if line.len() > LONGEST {
-            return Err(Wrong::Long);
+            return Err(RowError::Long);
         }
         let [time, cpu, pid, ev, name, ptr, req, alloc, gfp, node, acct] = split(line)?;
         let kind = kind(ev)?;
@@ -195,7 +195,7 @@ impl Rows {
             ..Event::BLANK
         };
         match kind {
-            Kind::CacheAlloc | Kind::Kmalloc => {
+            EventKind::CacheAlloc | EventKind::Kmalloc => {
                 event.requested = decimal("req", req)?;
                 event.allocated = decimal("alloc", alloc)?;
                 event.gfp = hex("gfp", gfp)?;
@@ -206,18 +206,18 @@ impl Rows {
                     _ => return Err(value("acct", acct, "0 or 1")),
                 };
             }
-            Kind::PageAlloc => {
+            EventKind::PageAlloc => {
                 empty(&[("req", req), ("alloc", alloc), ("acct", acct)])?;
                 event.gfp = hex("gfp", gfp)?;
                 event.node = signed("node", node)?;
             }
-            Kind::CacheFree | Kind::Kfree | Kind::PageFree => {
+            EventKind::CacheFree | EventKind::Kfree | EventKind::PageFree => {
                 let columns = [("req", req), ("alloc", alloc), ("gfp", gfp)];
                 empty(&columns)?;
                 empty(&[("node", node), ("acct", acct)])?;
             }
         }
-        if matches!(kind, Kind::PageAlloc | Kind::PageFree) {
+        if matches!(kind, EventKind::PageAlloc | EventKind::PageFree) {
             event.order = order(name)?;
         } else {
             event.name = self.name(name)?;
@@ -225,7 +225,7 @@ impl Rows {
         Ok(event)
     }
 
-    fn name(&mut self, name: &[u8]) -> Result<u32, Wrong> {
+    fn name(&mut self, name: &[u8]) -> Result<u32, RowError> {
         // FNV-1a; only speed depends on it.
         let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -243,7 +243,7 @@ impl Rows {
 }
 
 /// The columns of a line.
-fn split(line: &[u8]) -> Result<[&[u8]; COLUMNS], Wrong> {
+fn split(line: &[u8]) -> Result<[&[u8]; COLUMNS], RowError> {
     let mut columns = [&line[..0]; COLUMNS];
     let mut count = 0;
     let mut start = 0;
@@ -254,28 +254,28 @@ fn split(line: &[u8]) -> Result<[&[u8]; COLUMNS], Wrong> {
         start = comma + 1;
         count += 1;
     }
-    if count == COLUMNS { Ok(columns) } else { Err(Wrong::Columns(count)) }
+    if count == COLUMNS { Ok(columns) } else { Err(RowError::Columns(count)) }
 }
 
 #[cold]
-fn value(column: &'static str, found: &[u8], wanted: &'static str) -> Wrong {
+fn value(column: &'static str, found: &[u8], wanted: &'static str) -> RowError {
     let shown = &found[..found.len().min(40)];
-    Wrong::Value { column, found: String::from_utf8_lossy(shown).into_owned(), wanted }
+    RowError::Value { column, found: String::from_utf8_lossy(shown).into_owned(), wanted }
 }
 
-fn kind(ev: &[u8]) -> Result<Kind, Wrong> {
+fn kind(ev: &[u8]) -> Result<EventKind, RowError> {
     Ok(match ev {
-        b"A" => Kind::CacheAlloc,
-        b"F" => Kind::CacheFree,
-        b"M" => Kind::Kmalloc,
-        b"K" => Kind::Kfree,
-        b"P" => Kind::PageAlloc,
-        b"Q" => Kind::PageFree,
+        b"A" => EventKind::CacheAlloc,
+        b"F" => EventKind::CacheFree,
+        b"M" => EventKind::Kmalloc,
+        b"K" => EventKind::Kfree,
+        b"P" => EventKind::PageAlloc,
+        b"Q" => EventKind::PageFree,
         _ => return Err(value("ev", ev, "A, F, M, K, P or Q")),
     })
 }
 
-fn empty(columns: &[(&'static str, &[u8])]) -> Result<(), Wrong> {
+fn empty(columns: &[(&'static str, &[u8])]) -> Result<(), RowError> {
     match columns.iter().find(|(_, bytes)| !bytes.is_empty()) {
         Some((column, bytes)) => Err(value(column, bytes, "empty for such an event")),
         None => Ok(()),
@@ -295,19 +295,19 @@ fn digits(bytes: &[u8]) -> Option<u64> {
     (!bytes.is_empty()).then_some(number)
 }
 
-fn decimal<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, Wrong> {
+fn decimal<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, RowError> {
     let number = digits(bytes).and_then(|n| T::try_from(n).ok());
     number.ok_or_else(|| value(column, bytes, "a whole number in the column's range"))
 }
 
-fn signed(column: &'static str, bytes: &[u8]) -> Result<i16, Wrong> {
+fn signed(column: &'static str, bytes: &[u8]) -> Result<i16, RowError> {
     let (minus, rest) = bytes.strip_prefix(b"-").map_or((1, bytes), |rest| (-1, rest));
     let number = digits(rest).and_then(|n| i64::try_from(n).ok());
     let number = number.and_then(|n| i16::try_from(n * minus).ok());
     number.ok_or_else(|| value(column, bytes, "a small whole number"))
 }
 
-fn hex<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, Wrong> {
+fn hex<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, RowError> {
     let wrong = || value(column, bytes, "a hexadecimal number in the column's range");
     let mut number = 0u64;
     if bytes.is_empty() || bytes.len() > 16 {
@@ -326,7 +326,7 @@ fn hex<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, Wrong> 
 }
 
 /// Microseconds with at most three decimals, in nanoseconds.
-fn nanoseconds(bytes: &[u8]) -> Result<u64, Wrong> {
+fn nanoseconds(bytes: &[u8]) -> Result<u64, RowError> {
     let whole_and_part = || {
         let point = bytes.iter().position(|&b| b == b'.').unwrap_or(bytes.len());
         let whole = digits(&bytes[..point])?.checked_mul(1000)?;
@@ -339,7 +339,7 @@ fn nanoseconds(bytes: &[u8]) -> Result<u64, Wrong> {
     whole_and_part().ok_or_else(|| value("t_us", bytes, "microseconds with at most 3 decimals"))
 }
 
-fn order(bytes: &[u8]) -> Result<u8, Wrong> {
+fn order(bytes: &[u8]) -> Result<u8, RowError> {
     let order = bytes.strip_prefix(b"o").and_then(digits).filter(|&o| o <= MOST_ORDER);
     order.map(|o| o as u8).ok_or_else(|| value("cache_or_site", bytes, "`o` and an order"))
 }

@@ -119,7 +119,7 @@ pub enum Harm {
     Missing,
     /// A CSV's row, with those behind it up to the next that is one.
     #[error("{0}")]
-    Rows(rows::Wrong),
+    Rows(rows::RowError),
     /// A CSV ends within a row or within its compressed stream.
     #[error("the file ends here, within a row: it was cut off ({0})")]
     RowsCut(String),

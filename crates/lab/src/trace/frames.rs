@@ -3,7 +3,7 @@
 //! A kernel maps all memory in one piece: frame `n` begins at
 //! `page_offset + n * page_size`. Traces hold the low 48 bits of addresses.
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use std::collections::HashMap;
 
 /// Where the kernel has its memory mapped.
@@ -55,7 +55,8 @@ impl Frames {
     /// event tells of.
     #[must_use]
     pub fn guess(events: &[Event], others: impl Iterator<Item = u64>, page_shift: u32) -> Frames {
-        let is_object = |event: &&Event| !matches!(event.kind, Kind::PageAlloc | Kind::PageFree);
+        let is_object =
+            |event: &&Event| !matches!(event.kind, EventKind::PageAlloc | EventKind::PageFree);
         let objects = events.iter().filter(is_object).map(|event| event.address);
         let objects = objects.chain(others).map(|address| address & ADDRESS).filter(|it| *it != 0);
         let (low, high) = objects.fold((ADDRESS, 0), |(low, high), it| (low.min(it), high.max(it)));
@@ -73,11 +74,13 @@ impl Frames {
 /// How many pages speak for each mapping.
 fn votes(events: &[Event]) -> HashMap<Frames, u32> {
     let mut votes: HashMap<Frames, u32> = HashMap::new();
-    let pages = events.iter().enumerate().filter(|(_, e)| e.kind == Kind::PageAlloc);
+    let pages = events.iter().enumerate().filter(|(_, e)| e.kind == EventKind::PageAlloc);
     for (at, page) in pages.take(MOST_PAGES) {
         let objects = events[at + 1..].iter().take(LOOK_AHEAD * 16);
         let objects = objects
-            .filter(|e| e.cpu == page.cpu && matches!(e.kind, Kind::CacheAlloc | Kind::Kmalloc))
+            .filter(|e| {
+                e.cpu == page.cpu && matches!(e.kind, EventKind::CacheAlloc | EventKind::Kmalloc)
+            })
             .take(LOOK_AHEAD);
         // One vote a page for a base, however many objects are in it.
         let mut seen = Vec::new();

@@ -47,7 +47,7 @@ impl Stored {
     /// The file cannot be read.
     pub fn pass(&self) -> Result<Pass<'static>, Error> {
         let reader = Box::new(self.reader()?);
-        Ok(Pass(Kind::Stored { reader, least: self.block, block: Vec::new() }))
+        Ok(Pass(PassSource::Stored { reader, least: self.block, block: Vec::new() }))
     }
 
     pub(super) fn reader(&self) -> Result<Reader<Again>, Error> {
@@ -91,16 +91,16 @@ impl<'a> Events<'a> {
     /// The file cannot be read.
     pub fn pass(self) -> Result<Pass<'a>, Error> {
         match self {
-            Events::Held(events) => Ok(Pass(Kind::Held(events.chunks(BLOCK)))),
+            Events::Held(events) => Ok(Pass(PassSource::Held(events.chunks(BLOCK)))),
             Events::Stored(stored) => stored.pass(),
         }
     }
 }
 
 /// One pass over events.
-pub struct Pass<'a>(Kind<'a>);
+pub struct Pass<'a>(PassSource<'a>);
 
-enum Kind<'a> {
+enum PassSource<'a> {
     Held(std::slice::Chunks<'a, Event>),
     Stored { reader: Box<Reader<Again>>, least: usize, block: Vec<Event> },
 }
@@ -112,8 +112,8 @@ impl Pass<'_> {
     /// The file cannot be read on.
     pub fn next_block(&mut self) -> Result<Option<&[Event]>, Error> {
         match &mut self.0 {
-            Kind::Held(blocks) => Ok(blocks.next()),
-            Kind::Stored { reader, least, block } => {
+            PassSource::Held(blocks) => Ok(blocks.next()),
+            PassSource::Stored { reader, least, block } => {
                 block.clear();
                 while block.len() < *least && reader.next_chunk(block)?.is_some() {}
                 Ok((!block.is_empty()).then_some(&**block))

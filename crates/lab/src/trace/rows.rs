@@ -31,13 +31,13 @@ pub enum Error {
         /// Its line, from 1.
         line: u64,
         /// What is wrong with it.
-        what: Wrong,
+        what: RowError,
     },
 }
 
 /// What is wrong with a row.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Wrong {
+pub enum RowError {
     /// Too few or too many columns.
     #[error("{0} columns; a row has {COLUMNS}")]
     Columns(usize),

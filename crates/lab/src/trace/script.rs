@@ -12,21 +12,21 @@
 use super::error::{Damage, Error, Harm};
 use super::header::Header;
 use super::names::{NO_NAME, Names};
-use super::rows::Wrong;
+use super::rows::RowError;
 use super::unnamed::{marked, name_all};
 use super::whole::Trace;
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{ANY_NODE, Event, EventKind};
 use std::io::BufRead;
 
-const EVENTS: [(&str, Kind); 8] = [
-    ("kmem_cache_alloc", Kind::CacheAlloc),
-    ("kmem_cache_alloc_node", Kind::CacheAlloc),
-    ("kmem_cache_free", Kind::CacheFree),
-    ("kmalloc", Kind::Kmalloc),
-    ("kmalloc_node", Kind::Kmalloc),
-    ("kfree", Kind::Kfree),
-    ("mm_page_alloc", Kind::PageAlloc),
-    ("mm_page_free", Kind::PageFree),
+const EVENTS: [(&str, EventKind); 8] = [
+    ("kmem_cache_alloc", EventKind::CacheAlloc),
+    ("kmem_cache_alloc_node", EventKind::CacheAlloc),
+    ("kmem_cache_free", EventKind::CacheFree),
+    ("kmalloc", EventKind::Kmalloc),
+    ("kmalloc_node", EventKind::Kmalloc),
+    ("kfree", EventKind::Kfree),
+    ("mm_page_alloc", EventKind::PageAlloc),
+    ("mm_page_free", EventKind::PageFree),
 ];
 
 /// Bits of `gfp_flags` by their names.
@@ -120,7 +120,7 @@ fn lost_of(line: &str) -> u64 {
 }
 
 /// What the line tells of, and where in it that begins.
-fn event_of(line: &str) -> Option<(Kind, usize)> {
+fn event_of(line: &str) -> Option<(EventKind, usize)> {
     let mut from = 0;
     while let Some(at) = line[from..].find(": ") {
         let word = line[..from + at].rsplit([' ', ':', '\t']).next()?;
@@ -132,11 +132,16 @@ fn event_of(line: &str) -> Option<(Kind, usize)> {
     None
 }
 
-fn wrong(column: &'static str, found: &str, wanted: &'static str) -> Wrong {
-    Wrong::Value { column, found: found.into(), wanted }
+fn wrong(column: &'static str, found: &str, wanted: &'static str) -> RowError {
+    RowError::Value { column, found: found.into(), wanted }
 }
 
-fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Event>, Wrong> {
+fn row(
+    line: &str,
+    kind: EventKind,
+    at: usize,
+    names: &mut Names,
+) -> Result<Option<Event>, RowError> {
     let (head, fields) = line.split_at(at);
     let (before, after) =
         head.split_once('[').ok_or_else(|| wrong("cpu", head, "a number in brackets"))?;
@@ -161,7 +166,7 @@ fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Ev
         u64::from_str_radix(digits, 16).map_err(|_| wrong(name, value, "a hexadecimal number"))
     };
     let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
-    let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
+    let is_page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
     let address = if is_page { hex("pfn")? } else { hex("ptr")? };
     if address == u64::MAX || !is_page && address < NOTHING {
         return Ok(None);
@@ -169,15 +174,15 @@ fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Ev
     let site = field("call_site").unwrap_or("");
     let site = site.split('+').next().unwrap_or(site);
     let name = match kind {
-        Kind::CacheAlloc | Kind::CacheFree => match (field("name"), kind) {
+        EventKind::CacheAlloc | EventKind::CacheFree => match (field("name"), kind) {
             (Some(name), _) => names.intern(name),
-            (None, Kind::CacheAlloc) => names.intern(&marked(site)),
+            (None, EventKind::CacheAlloc) => names.intern(&marked(site)),
             (None, _) => return Err(wrong("name", "nothing", "the cache's name")),
         },
-        Kind::Kmalloc | Kind::Kfree => names.intern(site),
+        EventKind::Kmalloc | EventKind::Kfree => names.intern(site),
         _ => NO_NAME,
     };
-    let has_site = kind == Kind::CacheAlloc && !site.is_empty();
+    let has_site = kind == EventKind::CacheAlloc && !site.is_empty();
     let site = if has_site { names.intern(site) } else { NO_NAME };
     let gfp = field("gfp_flags").map_or(0, flags);
     let node = field("node").or(field("migratetype")).and_then(|node| node.parse().ok());
@@ -249,7 +254,7 @@ mod tests {
         let page = trace.events[0];
         assert_eq!(
             (page.kind, page.address, page.order, page.cpu),
-            (Kind::PageAlloc, 0x21_7bd8, 3, 1)
+            (EventKind::PageAlloc, 0x21_7bd8, 3, 1)
         );
         assert_eq!((page.pid, page.gfp), (9321, 0x4_0cc0));
         assert_eq!((trace.lost, trace.header.cpus), (300, Some(2)));

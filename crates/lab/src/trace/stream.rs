@@ -17,9 +17,9 @@ use std::io::Seek;
 use std::path::Path;
 
 /// A trace being read.
-pub struct Stream(Kind);
+pub struct Stream(StreamSource);
 
-enum Kind {
+enum StreamSource {
     Ours { reader: Box<Reader<File>>, attached: Vec<Attached> },
     Whole { trace: Box<Trace>, read: bool },
 }
@@ -42,7 +42,7 @@ impl Stream {
         match reader().map_err(|error| error.in_file(path))? {
             Some(mut reader) => {
                 let attached = reader.attached()?;
-                Ok(Stream(Kind::Ours { reader: Box::new(reader), attached }))
+                Ok(Stream(StreamSource::Ours { reader: Box::new(reader), attached }))
             }
             None => Ok(Stream::of(open(path)?)),
         }
@@ -51,15 +51,15 @@ impl Stream {
     /// A trace that is in memory.
     #[must_use]
     pub fn of(trace: Trace) -> Stream {
-        Stream(Kind::Whole { trace: Box::new(trace), read: false })
+        Stream(StreamSource::Whole { trace: Box::new(trace), read: false })
     }
 
     /// What is known of the machine.
     #[must_use]
     pub fn header(&self) -> &Header {
         match &self.0 {
-            Kind::Ours { reader, .. } => reader.header(),
-            Kind::Whole { trace, .. } => &trace.header,
+            StreamSource::Ours { reader, .. } => reader.header(),
+            StreamSource::Whole { trace, .. } => &trace.header,
         }
     }
 
@@ -67,8 +67,8 @@ impl Stream {
     #[must_use]
     pub fn names(&self) -> &Names {
         match &self.0 {
-            Kind::Ours { reader, .. } => reader.names(),
-            Kind::Whole { trace, .. } => &trace.names,
+            StreamSource::Ours { reader, .. } => reader.names(),
+            StreamSource::Whole { trace, .. } => &trace.names,
         }
     }
 
@@ -76,8 +76,8 @@ impl Stream {
     #[must_use]
     pub fn attached(&self) -> &[Attached] {
         match &self.0 {
-            Kind::Ours { attached, .. } => attached,
-            Kind::Whole { trace, .. } => &trace.attached,
+            StreamSource::Ours { attached, .. } => attached,
+            StreamSource::Whole { trace, .. } => &trace.attached,
         }
     }
 
@@ -85,8 +85,8 @@ impl Stream {
     #[must_use]
     pub fn damaged(&self) -> &[Damage] {
         match &self.0 {
-            Kind::Ours { reader, .. } => reader.damaged(),
-            Kind::Whole { trace, .. } => &trace.damaged,
+            StreamSource::Ours { reader, .. } => reader.damaged(),
+            StreamSource::Whole { trace, .. } => &trace.damaged,
         }
     }
 
@@ -95,15 +95,15 @@ impl Stream {
     /// # Errors
     /// The file cannot be read on.
     pub fn held(&mut self) -> Result<&[Event], Error> {
-        let none = Kind::Whole { trace: Box::default(), read: true };
+        let none = StreamSource::Whole { trace: Box::default(), read: true };
         let trace = match std::mem::replace(&mut self.0, none) {
-            Kind::Ours { reader, attached } => Trace { attached, ..reader.read_all()? },
-            Kind::Whole { trace, .. } => *trace,
+            StreamSource::Ours { reader, attached } => Trace { attached, ..reader.read_all()? },
+            StreamSource::Whole { trace, .. } => *trace,
         };
         *self = Stream::of(trace);
         match &self.0 {
-            Kind::Whole { trace, .. } => Ok(&trace.events),
-            Kind::Ours { .. } => unreachable!("it was made whole"),
+            StreamSource::Whole { trace, .. } => Ok(&trace.events),
+            StreamSource::Ours { .. } => unreachable!("it was made whole"),
         }
     }
 
@@ -115,9 +115,11 @@ impl Stream {
     pub fn next(&mut self, events: &mut Vec<Event>) -> Result<Option<u64>, Error> {
         events.clear();
         match &mut self.0 {
-            Kind::Ours { reader, .. } => Ok(reader.next_chunk(events)?.map(|chunk| chunk.lost)),
-            Kind::Whole { read: true, .. } => Ok(None),
-            Kind::Whole { trace, read } => {
+            StreamSource::Ours { reader, .. } => {
+                Ok(reader.next_chunk(events)?.map(|chunk| chunk.lost))
+            }
+            StreamSource::Whole { read: true, .. } => Ok(None),
+            StreamSource::Whole { trace, read } => {
                 *read = true;
                 std::mem::swap(events, &mut trace.events);
                 Ok(Some(trace.lost))

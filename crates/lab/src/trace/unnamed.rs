@@ -12,7 +12,7 @@
 
 use super::names::{NO_NAME, Names};
 use super::whole::Trace;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use std::collections::HashMap;
 
 /// In front of a call site that stands where a cache's name belongs. No cache's name begins so.
@@ -29,36 +29,36 @@ fn is_marked(name: &str) -> bool {
 }
 
 /// Call site, bytes asked for, bytes of the object.
-type Place = (u32, u32, u32);
+type AllocSite = (u32, u32, u32);
 
-fn place(event: &Event) -> Place {
+fn place(event: &Event) -> AllocSite {
     (event.name, event.requested, event.allocated)
 }
 
 /// Which caches free what was allocated where.
 #[derive(Debug, Default)]
 pub struct Votes {
-    live: HashMap<u64, Place>,
-    of: HashMap<Place, HashMap<u32, u64>>,
+    live: HashMap<u64, AllocSite>,
+    of: HashMap<AllocSite, HashMap<u32, u64>>,
 }
 
 impl Votes {
     /// Takes an event of a trace, in order.
     pub fn count(&mut self, event: &Event, names: &Names) {
         match event.kind {
-            Kind::CacheAlloc if is_marked(names.get(event.name)) => {
+            EventKind::CacheAlloc if is_marked(names.get(event.name)) => {
                 self.of.entry(place(event)).or_default();
                 self.live.insert(event.address, place(event));
             }
-            Kind::CacheFree => {
+            EventKind::CacheFree => {
                 if let Some(place) = self.live.remove(&event.address) {
                     *self.of.entry(place).or_default().entry(event.name).or_default() += 1;
                 }
             }
-            Kind::Kfree | Kind::CacheAlloc | Kind::Kmalloc => {
+            EventKind::Kfree | EventKind::CacheAlloc | EventKind::Kmalloc => {
                 self.live.remove(&event.address);
             }
-            Kind::PageAlloc | Kind::PageFree => {}
+            EventKind::PageAlloc | EventKind::PageFree => {}
         }
     }
 
@@ -96,7 +96,7 @@ impl Votes {
 /// The caches of places.
 #[derive(Debug, Default)]
 pub struct Caches {
-    of: HashMap<Place, String>,
+    of: HashMap<AllocSite, String>,
     /// Frees of objects to another cache than that which their place has.
     pub others: u64,
     /// Places whose cache is known by sizes alone.
@@ -110,7 +110,7 @@ impl Caches {
     #[must_use]
     pub fn of(&self, event: &Event) -> Option<&str> {
         match event.kind {
-            Kind::CacheAlloc => self.of.get(&place(event)).map(String::as_str),
+            EventKind::CacheAlloc => self.of.get(&place(event)).map(String::as_str),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ pub fn name_all(trace: &mut Trace) {
 mod tests {
     use super::*;
 
-    fn trace(events: &[(Kind, &str, u64, u32)]) -> Trace {
+    fn trace(events: &[(EventKind, &str, u64, u32)]) -> Trace {
         let mut trace = Trace::default();
         for (kind, name, address, bytes) in events {
             let (name, allocated) = (trace.names.intern(name), *bytes);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn frees_tell_the_cache_of_a_place_by_site_and_size() {
-        use Kind::{CacheAlloc, CacheFree, Kfree};
+        use EventKind::{CacheAlloc, CacheFree, Kfree};
         let mut trace = trace(&[
             (CacheAlloc, "@open", 1, 256),
             (CacheAlloc, "@open", 2, 64),
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn most_frees_win_and_the_others_are_counted() {
-        use Kind::{CacheAlloc, CacheFree};
+        use EventKind::{CacheAlloc, CacheFree};
         let mut events = Vec::new();
         for n in 0..5 {
             events.push((CacheAlloc, "@pool", n, 128));

@@ -19,11 +19,11 @@ fn a_frame_first_seen_through_an_object_is_an_initial_slab_from_the_orders_bound
 #[test]
 fn pages_open_and_close_a_slab() {
     let mut case = Case::plain();
-    case.pages(1.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(1.0, 0, EventKind::PageAlloc, 5, 0);
     case.alloc(2.0, 0, 5, 0);
     case.free(3.0, 0, 5, 0);
-    case.pages(4.0, 0, Kind::PageFree, 5, 0);
-    case.pages(5.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(4.0, 0, EventKind::PageFree, 5, 0);
+    case.pages(5.0, 0, EventKind::PageAlloc, 5, 0);
     case.alloc(6.0, 0, 5, 0);
     let prepared = case.prepare();
     let slabs: Vec<_> =
@@ -38,12 +38,12 @@ fn pages_open_and_close_a_slab() {
 #[test]
 fn pages_that_show_no_object_are_no_slab() {
     let mut case = Case::plain();
-    case.pages(1.0, 0, Kind::PageAlloc, 5, 0);
-    case.pages(2.0, 0, Kind::PageFree, 5, 0);
-    case.pages(3.0, 0, Kind::PageFree, 6, 0);
-    case.pages(4.0, 0, Kind::PageAlloc, 7, 3);
+    case.pages(1.0, 0, EventKind::PageAlloc, 5, 0);
+    case.pages(2.0, 0, EventKind::PageFree, 5, 0);
+    case.pages(3.0, 0, EventKind::PageFree, 6, 0);
+    case.pages(4.0, 0, EventKind::PageAlloc, 7, 3);
     case.kmalloc("large", at(7, 0), 32768, 0);
-    case.add(6.0, 0, Kind::Kfree, "large", at(7, 0));
+    case.add(6.0, 0, EventKind::Kfree, "large", at(7, 0));
     let prepared = case.prepare();
     assert_eq!((prepared.slabs.len(), prepared.steps.len()), (0, 0));
     assert_eq!(prepared.oddities.pages_without_objects, 2);
@@ -54,7 +54,7 @@ fn pages_that_show_no_object_are_no_slab() {
 #[test]
 fn a_free_by_address_waits_for_the_event_that_names_the_slab() {
     let mut case = Case::new(&[cache("kmalloc-1k", 1024)]);
-    case.add(0.0, 0, Kind::Kfree, "b", at(3, 0));
+    case.add(0.0, 0, EventKind::Kfree, "b", at(3, 0));
     case.kmalloc("a", at(3, 1024), 1024, 0);
     let prepared = case.prepare();
     assert_eq!(runs(&prepared), [(0, Op::Free, false), (1000, Op::Alloc, false)]);
@@ -68,10 +68,10 @@ fn a_free_by_address_waits_for_the_event_that_names_the_slab() {
 #[test]
 fn a_free_by_address_does_not_wait_for_a_slab_of_other_pages() {
     let mut case = Case::new(&[cache("kmalloc-1k", 1024)]);
-    case.add(0.0, 0, Kind::Kfree, "b", at(3, 0));
-    case.pages(0.5, 0, Kind::PageFree, 3, 0);
-    case.add(0.6, 0, Kind::Kfree, "b", at(3, 0));
-    case.pages(0.7, 0, Kind::PageAlloc, 3, 0);
+    case.add(0.0, 0, EventKind::Kfree, "b", at(3, 0));
+    case.pages(0.5, 0, EventKind::PageFree, 3, 0);
+    case.add(0.6, 0, EventKind::Kfree, "b", at(3, 0));
+    case.pages(0.7, 0, EventKind::PageAlloc, 3, 0);
     case.kmalloc("a", at(3, 1024), 1024, 0);
     let prepared = case.prepare();
     assert_eq!(prepared.steps.len(), 1);
@@ -81,18 +81,18 @@ fn a_free_by_address_does_not_wait_for_a_slab_of_other_pages() {
 #[test]
 fn contradictions_are_counted_and_the_pages_believed() {
     let mut case = Case::new(&[cache("filp", 1024), cache("dentry", 2048)]);
-    case.pages(1.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(1.0, 0, EventKind::PageAlloc, 5, 0);
     case.alloc(2.0, 0, 5, 0);
-    case.add(3.0, 0, Kind::CacheAlloc, "dentry", at(5, 2048));
+    case.add(3.0, 0, EventKind::CacheAlloc, "dentry", at(5, 2048));
     // Got again without having been given back.
-    case.pages(4.0, 1, Kind::PageAlloc, 5, 0);
+    case.pages(4.0, 1, EventKind::PageAlloc, 5, 0);
     case.alloc(5.0, 0, 5, 0);
     // Given back with another order.
-    case.pages(6.0, 0, Kind::PageFree, 5, 1);
+    case.pages(6.0, 0, EventKind::PageFree, 5, 1);
     // An object in pages given back.
     case.alloc(7.0, 0, 5, 0);
     // An object that the direct map does not have.
-    case.add(8.0, 0, Kind::CacheAlloc, "filp", 0x1000);
+    case.add(8.0, 0, EventKind::CacheAlloc, "filp", 0x1000);
     let prepared = case.prepare();
     let oddities = prepared.oddities;
     assert_eq!(oddities.other_cache, 1);
@@ -109,7 +109,7 @@ fn contradictions_are_counted_and_the_pages_believed() {
 #[test]
 fn pages_given_back_that_showed_nothing_held_no_initial_slab_afterwards() {
     let mut case = Case::plain();
-    case.pages(1.0, 0, Kind::PageFree, 4, 1);
+    case.pages(1.0, 0, EventKind::PageFree, 4, 1);
     case.alloc(2.0, 0, 5, 0);
     let prepared = case.prepare();
     assert!(!prepared.slabs[0].initial);
@@ -120,7 +120,7 @@ fn pages_given_back_that_showed_nothing_held_no_initial_slab_afterwards() {
 fn a_slab_of_a_lower_order_has_fewer_objects() {
     let mut case = Case::plain();
     case.caches[0] = CacheFacts { objects: 32, order: 3, ..cache("filp", 1024) };
-    case.pages(1.0, 0, Kind::PageAlloc, 8, 1);
+    case.pages(1.0, 0, EventKind::PageAlloc, 8, 1);
     case.alloc(2.0, 0, 8, 0);
     let prepared = case.prepare();
     assert_eq!((prepared.slabs[0].objects, prepared.slabs[0].order), (8, 1));
@@ -130,8 +130,8 @@ fn a_slab_of_a_lower_order_has_fewer_objects() {
 #[test]
 fn an_address_past_the_last_object_is_no_object() {
     let mut case = Case::new(&[cache("filp", 1300)]);
-    case.add(0.0, 0, Kind::CacheAlloc, "filp", at(1, 2600));
-    case.add(1.0, 0, Kind::CacheAlloc, "filp", at(1, 3900));
+    case.add(0.0, 0, EventKind::CacheAlloc, "filp", at(1, 2600));
+    case.add(1.0, 0, EventKind::CacheAlloc, "filp", at(1, 3900));
     let prepared = case.prepare();
     assert_eq!((prepared.steps.len(), prepared.oddities.astray), (1, 1));
 }
@@ -141,7 +141,7 @@ fn the_page_size_is_the_traced_machines() {
     let mut case = Case::plain();
     case.frames = Frames { page_offset: 0, page_shift: 16 };
     case.caches[0].objects = 64;
-    case.add(0.0, 0, Kind::CacheAlloc, "filp", 0x7e4_df00);
+    case.add(0.0, 0, EventKind::CacheAlloc, "filp", 0x7e4_df00);
     let prepared = case.prepare();
     assert_eq!(prepared.slabs[0].frame, 0x7e4);
     assert_eq!(prepared.steps.held()[0].object, 0xdf00 / 1024);

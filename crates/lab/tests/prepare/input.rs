@@ -24,7 +24,7 @@ fn impossible_facts_are_refused_by_name() {
 fn an_impossible_order_of_pages_is_refused() {
     let mut case = Case::plain();
     case.alloc(0.0, 0, 1, 0);
-    case.pages(1.0, 0, Kind::PageAlloc, 1, 11);
+    case.pages(1.0, 0, EventKind::PageAlloc, 1, 11);
     let error = prepare(&case.input()).unwrap_err();
     assert_eq!(error, Error::PageOrder { event: 1, order: 11 });
 }

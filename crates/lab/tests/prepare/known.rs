@@ -2,7 +2,7 @@
 
 use super::*;
 use slabyard_lab::lists::{CacheLists, Listed, Objects, OfCpu};
-use slabyard_lab::prepare::known::Place;
+use slabyard_lab::prepare::known::ListedSlab;
 
 fn listed(frame: u64, free: Option<u64>) -> Listed {
     Listed { base: at(frame, 0), objects: 4, free: free.map(|free| Objects(vec![free])) }
@@ -39,7 +39,7 @@ fn a_list_tells_of_the_objects_that_no_event_tells_of() {
     assert_eq!(live(2), [true; 4]);
     assert_eq!(prepared.untold, [0, 0, 0]);
     let known = prepared.known[0].as_ref().unwrap();
-    assert_eq!(known.nodes, [[Place::Shown(0), Place::Shown(1)]]);
+    assert_eq!(known.nodes, [[ListedSlab::Shown(0), ListedSlab::Shown(1)]]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_slab_that_changed_while_it_was_read_is_as_without_lists() {
     case.alloc(1.0, 0, 5, 1);
     case.alloc(2.0, 0, 6, 1);
     case.free(3.0, 0, 6, 1);
-    case.pages(4.0, 0, Kind::PageFree, 6, 0);
+    case.pages(4.0, 0, EventKind::PageFree, 6, 0);
     let prepared = case.prepare();
     assert_eq!(prepared.live_at_start, [true, false, true, true, false, false, false, false]);
     assert_eq!(prepared.untold, [3, 3]);
@@ -67,15 +67,15 @@ fn a_slab_that_changed_while_it_was_read_is_as_without_lists() {
 fn steps_begin_when_the_lists_had_been_read() {
     let mut case = with_lists(vec![listed(5, Some(0b1100))], 10_000);
     // Made, filled in part, and one that was gone, before they were read.
-    case.pages(1.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(1.0, 0, EventKind::PageAlloc, 5, 0);
     case.alloc(2.0, 0, 5, 0);
     case.alloc(3.0, 0, 5, 1);
-    case.pages(4.0, 0, Kind::PageAlloc, 6, 0);
+    case.pages(4.0, 0, EventKind::PageAlloc, 6, 0);
     case.alloc(5.0, 0, 6, 0);
     case.free(6.0, 0, 6, 0);
-    case.pages(7.0, 0, Kind::PageFree, 6, 0);
+    case.pages(7.0, 0, EventKind::PageFree, 6, 0);
     case.alloc(11.0, 0, 5, 2);
-    case.pages(12.0, 0, Kind::PageAlloc, 7, 0);
+    case.pages(12.0, 0, EventKind::PageAlloc, 7, 0);
     case.alloc(13.0, 0, 7, 0);
     let prepared = case.prepare();
     let slabs: Vec<_> = prepared.slabs.iter().map(|slab| (slab.frame, slab.initial)).collect();
@@ -90,7 +90,7 @@ fn what_was_live_on_a_list_is_freed_before_its_slab_ends() {
     let mut case = with_lists(vec![listed(5, Some(0b1000))], 0);
     case.free(1.0, 0, 5, 0);
     case.free(2.0, 0, 5, 1);
-    case.pages(3.0, 0, Kind::PageFree, 5, 0);
+    case.pages(3.0, 0, EventKind::PageFree, 5, 0);
     let prepared = case.prepare();
     let missed = [(3000, Op::Free, true)];
     assert_eq!(runs(&prepared)[2..], missed);
@@ -109,17 +109,17 @@ fn each_cpu_has_its_own() {
     case.alloc(2.0, 1, 7, 0);
     let prepared = case.prepare();
     let cpus = &prepared.known[0].as_ref().unwrap().cpus;
-    assert_eq!((cpus[0].cpu, cpus[0].slab), (1, Some(Place::Shown(0))));
-    assert_eq!(cpus[0].partial, [Place::Shown(1), Place::Shown(2)]);
+    assert_eq!((cpus[0].cpu, cpus[0].slab), (1, Some(ListedSlab::Shown(0))));
+    assert_eq!(cpus[0].partial, [ListedSlab::Shown(1), ListedSlab::Shown(2)]);
 }
 
 #[test]
 fn a_slab_of_a_list_that_no_event_shows_ends_with_its_pages() {
     let mut case = with_lists(vec![listed(5, Some(0b1111)), listed(6, Some(0b1111))], 3_000);
     // Of what was there before it.
-    case.pages(1.0, 0, Kind::PageFree, 5, 0);
-    case.pages(2.0, 0, Kind::PageAlloc, 5, 0);
-    case.pages(9.0, 1, Kind::PageFree, 5, 0);
+    case.pages(1.0, 0, EventKind::PageFree, 5, 0);
+    case.pages(2.0, 0, EventKind::PageAlloc, 5, 0);
+    case.pages(9.0, 1, EventKind::PageFree, 5, 0);
     let prepared = case.prepare();
     let ends: Vec<_> = prepared.slabs.iter().map(|slab| (slab.frame, slab.closed_at)).collect();
     assert_eq!(ends, [(5, Some(9000)), (6, None)]);

@@ -11,7 +11,7 @@ mod streamed;
 mod truth;
 
 use proptest::prelude::*;
-use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::lists::Lists;
 use slabyard_lab::prepare::truth::{Curve, grid};
 use slabyard_lab::prepare::{
@@ -66,7 +66,7 @@ impl Case {
         Case::new(&[cache("filp", 1024)])
     }
 
-    fn add(&mut self, us: f64, cpu: u16, kind: Kind, name: &str, address: u64) -> &mut Event {
+    fn add(&mut self, us: f64, cpu: u16, kind: EventKind, name: &str, address: u64) -> &mut Event {
         let name = self.names.intern(name);
         self.events.push(Event {
             time: (us * 1000.0).round() as u64,
@@ -88,20 +88,20 @@ impl Case {
 
     /// Allocates and frees the nth KiB of a frame in cache `filp`.
     fn alloc(&mut self, us: f64, cpu: u16, frame: u64, nth: u64) {
-        self.add(us, cpu, Kind::CacheAlloc, "filp", at(frame, nth * 1024));
+        self.add(us, cpu, EventKind::CacheAlloc, "filp", at(frame, nth * 1024));
     }
 
     fn free(&mut self, us: f64, cpu: u16, frame: u64, nth: u64) {
-        self.add(us, cpu, Kind::CacheFree, "filp", at(frame, nth * 1024));
+        self.add(us, cpu, EventKind::CacheFree, "filp", at(frame, nth * 1024));
     }
 
-    fn pages(&mut self, us: f64, cpu: u16, kind: Kind, frame: u64, order: u8) {
+    fn pages(&mut self, us: f64, cpu: u16, kind: EventKind, frame: u64, order: u8) {
         self.add(us, cpu, kind, "", frame).order = order;
     }
 
     fn kmalloc(&mut self, site: &str, address: u64, bytes: u32, gfp: u32) {
         let us = self.events.len() as f64;
-        let event = self.add(us, 0, Kind::Kmalloc, site, address);
+        let event = self.add(us, 0, EventKind::Kmalloc, site, address);
         (event.allocated, event.gfp) = (bytes, gfp);
     }
 
@@ -201,12 +201,12 @@ proptest! {
             let (frame, address) = (far.wrapping_add(frame), at(0, 0)
                 .wrapping_add(far.wrapping_add(frame).wrapping_mul(PAGE)).wrapping_add(offset));
             match kind {
-                0 => { case.add(us, cpu, Kind::CacheAlloc, "filp", address); }
-                1 => { case.add(us, cpu, Kind::CacheFree, "filp", address); }
-                2 => { case.add(us, cpu, Kind::Kmalloc, "site", address).allocated = 64; }
-                3 => { case.add(us, cpu, Kind::Kfree, "site", address); }
-                4 => case.pages(us, cpu, Kind::PageAlloc, frame, order),
-                _ => case.pages(us, cpu, Kind::PageFree, frame, order),
+                0 => { case.add(us, cpu, EventKind::CacheAlloc, "filp", address); }
+                1 => { case.add(us, cpu, EventKind::CacheFree, "filp", address); }
+                2 => { case.add(us, cpu, EventKind::Kmalloc, "site", address).allocated = 64; }
+                3 => { case.add(us, cpu, EventKind::Kfree, "site", address); }
+                4 => case.pages(us, cpu, EventKind::PageAlloc, frame, order),
+                _ => case.pages(us, cpu, EventKind::PageFree, frame, order),
             }
         }
         let prepared = case.prepare();

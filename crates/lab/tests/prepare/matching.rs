@@ -19,12 +19,12 @@ fn an_allocation_of_a_live_object_says_that_a_free_was_missed() {
 #[test]
 fn objects_live_when_their_slab_is_closed_say_that_frees_were_missed() {
     let mut case = Case::plain();
-    case.pages(1.0, 0, Kind::PageAlloc, 1, 0);
+    case.pages(1.0, 0, EventKind::PageAlloc, 1, 0);
     case.alloc(2.0, 0, 1, 3);
     case.alloc(3.0, 0, 1, 1);
     case.alloc(4.0, 0, 1, 2);
     case.free(5.0, 0, 1, 1);
-    case.pages(6.0, 1, Kind::PageFree, 1, 0);
+    case.pages(6.0, 1, EventKind::PageFree, 1, 0);
     let prepared = case.prepare();
     let missed: Vec<_> =
         prepared.steps.iter().filter(|s| s.missed).map(|s| (s.time_ns, s.object)).collect();
@@ -49,7 +49,7 @@ fn objects_never_seen_were_free_if_the_slab_is_closed_later() {
     case.alloc(1.0, 0, 1, 0);
     case.free(2.0, 0, 1, 1);
     case.free(3.0, 0, 1, 0);
-    case.pages(4.0, 0, Kind::PageFree, 1, 0);
+    case.pages(4.0, 0, EventKind::PageFree, 1, 0);
     let prepared = case.prepare();
     assert_eq!(prepared.live_at_start, [false, true, false, false]);
     assert_eq!(prepared.oddities.missed_before_close, 0);
@@ -60,7 +60,7 @@ fn frees_of_free_objects_are_dropped_and_counted() {
     let mut case = Case::plain();
     case.free(1.0, 0, 1, 0);
     case.free(2.0, 0, 1, 0);
-    case.pages(3.0, 0, Kind::PageAlloc, 2, 0);
+    case.pages(3.0, 0, EventKind::PageAlloc, 2, 0);
     case.alloc(4.0, 0, 2, 0);
     case.free(5.0, 0, 2, 1);
     let prepared = case.prepare();
@@ -72,7 +72,7 @@ fn frees_of_free_objects_are_dropped_and_counted() {
 #[test]
 fn a_step_keeps_the_cpu_and_the_node() {
     let mut case = Case::plain();
-    case.add(1.0, 3, Kind::CacheAlloc, "filp", at(1, 0)).node = 2;
+    case.add(1.0, 3, EventKind::CacheAlloc, "filp", at(1, 0)).node = 2;
     let step = case.prepare().steps.held()[0];
     assert_eq!((step.cpu, step.node), (3, 2));
 }

@@ -7,8 +7,8 @@ fn an_alias_names_its_cache() {
     let mut case = Case::new(&[cache(":A-0000128", 128)]);
     case.aliases.insert("eventpoll_epi".into(), ":A-0000128".into());
     case.aliases.insert("gone".into(), ":0000999".into());
-    case.add(0.0, 0, Kind::CacheAlloc, "eventpoll_epi", at(1, 0));
-    case.add(1.0, 0, Kind::CacheAlloc, "gone", at(2, 0));
+    case.add(0.0, 0, EventKind::CacheAlloc, "eventpoll_epi", at(1, 0));
+    case.add(1.0, 0, EventKind::CacheAlloc, "gone", at(2, 0));
     let prepared = case.prepare();
     assert_eq!(cache_names(&case, &prepared), [":A-0000128"]);
     assert_eq!(prepared.oddities.unknown_cache, 1);
@@ -71,7 +71,7 @@ fn kfree_finds_its_cache_by_the_address() {
     let mut case = Case::new(&[cache("kmalloc-32", 32), cache("kmalloc-64", 64)]);
     case.kmalloc("a", at(1, 0), 32, 0);
     case.kmalloc("a", at(2, 0), 64, 0);
-    case.add(9.0, 0, Kind::Kfree, "b", at(2, 0));
+    case.add(9.0, 0, EventKind::Kfree, "b", at(2, 0));
     let prepared = case.prepare();
     assert_eq!(cache_names(&case, &prepared), ["kmalloc-32", "kmalloc-64", "kmalloc-64"]);
     assert_eq!(prepared.steps.held()[1].object, prepared.steps.held()[2].object);

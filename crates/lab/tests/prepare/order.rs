@@ -41,7 +41,7 @@ fn an_object_is_freed_before_it_is_allocated_again() {
 fn the_first_allocation_of_a_new_slab_runs_when_its_pages_were_got() {
     let mut case = Case::plain();
     case.alloc(0.0, 0, 1, 0);
-    case.pages(10.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(10.0, 0, EventKind::PageAlloc, 5, 0);
     case.free(15.0, 1, 1, 0);
     case.alloc(20.0, 0, 5, 0);
     case.alloc(30.0, 0, 5, 1);
@@ -62,7 +62,7 @@ fn the_first_allocation_of_a_new_slab_runs_when_its_pages_were_got() {
 #[test]
 fn no_cpu_allocates_from_a_slab_before_its_pages_were_got() {
     let mut case = Case::plain();
-    case.pages(10.0, 0, Kind::PageAlloc, 5, 0);
+    case.pages(10.0, 0, EventKind::PageAlloc, 5, 0);
     case.alloc(10.2, 0, 5, 0);
     case.alloc(10.5, 1, 5, 1);
     case.order = Order::HOST;
@@ -101,7 +101,7 @@ fn in_a_guest_a_free_after_a_pause_stays() {
 #[test]
 fn in_a_guest_pages_got_after_a_pause_take_the_first_allocation_with_them() {
     let case = pause(|case| {
-        case.pages(500.0, 0, Kind::PageAlloc, 5, 0);
+        case.pages(500.0, 0, EventKind::PageAlloc, 5, 0);
         case.alloc(504.0, 0, 5, 0);
     });
     let prepared = case.prepare();
@@ -144,7 +144,7 @@ fn jitter_frees_no_object_before_it_is_allocated() {
     let mut case = Case::plain();
     for nth in 0..200u32 {
         let (us, frame) = (10.0 * f64::from(nth), 1000 + u64::from(nth));
-        case.pages(us, 0, Kind::PageAlloc, frame, 0);
+        case.pages(us, 0, EventKind::PageAlloc, frame, 0);
         case.alloc(us, 0, frame, 0);
         case.free(us + 0.1, 1, frame, 0);
     }

@@ -2,7 +2,7 @@
 
 use super::{Case, hold};
 use proptest::test_runner::TestCaseResult;
-use slabyard_lab::event::Kind;
+use slabyard_lab::event::EventKind;
 use slabyard_lab::prepare::{Op, Order, Prepared, Step, Steps, prepare};
 use slabyard_lab::trace::{Header, Source, Writer};
 use std::collections::HashMap;
@@ -75,12 +75,12 @@ fn turnover(slabs: u64) -> Case {
     case.order = Order::HOST;
     for nth in 0..slabs {
         let (us, frame) = (nth as f64 * 100.0, nth % 7);
-        case.pages(us, 0, Kind::PageAlloc, frame, 0);
+        case.pages(us, 0, EventKind::PageAlloc, frame, 0);
         for object in 0..4 {
             case.alloc(us + 10.0 + object as f64, 0, frame, object);
             case.free(us + 50.0 + object as f64, 0, frame, object);
         }
-        case.pages(us + 90.0, 0, Kind::PageFree, frame, 0);
+        case.pages(us + 90.0, 0, EventKind::PageFree, frame, 0);
     }
     case.events.sort_by_key(|event| event.time);
     case
@@ -108,9 +108,9 @@ fn a_step_that_runs_long_before_its_event_is_put_there() {
     let mut case = Case::plain();
     case.order = Order::HOST;
     // The first allocation of frame 9 runs when its pages were got.
-    case.pages(0.0, 0, Kind::PageAlloc, 9, 0);
+    case.pages(0.0, 0, EventKind::PageAlloc, 9, 0);
     for nth in 1..100 {
-        case.pages(nth as f64 * 10.0, 1, Kind::PageAlloc, 20 + nth, 0);
+        case.pages(nth as f64 * 10.0, 1, EventKind::PageAlloc, 20 + nth, 0);
         case.alloc(nth as f64 * 10.0 + 5.0, 1, 20 + nth, 0);
     }
     case.alloc(2000.0, 0, 9, 0);

@@ -15,15 +15,15 @@ fn only_caches_that_wait_for_readers_return_their_slabs_late() {
 fn case(other: &str) -> Case {
     let mut case = Case::new(&[cache("filp", 1024), cache(other, 1024)]);
     case.free(0.0, 0, 1, 0);
-    case.pages(10.0, 0, Kind::PageFree, 1, 0);
-    case.pages(20.0, 0, Kind::PageAlloc, 2, 0);
+    case.pages(10.0, 0, EventKind::PageFree, 1, 0);
+    case.pages(20.0, 0, EventKind::PageAlloc, 2, 0);
     case.alloc(21.0, 0, 2, 0);
-    case.pages(30.0, 0, Kind::PageAlloc, 3, 0);
+    case.pages(30.0, 0, EventKind::PageAlloc, 3, 0);
     case.alloc(31.0, 0, 3, 0);
-    case.pages(35.0, 0, Kind::PageAlloc, 9, 0);
-    case.add(36.0, 0, Kind::CacheAlloc, other, at(9, 0));
+    case.pages(35.0, 0, EventKind::PageAlloc, 9, 0);
+    case.add(36.0, 0, EventKind::CacheAlloc, other, at(9, 0));
     case.free(39.0, 0, 3, 0);
-    case.pages(40.0, 0, Kind::PageFree, 3, 0);
+    case.pages(40.0, 0, EventKind::PageFree, 3, 0);
     case.free(50.0, 0, 2, 0);
     case
 }
@@ -45,7 +45,7 @@ fn slabs_are_counted_from_the_start_by_pages_got_and_given_back() {
 fn losing(frees: u32) -> Case {
     let mut case = case("kmalloc-1k");
     for nth in 0..frees {
-        case.add(51.0 + f64::from(nth), 0, Kind::CacheAlloc, "kmalloc-1k", at(9, 0));
+        case.add(51.0 + f64::from(nth), 0, EventKind::CacheAlloc, "kmalloc-1k", at(9, 0));
     }
     case
 }
@@ -69,9 +69,9 @@ fn the_total_leaves_out_the_caches_whose_frees_the_trace_loses() {
 fn caches_whose_allocations_the_trace_loses_are_left_out() {
     let freed = |times: u32| {
         let mut case = case("kmalloc-1k");
-        case.add(50.5, 0, Kind::CacheAlloc, "kmalloc-1k", at(9, 0));
+        case.add(50.5, 0, EventKind::CacheAlloc, "kmalloc-1k", at(9, 0));
         for nth in 0..times {
-            case.add(51.0 + f64::from(nth), 0, Kind::CacheFree, "kmalloc-1k", at(9, 0));
+            case.add(51.0 + f64::from(nth), 0, EventKind::CacheFree, "kmalloc-1k", at(9, 0));
         }
         case.prepare().caches.iter().map(|of| of.left_out).collect::<Vec<_>>()
     };

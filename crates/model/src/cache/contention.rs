@@ -117,7 +117,7 @@ struct ListLock {
 
 /// A list lock in this call's hands.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldLock {
     node: usize,
     since: u64,
 }
@@ -127,7 +127,7 @@ pub(crate) struct Contention {
     costs: Costs,
     cpu: Cell<usize>,
     now: Cell<u64>,
-    held: Cell<Option<Held>>,
+    held: Cell<Option<HeldLock>>,
     /// Exchanges that were counted as made under a lock that is taken next.
     before_lock: Cell<u32>,
     locks: Vec<RefCell<ListLock>>,
@@ -221,7 +221,7 @@ impl Contention {
             counts.wait_ns += now - come;
             counts.longest_wait_ns = counts.longest_wait_ns.max(now - come);
         });
-        self.held.set(Some(Held { node, since: now }));
+        self.held.set(Some(HeldLock { node, since: now }));
         self.now.set(now);
         self.pass(u64::from(if moved { self.costs.lock_moved } else { self.costs.lock }));
         // A kernel has the lock before it exchanges.
@@ -230,7 +230,7 @@ impl Contention {
 
     /// The list lock is released, if one is held.
     pub(super) fn unlock(&self) {
-        let Some(Held { node, since }) = self.held.take() else { return };
+        let Some(HeldLock { node, since }) = self.held.take() else { return };
         let to = self.now.get();
         let held = &mut self.locks[node].borrow_mut().held;
         let at = held.partition_point(|(from, _)| *from <= since);

@@ -14,9 +14,9 @@ use slabyard::slab::Word;
 
 /// A number of objects.
 #[derive(Debug, Default)]
-pub struct Own(pub(super) u32);
+pub struct ObjectCount(pub(super) u32);
 
-impl Held for Own {
+impl Held for ObjectCount {
     #[inline]
     fn len(&self) -> u32 {
         self.0
@@ -34,7 +34,7 @@ impl KernelCache {
     /// Gives a CPU a slab that is in no list, with all its free objects.
     pub(super) fn give_slab(&self, cpu: usize, slab: u32) {
         let on = self.at_node_of(cpu, slab);
-        let mut own = Own(0);
+        let mut own = ObjectCount(0);
         on.take_over(on.cache().shape(), slab, &mut own);
         // A slab without free objects can be put in place, too.
         self.slab(slab).state.set(State::CpuSlab);
@@ -45,7 +45,7 @@ impl KernelCache {
     /// Returns the own objects of a CPU that leaves its slab. Returns what was free already.
     pub(super) fn return_own(&self, cpu: usize, slab: u32) -> u32 {
         let on = self.at_node_of(cpu, slab);
-        on.put_back(on.cache().shape(), slab, &mut Own(self.cpus[cpu].free.take())).0
+        on.put_back(on.cache().shape(), slab, &mut ObjectCount(self.cpus[cpu].free.take())).0
     }
 
     /// Puts a slab in no list on a CPU's partial list, whatever its limit.
@@ -57,15 +57,15 @@ impl KernelCache {
     }
 
     /// Takes a CPU's slab out of its place.
-    pub(super) fn take_cpu_slab(&self, cpu: usize) -> Option<CpuSlab<Own>> {
+    pub(super) fn take_cpu_slab(&self, cpu: usize) -> Option<CpuSlab<ObjectCount>> {
         let c = &self.cpus[cpu];
         let slab = c.slab.replace(NONE);
-        (slab != NONE).then(|| CpuSlab { slab, own: Own(c.free.take()) })
+        (slab != NONE).then(|| CpuSlab { slab, own: ObjectCount(c.free.take()) })
     }
 }
 
 impl CpuSlabs for CountedSlabs<'_> {
-    type Own = Own;
+    type Own = ObjectCount;
     type List = CpuPartial;
 
     #[inline]
@@ -93,12 +93,12 @@ impl CpuSlabs for CountedSlabs<'_> {
     }
 
     #[inline]
-    fn check_out_slab(self) -> Result<Option<CpuSlab<Own>>, Stopped> {
+    fn check_out_slab(self) -> Result<Option<CpuSlab<ObjectCount>>, Stopped> {
         Ok(self.cache.take_cpu_slab(self.cpu))
     }
 
     #[inline]
-    fn check_in_slab(self, slab: CpuSlab<Own>) -> Option<CpuSlab<Own>> {
+    fn check_in_slab(self, slab: CpuSlab<ObjectCount>) -> Option<CpuSlab<ObjectCount>> {
         let found = self.cache.take_cpu_slab(self.cpu);
         let c = &self.cache.cpus[self.cpu];
         c.slab.set(slab.slab);
@@ -106,19 +106,19 @@ impl CpuSlabs for CountedSlabs<'_> {
         found
     }
 
-    fn new_own(self) -> Option<Own> {
-        Some(Own(0))
+    fn new_own(self) -> Option<ObjectCount> {
+        Some(ObjectCount(0))
     }
 
-    fn give_own(self, _: Own) {}
+    fn give_own(self, _: ObjectCount) {}
 
     #[inline]
-    fn pop_own(self, slab: &mut CpuSlab<Own>) -> Option<u32> {
+    fn pop_own(self, slab: &mut CpuSlab<ObjectCount>) -> Option<u32> {
         slab.own.0 = slab.own.0.checked_sub(1)?;
         Some(slab.slab)
     }
 
-    fn take_over(self, shape: &Shape, slab: u32, own: &mut Own) -> u32 {
+    fn take_over(self, shape: &Shape, slab: u32, own: &mut ObjectCount) -> u32 {
         let (taken, _) = self.take(shape, slab, u32::MAX, false, |_| ());
         let it = self.cache.slab(slab);
         it.state.set(if taken > 0 { State::CpuSlab } else { State::Full });
@@ -127,7 +127,7 @@ impl CpuSlabs for CountedSlabs<'_> {
         taken
     }
 
-    fn put_back(self, shape: &Shape, slab: u32, own: &mut Own) -> (u32, u32) {
+    fn put_back(self, shape: &Shape, slab: u32, own: &mut ObjectCount) -> (u32, u32) {
         let (_, before) = self.free_of(slab);
         while own.0 > 0 {
             let n = own.0.min(Word::OBJECTS);

@@ -211,16 +211,16 @@ pub fn look_at_this_process() {
 fn is_on_other_stack() -> bool {
     /// The system's `stack_t`.
     #[repr(C)]
-    struct Other {
+    struct SignalStack {
         address: *mut u8,
         flags: c_int,
         bytes: usize,
     }
     const SS_ONSTACK: c_int = 1;
     unsafe extern "C" {
-        fn sigaltstack(new: *const Other, old: *mut Other) -> c_int;
+        fn sigaltstack(new: *const SignalStack, old: *mut SignalStack) -> c_int;
     }
-    let mut other = Other { address: null_mut(), flags: 0, bytes: 0 };
+    let mut other = SignalStack { address: null_mut(), flags: 0, bytes: 0 };
     // SAFETY: it sets nothing, and writes to our own words.
     let is_known = unsafe { sigaltstack(null(), &raw mut other) } == 0;
     !is_known || other.flags & SS_ONSTACK != 0

@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::Boot;
-use crate::{CACHES, Kind, Moment, Request, SLOTS, What};
+use crate::{CACHES, CacheKind, Checkpoint, ObjectType, Request, SLOTS};
 use std::vec;
 use std::vec::Vec;
 
@@ -11,12 +11,12 @@ use std::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Has {
     Nothing,
-    Object(What),
+    Object(ObjectType),
     Pages(u8),
 }
 
 /// Serves a load; says what is live at each moment, as objects and pages.
-fn serve(seed: u64) -> Vec<(Moment, Vec<Has>)> {
+fn serve(seed: u64) -> Vec<(Checkpoint, Vec<Has>)> {
     let mut slots = vec![Has::Nothing; SLOTS];
     let mut moments = Vec::new();
     for request in Boot::new(seed) {
@@ -43,7 +43,7 @@ fn serve(seed: u64) -> Vec<(Moment, Vec<Has>)> {
     moments
 }
 
-fn bytes(slots: &[Has], of: impl Fn(What) -> bool) -> u32 {
+fn bytes(slots: &[Has], of: impl Fn(ObjectType) -> bool) -> u32 {
     let of_slot = |has: &Has| match has {
         Has::Object(what) if of(*what) => what.bytes(),
         _ => 0,
@@ -54,8 +54,8 @@ fn bytes(slots: &[Has], of: impl Fn(What) -> bool) -> u32 {
 #[test]
 fn slots_are_kept_and_every_moment_comes_once() {
     for seed in 0..50 {
-        let moments: Vec<Moment> = serve(seed).iter().map(|(moment, _)| *moment).collect();
-        assert_eq!(moments, Moment::ALL, "seed {seed}");
+        let moments: Vec<Checkpoint> = serve(seed).iter().map(|(moment, _)| *moment).collect();
+        assert_eq!(moments, Checkpoint::ALL, "seed {seed}");
     }
 }
 
@@ -71,8 +71,8 @@ fn seeds_change_the_order_and_not_the_sum() {
 #[test]
 fn drop_caches_lets_go_of_what_is_reclaimable() {
     let of_files = |what| match what {
-        What::Cache(number) => CACHES[number as usize].kind == Kind::Reclaimable,
-        What::Kmalloc(_) => false,
+        ObjectType::Cache(number) => CACHES[number as usize].kind == CacheKind::Reclaimable,
+        ObjectType::Kmalloc(_) => false,
     };
     let moments = serve(7);
     let [booted, _, released, dropped] = &moments[..] else { panic!("four moments") };

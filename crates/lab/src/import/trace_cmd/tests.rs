@@ -1,7 +1,7 @@
 //! Files of both versions, made here: read as they are, cut off anywhere, with any byte changed.
 
 use super::*;
-use crate::event::Kind;
+use crate::event::EventKind;
 
 const PAGE: usize = 1024;
 const TICK: u64 = 1 << 40;
@@ -190,9 +190,9 @@ fn events_of_both_versions_are_read() {
         let told: Vec<_> =
             trace.events.iter().map(|e| (e.time, e.kind, e.cpu, e.requested, e.pid)).collect();
         let want = [
-            (0, Kind::Kmalloc, 0, 100, 42),
-            (15, Kind::Kfree, 1, 100, 42),
-            (25, Kind::Kmalloc, 0, 100, 42),
+            (0, EventKind::Kmalloc, 0, 100, 42),
+            (15, EventKind::Kfree, 1, 100, 42),
+            (25, EventKind::Kmalloc, 0, 100, 42),
         ];
         assert_eq!(told, want, "{what}");
         let names: Vec<_> = trace.events.iter().map(|e| trace.names.get(e.name)).collect();

@@ -32,7 +32,7 @@ use slabyard::observe::Relief;
 use slabyard::platform::{Park, Platform};
 use slabyard_abi::options::EngineKey;
 use slabyard_abi::pressure::{Count, NAMES, parse};
-use sources::{Said, Sources};
+use sources::{Sources, WaitOutcome};
 
 /// Bytes of the longest value of the variable.
 const LONGEST: usize = 256;
@@ -181,9 +181,9 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     publish::<L>(WATCHES);
     while WORD.load(Ordering::Acquire) != END {
         match sources.wait() {
-            Said::Nothing => {}
-            Said::Refused => L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
-            Said::Short(why) => {
+            WaitOutcome::Nothing => {}
+            WaitOutcome::Refused => L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
+            WaitOutcome::Short(why) => {
                 add(Count::pressure_events, 1);
                 add(Count::pressure_stalls, why.stalled.into());
                 add(Count::pressure_cgroup, why.cgroup.into());
@@ -194,7 +194,7 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
                 }
             }
             // Nothing is left that could say something.
-            Said::Gone => L::yard().platform().wait(&WORD, WATCHES),
+            WaitOutcome::Gone => L::yard().platform().wait(&WORD, WATCHES),
         }
     }
     COUNTS[Count::pressure_watches as usize].store(0, Ordering::Relaxed);

@@ -46,7 +46,7 @@ unsafe extern "C" {
 
 /// What says that memory is short: one or both.
 #[derive(Clone, Copy)]
-pub struct Why {
+pub struct PressureReasons {
     /// Tasks stalled for memory.
     pub stalled: bool,
     /// The cgroup used too much.
@@ -54,13 +54,13 @@ pub struct Why {
 }
 
 /// What a wait found.
-pub enum Said {
+pub enum WaitOutcome {
     /// Memory is not short.
     Nothing,
     /// The system refuses to wait: look again a while later.
     Refused,
     /// Memory is short.
-    Short(Why),
+    Short(PressureReasons),
     /// Nothing is watched any more.
     Gone,
 }
@@ -146,9 +146,9 @@ impl Sources {
     }
 
     /// Waits until something happens, or it is time to look.
-    pub fn wait(&mut self) -> Said {
+    pub fn wait(&mut self) -> WaitOutcome {
         if !self.is_watching() {
-            return Said::Gone;
+            return WaitOutcome::Gone;
         }
         let looks = self.usage.as_ref().is_some_and(|it| it.looks || it.seen >= it.level);
         let timeout_ms = if looks { LOOK_MS } else { IDLE_MS };
@@ -168,9 +168,9 @@ impl Sources {
         let told = self.told(events);
         let cgroup = self.is_above() || told;
         match (stalled || cgroup, is_refused) {
-            (true, _) => Said::Short(Why { stalled, cgroup }),
-            (false, true) => Said::Refused,
-            (false, false) => Said::Nothing,
+            (true, _) => WaitOutcome::Short(PressureReasons { stalled, cgroup }),
+            (false, true) => WaitOutcome::Refused,
+            (false, false) => WaitOutcome::Nothing,
         }
     }
 
