@@ -2,6 +2,9 @@
 //! command's `--set` and the manual are made.
 
 use crate::engines;
+use slabyard_kernels::{
+    Accounting, CPU_SLAB_RELEASES, Freezing, PageLists, Reclaim, words::is_same,
+};
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +15,7 @@ pub enum ValueKind {
     Bytes(u64, u64),
     /// `0` or `1`.
     Switch,
-    /// One of these words.
+    /// One of these words, in which `-` and `_` are the same.
     Word(&'static [&'static str]),
     /// Any text; the option is for the library's own use.
     Text,
@@ -148,9 +151,6 @@ options! {
     },
 }
 
-/// The kinds of page lists, in the order of `slabyard::pages::lists`.
-pub const PAGE_LISTS: &[&str] = &["slabyard", "hot-cold", "merged", "today", "none"];
-
 /// The default of a number that the engine chooses.
 pub const OF_ENGINE: u64 = u64::MAX;
 
@@ -207,21 +207,19 @@ options! {
     },
     Opt {
         env: "SLABYARD_RELEASE",
-        kind: ValueKind::Word(&["5.9", "5.16", "6.1", "6.8", "6.18"]),
-        default: 4,
+        kind: ValueKind::Word(&CPU_SLAB_RELEASES),
+        default: CPU_SLAB_RELEASES.len() as u64 - 1,
         help: "the kernel whose CPU slabs they are",
     },
     Opt {
         env: "SLABYARD_FREEZING",
-        kind: ValueKind::Word(&[
-            "release", "eager", "patch-1", "patch-2", "patch-3", "patch-4", "patch-5", "delayed",
-        ]),
+        kind: ValueKind::Word(Freezing::OR_RELEASE),
         default: 0,
         help: "when slabs are frozen: as the release, eagerly, after so many patches of the series of 2023, or late",
     },
     Opt {
         env: "SLABYARD_ACCOUNTING",
-        kind: ValueKind::Word(&["release", "objects", "slabs", "exact"]),
+        kind: ValueKind::Word(Accounting::OR_RELEASE),
         default: 0,
         help: "what CPU partial lists count: as the release, free objects as a slab joins, slabs, or free objects exactly",
     },
@@ -239,8 +237,8 @@ options! {
     },
     Opt {
         env: "SLABYARD_RECLAIM",
-        kind: ValueKind::Word(&["2.4", "2.5.39", "2.5.45", "today"]),
-        default: 3,
+        kind: ValueKind::Word(Reclaim::NAMES),
+        default: Reclaim::Today as u64,
         help: "what becomes of free slabs, by the engine slab: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays",
     },
     Opt {
@@ -257,7 +255,7 @@ options! {
     },
     Opt {
         env: "SLABYARD_PAGE_LISTS",
-        kind: ValueKind::Word(PAGE_LISTS),
+        kind: ValueKind::Word(PageLists::NAMES),
         default: 0,
         help: "lists of free pages that each CPU has in front of the buddy: the yard's own, those of 2.5.45, of 2.6.25, of 6.18, or none",
     },
@@ -358,7 +356,7 @@ pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
         ValueKind::Switch => within(number(text)?, 0, 1),
         ValueKind::Word(words) => words
             .iter()
-            .position(|w| w.as_bytes() == text)
+            .position(|w| is_same(w.as_bytes(), text))
             .map(|i| i as u64)
             .ok_or(Refused::Malformed),
         ValueKind::Text => Ok(0),

@@ -200,6 +200,8 @@ mod tests {
             ("decay_ms=100", "SLABYARD_DECAY_MS", "100", false),
             ("reserve=64M", "SLABYARD_RESERVE", "64M", false),
             ("release=6.1", "SLABYARD_RELEASE", "6.1", true),
+            // As `replay --set` has it.
+            ("front=cpu_slabs", "SLABYARD_FRONT", "cpu_slabs", true),
         ] {
             assert_eq!(parse(text), Ok(Setting { env, value: value.into(), of_engines }));
         }

@@ -12,12 +12,13 @@ use slabyard_process::say;
 /// Chooses the engine, by its options.
 pub(crate) fn choose(options: &Options) {
     use slabyard::engine::cpu_slabs::{Front, Rules};
-    use slabyard::pages::lists::PageLists;
     use slabyard_abi::options::EngineKey;
+    use slabyard_kernels::PageLists;
     if options.of_engines(EngineKey::Count) == 1 && !YARD.platform().count_slow_paths() {
         say!("SLABYARD_COUNT is not possible here: no memory for the counts");
     }
-    let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
+    let lists = options.of_engines(EngineKey::PageLists);
+    let lists = PageLists::of_number(lists).unwrap_or_default();
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
     if debug::is_wanted() {
         match engine {
@@ -35,7 +36,7 @@ pub(crate) fn choose(options: &Options) {
             EngineName::Tiny | EngineName::Slob => false,
         };
         if has_nodes {
-            if lists != PageLists::ALL[0] {
+            if lists != PageLists::default() {
                 say!("SLABYARD_PAGE_LISTS is ignored: with several nodes the yard has its own");
             }
             if arrays != Default::default() {
@@ -92,20 +93,15 @@ fn choose_nodes(engine: EngineName, options: &Options) {
 
 /// The rules of CPU slabs that the options ask for.
 fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
-    use slabyard::engine::cpu_slabs::{Accounting, Freezing, Planted, Preset, Rules};
+    use slabyard::engine::cpu_slabs::{Planted, Rules};
     use slabyard_abi::options::EngineKey;
-    let option = |key| options.of_engines(key) as usize;
-    let preset = Preset::ALL[option(EngineKey::Release)];
-    let freezing = match option(EngineKey::Freezing) {
-        0 => preset.freezing,
-        word => Freezing::WORDS[word - 1].1,
-    };
-    let accounting = match option(EngineKey::Accounting) {
-        1 => Accounting::Objects,
-        2 => Accounting::Slabs,
-        3 => Accounting::Exact,
-        _ => preset.accounting,
-    };
+    use slabyard_kernels::{Accounting, Freezing, Release};
+    let option = |key| options.of_engines(key);
+    let release = &Release::with_cpu_slabs()[option(EngineKey::Release) as usize];
+    let freezing = Freezing::or_release(option(EngineKey::Freezing));
+    let freezing = freezing.unwrap_or(release.freezing);
+    let accounting = Accounting::or_release(option(EngineKey::Accounting));
+    let accounting = accounting.unwrap_or(release.accounting);
     let planted = match option(EngineKey::Planted) {
         1 => Planted::LoseExtraSlabs,
         _ => Planted::None,
@@ -116,9 +112,10 @@ fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
 
 /// The policy of SLAB's free slabs that the options ask for.
 fn arrays(options: &Options) -> slabyard::engine::array_cache::Choice {
-    use slabyard::engine::array_cache::{Choice, Reclaim};
+    use slabyard::engine::array_cache::Choice;
     use slabyard_abi::options::EngineKey;
-    let option = |key| options.of_engines(key) as usize;
-    let reclaim = Reclaim::ALL[option(EngineKey::Reclaim)];
+    use slabyard_kernels::Reclaim;
+    let option = |key| options.of_engines(key);
+    let reclaim = Reclaim::of_number(option(EngineKey::Reclaim)).unwrap_or_default();
     Choice { reclaim, has_arrays: option(EngineKey::Arrays) == 1 }
 }

@@ -13,11 +13,12 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::Counter;
-use slabyard::engine::cpu_slabs::{OnCpus, Preset, Rules};
+use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::platform::Platform;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::ticks;
+use slabyard_kernels::Release;
 use slabyard_lab::replay::contend::COSTS;
 use slabyard_model::cache::KernelCache;
 use slabyard_model::cache::contention::{Costs, Counts};
@@ -48,7 +49,7 @@ enum Load {
 
 const LOADS: [(&str, Load); 3] =
     [("packets", Load::Packets), ("exchange", Load::Exchange), ("own", Load::Own)];
-const PRESETS: [(&str, Preset); 2] = [("eager", Preset::V6_1), ("delayed", Preset::V6_8)];
+static RELEASES: [(&str, Release); 2] = [("eager", Release::V6_1), ("delayed", Release::V6_8)];
 
 /// What is compared: a name, the yard's counter, and the model's.
 type Compared = (&'static str, Counter, fn(&Counts) -> u64);
@@ -147,9 +148,12 @@ fn pin(cpu: usize) -> Result<(), String> {
     if moved == 0 { Ok(()) } else { Err(format!("CPU {cpu}: {}", std::io::Error::last_os_error())) }
 }
 
-fn yard_of(preset: &Preset) -> Result<(&'static OnBoth, CacheId), String> {
+fn yard_of(release: &Release) -> Result<(&'static OnBoth, CacheId), String> {
     let yard: &'static OnBoth = Box::leak(Box::new(OnBoth::new(CountingLinux::new())));
-    yard.caches().classes().iter().for_each(|cache| cache.engine.follow(&preset.rules()));
+    yard.caches()
+        .classes()
+        .iter()
+        .for_each(|cache| cache.engine.follow(&Rules::of_release(release)));
     let ready = yard.platform().init(None)
         && yard.platform().count_slow_paths()
         && yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 3_600_000 });
@@ -170,8 +174,8 @@ struct OverlapRun {
     ns_of_tick: f64,
 }
 
-fn measure(load: Load, preset: &Preset, turns: usize) -> Result<OverlapRun, String> {
-    let (yard, id) = yard_of(preset)?;
+fn measure(load: Load, release: &Release, turns: usize) -> Result<OverlapRun, String> {
+    let (yard, id) = yard_of(release)?;
     let cache = yard.find_cache(id).ok_or("no cache")?;
     let rules = Rules { min_partial: cache.min_partial(), ..cache.engine.rules(cache) };
     let counted = || {
@@ -256,8 +260,8 @@ fn model(seen: &OverlapRun, costs: Costs) -> Vec<u64> {
 
 /// In a process of one row.
 fn row(nth: usize, turns: usize) -> Result<(), String> {
-    let (load, preset) = (LOADS[nth / PRESETS.len()], PRESETS[nth % PRESETS.len()]);
-    let seen = measure(load.1, &preset.1, turns)?;
+    let (load, release) = (LOADS[nth / RELEASES.len()], &RELEASES[nth % RELEASES.len()]);
+    let seen = measure(load.1, &release.1, turns)?;
     let calls = seen.calls.iter().filter(|call| call.begun >= seen.half).count();
     let (by_model, no_time) = (model(&seen, COSTS), model(&seen, Costs::NONE));
     for (nth, (name, _, _)) in COMPARED.iter().enumerate() {
@@ -266,7 +270,7 @@ fn row(nth: usize, turns: usize) -> Result<(), String> {
             [seen.counts[nth], by_model[nth], no_time[nth]].map(thousands);
         println!(
             "| {} | {} | {name} | {real:.3} | {by_model:.3} | {no_time:.3} |",
-            load.0, preset.0
+            load.0, release.0
         );
     }
     Ok(())
@@ -296,7 +300,7 @@ fn main() -> ExitCode {
     println!("for each thousand calls of the second half:");
     println!("| load | freezing | | yard | model | no lengths |");
     println!("|---|---|---|---:|---:|---:|");
-    for nth in 0..LOADS.len() * PRESETS.len() {
+    for nth in 0..LOADS.len() * RELEASES.len() {
         let program = std::env::current_exe().expect("this program");
         let words = [format!("row={nth}"), format!("turns={turns}")];
         match Command::new(program).args(words).stderr(Stdio::inherit()).status() {

@@ -7,14 +7,14 @@ use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::contend::{COSTS, Contended, Counts, contend};
 use slabyard_lab::replay::{Plan, Start, replay};
-use slabyard_lab::rules::{Freezing, Release, Settings};
+use slabyard_lab::rules::{Freezing, Settings, find_release};
 use slabyard_model::counters::Counter;
 
 fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
     let (trace, snapshot) = recorded("hackbench");
     let mut machine = snapshot.settings().expect("a known kernel").0.machine;
     (machine.online_cpus, machine.present_cpus, machine.possible_cpus) = (cpus, cpus, cpus);
-    let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);
+    let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
     change(&mut settings);
     Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
 }

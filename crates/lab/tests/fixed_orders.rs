@@ -2,7 +2,7 @@
 //! the rules of each release and machine, the yard those of one.
 
 use slabyard_fixed::orders;
-use slabyard_lab::rules::{Machine, Release, Settings};
+use slabyard_lab::rules::{Machine, Settings, find_release};
 use slabyard_lab::{geometry, slab};
 
 /// Pages of these sizes.
@@ -10,7 +10,7 @@ const PAGES: [u32; 3] = [4096, 16 << 10, 64 << 10];
 
 #[test]
 fn slub_has_the_orders_of_6_1() {
-    let (release, _) = Release::find("6.1").unwrap();
+    let (release, _) = find_release("6.1").unwrap();
     for page in PAGES {
         for cpus in [1, 2, 4, 16] {
             for max_order in 0..=3 {

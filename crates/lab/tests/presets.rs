@@ -6,7 +6,7 @@ use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
-use slabyard_lab::rules::{Release, Settings};
+use slabyard_lab::rules::{Settings, find_release};
 use slabyard_model::cache::KernelCache;
 use slabyard_model::counters::Counter::{self, *};
 
@@ -19,7 +19,7 @@ struct Run {
 fn run(release: &str, set: &[&str]) -> Run {
     let (trace, snapshot) = recorded("forkexec");
     let machine = snapshot.settings().expect("a known kernel").0.machine;
-    let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);
+    let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
     set.iter().for_each(|text| settings.set(text).expect("a setting"));
     settings.validate().expect("a possible kernel");
     let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");

@@ -8,7 +8,7 @@ use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
 use slabyard_lab::case::{Case, order_of};
 use slabyard_lab::prepare::truth::{self, Change};
 use slabyard_lab::replay::{Start, replay};
-use slabyard_lab::rules::{Machine, Release, Settings, Slab};
+use slabyard_lab::rules::{Machine, Settings, Slab, find_release};
 use slabyard_lab::slab;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::csv;
@@ -38,7 +38,7 @@ fn case(by_slab: bool) -> Case {
     let file = std::fs::File::open(path("trace/slab_61.csv.zst")).expect("the trace");
     let trace = csv::read(std::io::BufReader::new(file)).expect("a sound trace");
     let before = &snapshots()[0];
-    let settings = Settings::new(Release::find("6.1").expect("a release").0, machine());
+    let settings = Settings::new(find_release("6.1").expect("a release").0, machine());
     let mut case = Case::new(&trace, before, &settings, order_of(before)).expect("a case");
     if by_slab {
         case.follow_slab(before, &slab::Rules::of(&machine())).expect("slabs");

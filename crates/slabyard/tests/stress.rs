@@ -459,7 +459,7 @@ fn begin(mode: Mode, served: Served) {
     }
     if let Ok(name) = std::env::var(LISTS) {
         // A zone of which a batch is few pages: lists are full and empty often.
-        let kind = PageLists::of(&name).expect("a kind of page lists");
+        let kind = PageLists::find(&name).expect("a kind of page lists");
         assert!(YARD.heap.choose_page_lists(kind, 64 << 20));
     }
     match served {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
-use slabyard_lab::rules::{Accounting, Front, OrderFormula, PageLists};
+use slabyard_lab::rules::PageLists;
 use std::collections::BTreeMap;
 
 /// Where the figures are from.
@@ -85,21 +85,10 @@ impl SettingsJson {
             min_objects: settings.wanted_objects(),
             cpu_partial_lists: settings.cpu_partial_lists,
             tiny: settings.tiny,
-            order_formula: match settings.formula() {
-                OrderFormula::FewerObjects => "fewer_objects",
-                OrderFormula::HalfWasted => "half_wasted",
-            },
-            accounting: match settings.accounting() {
-                Accounting::Objects => "objects",
-                Accounting::Slabs => "slabs",
-                Accounting::Exact => "exact",
-            },
+            order_formula: settings.formula().name(),
+            accounting: settings.accounting().name(),
             freezing: settings.freezing().name(),
-            front: match settings.front() {
-                Front::CpuSlabs => "cpu_slabs",
-                Front::SheavesOnRequest => "sheaves_on_request",
-                Front::Sheaves => "sheaves",
-            },
+            front: settings.front().name(),
             page_lists: settings.page_lists.map(PageLists::name),
             set: args.settings.clone(),
         }

@@ -7,7 +7,7 @@ use super::{
     Accounting, CountedCpus, Freezing, Front, OrderFormula, PageLists, SettingError, Settings,
     SizeRule,
 };
-use slabyard::engine::array_cache::Reclaim as SlabReclaim;
+use slabyard_kernels::Reclaim as SlabReclaim;
 
 /// One key of `--set`.
 pub struct Key {
@@ -89,60 +89,37 @@ const KEYS: [Key; 19] = [
         name: "order_formula",
         takes: "`fewer_objects` (to 6.6) or `half_wasted` (from 6.7)",
         help: "how the order is chosen",
-        set: |s, v| {
-            let words = [
-                ("fewer_objects", OrderFormula::FewerObjects),
-                ("half_wasted", OrderFormula::HalfWasted),
-            ];
-            put(&mut s.formula, word(v, &words).map(Some))
-        },
+        set: |s, v| put(&mut s.formula, OrderFormula::find(v).map(Some)),
     },
     Key {
         name: "counted_cpus",
         takes: "`possible` (to 5.10) or `present` (from 5.11)",
         help: "the CPUs that count for min_objects",
-        set: |s, v| {
-            let words = [("possible", CountedCpus::Possible), ("present", CountedCpus::Present)];
-            put(&mut s.counted, word(v, &words).map(Some))
-        },
+        set: |s, v| put(&mut s.counted, CountedCpus::find(v).map(Some)),
     },
     Key {
         name: "accounting",
         takes: "`objects` (to 5.15), `slabs` (from 5.16) or `exact` (in no kernel)",
         help: "how the length of a CPU's partial list is counted",
-        set: |s, v| {
-            let words = [
-                ("objects", Accounting::Objects),
-                ("slabs", Accounting::Slabs),
-                ("exact", Accounting::Exact),
-            ];
-            put(&mut s.accounting, word(v, &words).map(Some))
-        },
+        set: |s, v| put(&mut s.accounting, Accounting::find(v).map(Some)),
     },
     Key {
         name: "freezing",
         takes: "`eager` (to 6.7), `patch-1` to `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
         help: "when a slab on a CPU's partial list is frozen",
-        set: |s, v| put(&mut s.freezing, word(v, Freezing::WORDS).map(Some)),
+        set: |s, v| put(&mut s.freezing, Freezing::find(v).map(Some)),
     },
     Key {
         name: "front",
         takes: "`cpu_slabs` (to 6.17), `sheaves_on_request` (6.18, 6.19) or `sheaves` (from 7.0)",
         help: "what a CPU allocates from",
-        set: |s, v| {
-            let words = [
-                ("cpu_slabs", Front::CpuSlabs),
-                ("sheaves_on_request", Front::SheavesOnRequest),
-                ("sheaves", Front::Sheaves),
-            ];
-            put(&mut s.front, word(v, &words).map(Some))
-        },
+        set: |s, v| put(&mut s.front, Front::find(v).map(Some)),
     },
     Key {
         name: "page_lists",
         takes: "`slabyard`, `hot-cold` (2.5.45), `merged` (2.6.25), `today` (6.18) or `none`",
         help: "pages of slabs pass through CPUs' lists of this kind, which are counted with the buddy behind them",
-        set: |s, v| put(&mut s.page_lists, PageLists::of(v).map(Some)),
+        set: |s, v| put(&mut s.page_lists, PageLists::find(v).map(Some)),
     },
     Key {
         name: "reclaim",
@@ -220,11 +197,11 @@ fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
 }
 
 fn switch(text: &str) -> Option<bool> {
-    word(text, &[("0", false), ("1", true)])
-}
-
-fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Option<T> {
-    words.iter().find(|w| w.0 == text).map(|w| w.1)
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 fn key_names() -> String {
@@ -253,4 +230,21 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Machine, RELEASES};
+
+    #[test]
+    fn words_may_be_typed_as_a_run_has_them() {
+        let mut settings = Settings::new(&RELEASES[5], Machine::new(4096, 2));
+        for text in ["front=cpu-slabs", "order_formula=fewer-objects", "page_lists=hot_cold"] {
+            settings.set(text).unwrap_or_else(|error| panic!("{error}"));
+        }
+        assert_eq!(settings.front(), Front::CpuSlabs);
+        assert_eq!(settings.formula(), OrderFormula::FewerObjects);
+        assert_eq!(settings.page_lists, Some(PageLists::HotCold));
+    }
 }

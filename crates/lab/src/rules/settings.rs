@@ -7,7 +7,7 @@
 
 use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,
-    VersionError, earlies, version_of,
+    VersionError, find_release, version_of,
 };
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
 use std::ops::RangeInclusive;
@@ -218,9 +218,9 @@ impl Settings {
         version: &str,
         machine: Machine,
     ) -> Result<(Settings, Option<String>), VersionError> {
-        let (release, note) = Release::find(version)?;
+        let (release, note) = find_release(version)?;
         let mut settings = Settings::new(release, machine);
-        for early in version_of(version).into_iter().flat_map(earlies) {
+        for early in version_of(version).into_iter().flat_map(Release::earlies) {
             let set = settings.set(early.setting);
             debug_assert_eq!(set, Ok(()));
         }

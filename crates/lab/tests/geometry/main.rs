@@ -6,7 +6,7 @@ mod settings;
 use slabyard::engine::Tiny;
 use slabyard::yard::{self, Yard};
 use slabyard_lab::geometry::{self, Geometry, Request, of};
-use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
+use slabyard_lab::rules::{Machine, RELEASES, Settings, find_release};
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
 use slabyard_testkit::machine;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn host() -> KernelSnapshot {
 
 fn settings(release: &str, page_size: u32, cpus: u32, keys: &[&str]) -> Settings {
     let mut settings =
-        Settings::new(Release::find(release).unwrap().0, Machine::new(page_size, cpus));
+        Settings::new(find_release(release).unwrap().0, Machine::new(page_size, cpus));
     keys.iter().for_each(|key| settings.set(key).unwrap());
     settings.validate().unwrap();
     settings
@@ -104,7 +104,7 @@ fn wrong_rules_differ_from_the_kernel() {
     }
     // The presets on either side, too: targets changed in 5.16.
     let old = &open("x86_510_4k_smp4_hb.json.zst")[0];
-    let new = Settings::new(Release::find("5.16").unwrap().0, old.machine().unwrap());
+    let new = Settings::new(find_release("5.16").unwrap().0, old.machine().unwrap());
     assert_ne!(old.differences(&new).unwrap(), []);
 }
 
@@ -186,7 +186,7 @@ fn the_two_formulas_differ_between_8_thirds_and_3_pages_alone() {
 #[test]
 fn objects_wanted_grow_with_the_logarithm_of_the_cpus() {
     let wanted = |release, machine| {
-        Settings::new(Release::find(release).unwrap().0, machine).wanted_objects()
+        Settings::new(find_release(release).unwrap().0, machine).wanted_objects()
     };
     for (cpus, objects) in [
         (1, 8),

@@ -2,7 +2,7 @@
 
 use super::{geometry, settings};
 use slabyard_lab::geometry::kmalloc_sizes;
-use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
+use slabyard_lab::rules::{Machine, RELEASES, Settings, find_release};
 
 #[test]
 fn impossible_settings_say_what_is_possible() {
@@ -16,7 +16,7 @@ fn impossible_settings_say_what_is_possible() {
         impossible(Machine { possible_cpus: 1, ..Machine::new(4096, 2) }).contains("of 1 possible")
     );
     assert!(impossible(Machine { nodes: 0, ..Machine::new(4096, 2) }).contains("nodes"));
-    let release = Release::find("7.1").unwrap().0;
+    let release = find_release("7.1").unwrap().0;
     let mut at = Settings::new(release, Machine::new(4096, 2));
     at.set("cpu_partial=30").unwrap();
     assert!(at.validate().unwrap_err().to_string().contains("release 7.1"));

@@ -264,7 +264,7 @@ fn rows(choice: Choice, lists: PageLists) -> Result<Vec<Vec<String>>, String> {
     let head = |objects: &str, touched: &str, begun: &str| {
         let arrays = if ours.has_arrays { "yes" } else { "no" };
         let kib = (4 << geometry.order).to_string();
-        let name = choice.reclaim.policy().name;
+        let name = choice.reclaim.name();
         [name, arrays, lists.name(), &kib, objects, touched, begun].map(str::to_owned).to_vec()
     };
     let mut rows = Vec::new();

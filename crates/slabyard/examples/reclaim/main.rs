@@ -101,7 +101,7 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
             Some(("ms", ms)) => options.ms = ms.parse().map_err(|_| refused())?,
             Some(("row", row)) => options.row = row.parse().ok(),
             Some(("page_lists", kind)) => {
-                options.page_lists = PageLists::of(kind).ok_or_else(refused)?;
+                options.page_lists = PageLists::find(kind).ok_or_else(refused)?;
             }
             _ => return Err(refused()),
         }

@@ -1,146 +1,15 @@
-//! What becomes of a node's free slabs: a row for each kernel that did otherwise.
+//! What becomes of a node's free slabs, as one kernel or another has it.
 //!
-//! A [`Policy`] is what changes between them; [`Choice`] is a policy, and whether CPUs have
-//! arrays at all (a kernel for one CPU had none until October 2002: there each allocation and
-//! each free is under the list's lock).
+//! A [`Policy`] is what changes between kernels, by the table of `slabyard-kernels`; [`Choice`] is a
+//! policy, and whether CPUs have arrays at all (a kernel for one CPU had none until October 2002: there
+//! each allocation and each free is under the list's lock).
 //!
-//! Sources: kmem_cache_reap of 2.4; the patch "slab reclaim balancing" (b65bbded39, September
-//! 2002, in 2.5.39) and the thread about it; M. Spraul's series of October 2002 (in 2.5.45);
-//! `mm/slab.c` of 5.9.
 //! Neighbours: [`super::lists`] asks as a slab becomes empty, [`super::clock`] and
 //! [`super::reap`] as memory is wanted or time passes, [`super::limits`] has the arrays' sizes.
 
 use super::limits::Limits;
 use crate::sync::{AtomicU32, Ordering};
-
-/// What happens to a slab when the last of its objects is freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Emptied {
-    /// It stays until a reap.
-    Stays,
-    /// It ends, unless no other slab is listed.
-    EndsBesideOthers,
-    /// It stays, as long as the node's free objects are within [`super::lists::free_limit`].
-    StaysWithinLimit,
-}
-
-/// Where a slab that was full is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
-    /// First; later frees do not move it.
-    First,
-    /// As the last partial slab, after each free.
-    Last,
-}
-
-/// What takes memory back that nobody uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// The clock over all caches, when memory is wanted ([`super::clock`]).
-    ByClock,
-    /// Nothing: slabs ended before.
-    ByNothing,
-    /// Timers ([`super::reap`]).
-    ByTimers,
-}
-
-/// The sizes of arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrays {
-    /// Large, and none of objects above a page.
-    Of2_4,
-    /// As from 2003 on, without a shared one.
-    Alone,
-    /// With a shared one.
-    Shared,
-}
-
-/// What a kernel does with free slabs.
-#[derive(Debug)]
-pub struct Policy {
-    /// Its name, as a setting has it.
-    pub name: &'static str,
-    /// When a slab becomes empty.
-    pub emptied: Emptied,
-    /// Where slabs are listed.
-    pub placed: Placed,
-    /// What takes memory back.
-    pub taken: Taken,
-    /// How large arrays are.
-    pub arrays: Arrays,
-    /// True: an array that was not touched since the last reap is refilled by a few objects.
-    pub refills_few: bool,
-}
-
-/// The policies, by [`Reclaim`].
-static POLICIES: [Policy; 4] = [
-    Policy {
-        name: "2.4",
-        emptied: Emptied::Stays,
-        placed: Placed::First,
-        taken: Taken::ByClock,
-        arrays: Arrays::Of2_4,
-        refills_few: false,
-    },
-    Policy {
-        name: "2.5.39",
-        emptied: Emptied::EndsBesideOthers,
-        placed: Placed::First,
-        taken: Taken::ByNothing,
-        arrays: Arrays::Of2_4,
-        refills_few: false,
-    },
-    Policy {
-        name: "2.5.45",
-        emptied: Emptied::StaysWithinLimit,
-        placed: Placed::Last,
-        taken: Taken::ByTimers,
-        arrays: Arrays::Alone,
-        refills_few: true,
-    },
-    Policy {
-        name: "today",
-        emptied: Emptied::StaysWithinLimit,
-        placed: Placed::Last,
-        taken: Taken::ByTimers,
-        arrays: Arrays::Shared,
-        refills_few: true,
-    },
-];
-
-/// A policy's number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Reclaim {
-    /// kmem_cache_reap.
-    V2_4,
-    /// At most one empty slab a cache.
-    V2_5_39,
-    /// `free_limit` and timers.
-    V2_5_45,
-    /// The same with shared arrays, to 6.7.
-    #[default]
-    Today,
-}
-
-impl Reclaim {
-    /// All of them.
-    pub const ALL: [Reclaim; 4] =
-        [Reclaim::V2_4, Reclaim::V2_5_39, Reclaim::V2_5_45, Reclaim::Today];
-
-    /// Its row.
-    #[inline]
-    #[must_use]
-    pub fn policy(self) -> &'static Policy {
-        &POLICIES[self as usize]
-    }
-
-    /// The policy of a name.
-    #[must_use]
-    pub fn find(name: &str) -> Option<Reclaim> {
-        Self::ALL.into_iter().find(|reclaim| reclaim.policy().name == name)
-    }
-}
+pub use slabyard_kernels::{Arrays, Emptied, Placed, Policy, Reclaim, Taken};
 
 /// What a cache follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +118,7 @@ mod tests {
             chosen.set(choice);
             chosen.set_no_reap(true);
             assert!(chosen.is_no_reap() && chosen.get() == choice, "{choice:?}");
-            assert_eq!(Reclaim::find(chosen.policy().name), Some(choice.reclaim));
+            assert_eq!(chosen.get().reclaim, choice.reclaim);
         }
     }
 

@@ -8,9 +8,7 @@
 //! For each slab: free + in its CPU's stack + in transit + live = objects. A slab with free
 //! objects that is not on its node's list is a CPU's, or on a CPU's list.
 
-use super::{
-    Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Preset, Rules, alloc, free, lists, presets,
-};
+use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists};
 use crate::engine::slabs::{Group, Slabs};
 use crate::engine::{Changed, Engine, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
@@ -20,6 +18,7 @@ use crate::slab::{Geometry, Object, Word};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::front;
+use slabyard_kernels::{Release, of_band};
 
 /// What a cache has beside its header: the kind of its rules. Their limits are in the header.
 pub struct OnCpus {
@@ -93,8 +92,10 @@ impl OnCpus {
 
     /// The limit of a cache that begins: lists that count objects have few, as kernels to 5.15.
     fn default_limit(&self, geometry: &Geometry) -> u32 {
-        let preset = if self.has(front::SLABS) { Preset::V5_16 } else { Preset::V5_9 };
-        presets::of_band(&preset.cpu_partial, geometry.size as usize, GRANULE)
+        let slabs = self.has(front::SLABS);
+        let release = if slabs { Release::V5_16 } else { Release::V5_9 };
+        let bands = release.cpu_partial.unwrap_or_default();
+        of_band(&bands, geometry.size as usize, GRANULE)
     }
 }
 

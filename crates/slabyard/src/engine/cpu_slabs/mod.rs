@@ -26,7 +26,6 @@ pub mod free;
 pub mod lists;
 mod mixed;
 mod on_pages;
-pub mod presets;
 pub mod rules;
 
 use super::Shape;
@@ -35,8 +34,8 @@ use crate::platform::Stopped;
 use crate::slab::Version;
 pub use engine::OnCpus;
 pub use mixed::Mixed;
-pub use presets::{Bands, Preset};
-pub use rules::{Accounting, Freezing, Front, Planted, Rules};
+pub use rules::{Front, Planted, Rules};
+pub use slabyard_kernels::{Accounting, Freezing};
 
 /// A CPU's slab, out of its entry.
 #[must_use]

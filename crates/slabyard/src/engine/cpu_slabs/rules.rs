@@ -1,92 +1,12 @@
-//! The rules of CPU slabs: where kernels to 6.19 differ from each other, what no kernel does,
-//! and what is planted for tests.
+//! The rules of a cache with CPU slabs: its kernel's, by the table of `slabyard-kernels`, what follows
+//! from its objects, and what is planted for tests.
 //!
 //! Sources: C. Lameter's design (2007) and its changes as told by the kernel's commit messages:
 //! 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted, not objects), the series
 //! "slub: Delay freezing of CPU partial slabs" (2023), the series "SLUB percpu sheaves" (2025).
 
 use crate::engine::array_cache::Limits;
-
-/// When a slab that is taken off the node's list is frozen, and when it thaws.
-///
-/// The steps between the two that were released are those of the series "slub: Delay freezing of
-/// CPU partial slabs" as it was first sent (October 2023). Its patches 1 and 2 prepare, and change
-/// no exchange; patch 5 moves one, of a slab that is picked from a CPU partial list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freezing {
-    /// As it leaves the node's list, under the list lock; it thaws under that lock, too (to 6.7).
-    Eager,
-    /// As [`Freezing::Eager`], but a CPU slab thaws before the list lock is taken (patch 3).
-    ThawedEarly,
-    /// Slabs on CPU partial lists are not frozen; the slab to use still is under the list lock
-    /// (patches 4 and 5).
-    UsedUnderLock,
-    /// When it is picked for use (as merged, from 6.8).
-    Delayed,
-}
-
-impl Freezing {
-    /// All of them, in the order in which they came.
-    pub const ALL: [Freezing; 4] =
-        [Freezing::Eager, Freezing::ThawedEarly, Freezing::UsedUnderLock, Freezing::Delayed];
-
-    /// The words for them: those of the series are the patches up to which it was applied.
-    pub const WORDS: &'static [(&'static str, Freezing)] = &[
-        ("eager", Freezing::Eager),
-        ("patch-1", Freezing::Eager),
-        ("patch-2", Freezing::Eager),
-        ("patch-3", Freezing::ThawedEarly),
-        ("patch-4", Freezing::UsedUnderLock),
-        ("patch-5", Freezing::UsedUnderLock),
-        ("delayed", Freezing::Delayed),
-    ];
-
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Freezing::Eager => "eager",
-            Freezing::ThawedEarly => "patch-3",
-            Freezing::UsedUnderLock => "patch-5",
-            Freezing::Delayed => "delayed",
-        }
-    }
-
-    /// True if slabs on CPU partial lists are frozen.
-    #[must_use]
-    pub const fn freezes_parked(self) -> bool {
-        matches!(self, Freezing::Eager | Freezing::ThawedEarly)
-    }
-
-    /// True if a slab of the node's list that is to be used is frozen under the list lock.
-    #[must_use]
-    pub const fn freezes_used_under_lock(self) -> bool {
-        !matches!(self, Freezing::Delayed)
-    }
-
-    /// True if a CPU slab thaws under the list lock.
-    #[must_use]
-    pub const fn thaws_under_lock(self) -> bool {
-        matches!(self, Freezing::Eager)
-    }
-}
-
-/// How much a CPU partial list may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accounting {
-    /// Free objects, counted as a slab joins the list (to 5.15).
-    Objects,
-    /// Slabs (from 5.16).
-    Slabs,
-    /// Free objects, counted at every free; a slab that becomes empty leaves the
-    /// list at once. No kernel does it.
-    Exact,
-}
-
-impl Accounting {
-    /// All of them.
-    pub const ALL: [Accounting; 3] = [Accounting::Objects, Accounting::Slabs, Accounting::Exact];
-}
+use slabyard_kernels::{Accounting, Freezing, Release};
 
 /// What a CPU looks into first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +83,12 @@ impl Rules {
             remote_ratio: 0,
             planted: Planted::None,
         }
+    }
+
+    /// The rules of a release with CPU partial lists.
+    #[must_use]
+    pub const fn of_release(release: &Release) -> Self {
+        Self::of_kind(release.freezing, release.accounting, true)
     }
 
     /// The same by SLAB: nothing for CPUs but an array.

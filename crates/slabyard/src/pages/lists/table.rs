@@ -1,12 +1,14 @@
 //! The kinds of per-CPU page lists, one row each, and the numbers that follow for a zone.
 //!
-//! Neighbours: [`super::policy`] allocates and frees by these numbers; the words are those of
-//! `abi::options`.
+//! Neighbours: [`super::policy`] allocates and frees by these numbers; the kinds and their words are
+//! those of `slabyard-kernels`.
 //!
 //! Sources: "hot-n-cold pages" as announced for 2.5.45 (M. Bligh and A. Morton, October 2002); the
 //! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186;
 //! the tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the least that is kept
 //! free as the kernel's document of its `vm` settings tells it.
+
+pub use slabyard_kernels::PageLists;
 
 /// Memory that lists are in front of: a zone of a kernel, or a yard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +35,6 @@ impl Zone {
         let low_pages = min + (min / 4).max(pages / 1000);
         Zone { pages, low_pages, cpus: cpus.max(1), page_bytes }
     }
-}
-
-/// Which lists a CPU has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PageLists {
-    /// A stack for each of eight orders, 128 KiB each; the buddy gives and takes single runs.
-    #[default]
-    Slabyard,
-    /// Two lists of pages, of those lately used and of others (2.5.45).
-    HotCold,
-    /// One list of pages, whose tail takes the cold ones (2.6.25).
-    Merged,
-    /// A list for each order to 3, whose length follows use (6.18).
-    Today,
-    /// None: each call takes the buddy's lock.
-    None,
 }
 
 /// How much a refill takes.
@@ -85,8 +71,6 @@ pub(super) enum Cold {
 /// One row.
 struct Row {
     kind: PageLists,
-    /// The word for it.
-    name: &'static str,
     /// Orders (in pages) that have a list.
     orders: u32,
     batch: Batch,
@@ -99,7 +83,6 @@ struct Row {
 const ROWS: [Row; 5] = [
     Row {
         kind: PageLists::Slabyard,
-        name: "slabyard",
         orders: LISTED_ORDERS,
         batch: Batch::One,
         low: 0,
@@ -108,7 +91,6 @@ const ROWS: [Row; 5] = [
     },
     Row {
         kind: PageLists::HotCold,
-        name: "hot-cold",
         orders: 1,
         batch: Batch::Quarter(256 << 10),
         low: 2,
@@ -117,7 +99,6 @@ const ROWS: [Row; 5] = [
     },
     Row {
         kind: PageLists::Merged,
-        name: "merged",
         orders: 1,
         batch: Batch::PowerLess1(512 << 10),
         low: 0,
@@ -126,7 +107,6 @@ const ROWS: [Row; 5] = [
     },
     Row {
         kind: PageLists::Today,
-        name: "today",
         orders: 4,
         batch: Batch::PowerLess1(1 << 20),
         low: 0,
@@ -135,7 +115,6 @@ const ROWS: [Row; 5] = [
     },
     Row {
         kind: PageLists::None,
-        name: "none",
         orders: 0,
         batch: Batch::One,
         low: 0,
@@ -144,34 +123,19 @@ const ROWS: [Row; 5] = [
     },
 ];
 
-impl PageLists {
-    /// All kinds, in the order of the words in `abi::options`.
-    pub const ALL: [PageLists; 5] = {
-        let mut all = [PageLists::None; 5];
-        let mut nth = 0;
-        while nth < all.len() {
-            all[nth] = ROWS[nth].kind;
-            nth += 1;
-        }
-        all
-    };
-
-    fn row(self) -> &'static Row {
-        &ROWS[self as usize]
-    }
-
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    /// The kind of a word.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        ROWS.iter().find(|row| row.name == name).map(|row| row.kind)
-    }
+/// The row of a kind.
+fn row_of(kind: PageLists) -> &'static Row {
+    &ROWS[kind as usize]
 }
+
+// A kind's number is its row's.
+const _: () = {
+    let mut nth = 0;
+    while nth < ROWS.len() {
+        assert!(ROWS[nth].kind as usize == nth);
+        nth += 1;
+    }
+};
 
 /// A kind of lists with its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +163,7 @@ impl Rules {
     /// The numbers of a kind in front of a zone, where a list has room for so many runs.
     #[must_use]
     pub fn new(kind: PageLists, zone: &Zone, room: u32) -> Self {
-        let row = kind.row();
+        let row = row_of(kind);
         let share = |most: u64| (zone.pages >> 10).min(most / zone.page_bytes) / 4;
         let batch = match row.batch {
             Batch::One => 1,

@@ -20,9 +20,9 @@ const BIG: Zone = Zone { pages: 1 << 20, low_pages: 10_000, cpus: 2, page_bytes:
 
 #[test]
 fn kinds_are_in_the_order_of_the_option_s_words() {
-    let words = slabyard_abi::options::PAGE_LISTS;
+    let words = PageLists::NAMES;
     assert!(PageLists::ALL.iter().map(|kind| kind.name()).eq(words.iter().copied()));
-    assert!(PageLists::ALL.iter().all(|kind| PageLists::of(kind.name()) == Some(*kind)));
+    assert!(PageLists::ALL.iter().all(|kind| PageLists::find(kind.name()) == Some(*kind)));
     assert_eq!(PageLists::default(), PageLists::ALL[0]);
 }
 

@@ -3,11 +3,13 @@
 use super::{begun, sound, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
+use slabyard::engine::cpu_slabs::Rules;
 use slabyard::engine::{Any, Engine};
 use slabyard::live::Walked;
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::{Place, Yard};
 use slabyard_abi::engines::EngineName;
+use slabyard_kernels::Release;
 use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,11 +37,9 @@ fn of_each_engine(f: impl Fn(&Yard<Machine, Any>)) {
             f(&begun(yard));
         }
     }
-    for preset in &slabyard::engine::cpu_slabs::Preset::ALL {
+    for release in Release::with_cpu_slabs() {
         let yard: Yard<Machine, Any> = Yard::new(Machine::new(Config::default()));
-        let rules =
-            slabyard::engine::cpu_slabs::Rules::of_kind(preset.freezing, preset.accounting, true);
-        yard.choose_cpu_slabs(&rules);
+        yard.choose_cpu_slabs(&Rules::of_release(release));
         f(&begun(yard));
     }
 }

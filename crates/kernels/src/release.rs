@@ -1,0 +1,252 @@
+//! The table of kernel releases.
+//!
+//! Neighbours: [`super::cpu_slabs`] has the rules of CPU slabs; the lab computes a cache's numbers from a
+//! row and a machine.
+//! Invariant: rows are in order of their versions, and those with CPU slabs come first.
+
+use crate::cpu_slabs::{Accounting, Bands, Freezing};
+
+/// How a cache's order is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderFormula {
+    /// To 6.6: with fewer and fewer objects until an order wastes little enough.
+    FewerObjects,
+    /// From 6.7: one number of objects, and up to half a slab may be wasted.
+    HalfWasted,
+}
+
+/// Which CPUs count for the objects that a slab should hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedCpus {
+    /// To 5.10: all that could ever be plugged in.
+    Possible,
+    /// From 5.11: those present, or the possible ones where only one is present.
+    Present,
+}
+
+/// What a CPU allocates from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// A CPU slab and a list of partial slabs.
+    CpuSlabs,
+    /// 6.18 and 6.19: the same, behind sheaves in caches that ask for them.
+    SheavesOnRequest,
+    /// From 7.0: sheaves in every cache, no CPU slabs.
+    Sheaves,
+}
+
+/// What a kernel release decides.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    /// As typed: "6.18".
+    pub name: &'static str,
+    /// Major and minor number.
+    pub version: (u32, u32),
+    /// How the order is chosen.
+    pub formula: OrderFormula,
+    /// Which of a machine's CPUs the order depends on.
+    pub counted: CountedCpus,
+    /// The highest order that is tried first.
+    pub max_order: u8,
+    /// The highest order that the page allocator has.
+    pub order_limit: u8,
+    /// Free objects wanted on a CPU's partial list; `None`: no such list.
+    pub cpu_partial: Option<Bands>,
+    /// How that list is counted.
+    pub accounting: Accounting,
+    /// When its slabs are frozen.
+    pub freezing: Freezing,
+    /// What a CPU allocates from.
+    pub front: Front,
+    /// Lowest and highest number of slabs that a node keeps though one is empty.
+    pub min_partial: (u32, u32),
+    /// Objects in a sheaf before its memory is rounded up to a size class; `None`:
+    /// what the cache asks for.
+    pub sheaf_objects: Option<Bands>,
+}
+
+impl Release {
+    /// `mm/slub.c` as of 5.9. The rows below say what they change.
+    pub const V5_9: Release = Release {
+        name: "5.9",
+        version: (5, 9),
+        formula: OrderFormula::FewerObjects,
+        counted: CountedCpus::Possible,
+        max_order: 3,
+        order_limit: 10,
+        cpu_partial: Some([30, 13, 6, 2]),
+        accounting: Accounting::Objects,
+        freezing: Freezing::Eager,
+        front: Front::CpuSlabs,
+        min_partial: (5, 10),
+        sheaf_objects: None,
+    };
+
+    /// Present CPUs (3286222fc609, 5.11), larger targets (23e98ad1ce89), slabs
+    /// counted (b47291ef02b0).
+    pub const V5_16: Release = Release {
+        name: "5.16",
+        version: (5, 16),
+        counted: CountedCpus::Present,
+        cpu_partial: Some([120, 52, 24, 6]),
+        accounting: Accounting::Slabs,
+        ..Self::V5_9
+    };
+    /// Nothing that is computed here; debug caches take one object at a time.
+    pub const V6_1: Release = Release { name: "6.1", version: (6, 1), ..Self::V5_16 };
+    /// The order is chosen anew (6.7), slabs are frozen late (6.8).
+    pub const V6_8: Release = Release {
+        name: "6.8",
+        version: (6, 8),
+        formula: OrderFormula::HalfWasted,
+        freezing: Freezing::Delayed,
+        ..Self::V6_1
+    };
+    /// Sheaves in caches that ask.
+    pub const V6_18: Release =
+        Release { name: "6.18", version: (6, 18), front: Front::SheavesOnRequest, ..Self::V6_8 };
+    /// Sheaves in all caches (7.0), barns on all nodes online (7.1).
+    pub const V7_1: Release = Release {
+        name: "7.1",
+        version: (7, 1),
+        front: Front::Sheaves,
+        cpu_partial: None,
+        sheaf_objects: Some([60, 26, 12, 4]),
+        ..Self::V6_18
+    };
+}
+
+const ROWS: [Release; 6] =
+    [Release::V5_9, Release::V5_16, Release::V6_1, Release::V6_8, Release::V6_18, Release::V7_1];
+
+/// The releases, oldest first.
+pub static RELEASES: [Release; 6] = ROWS;
+
+/// How many of them have CPU slabs: they are the first.
+const NR_WITH_CPU_SLABS: usize = {
+    let mut nr = 0;
+    while nr < ROWS.len() && ROWS[nr].cpu_partial.is_some() {
+        nr += 1;
+    }
+    nr
+};
+
+/// The names of [`Release::with_cpu_slabs`].
+pub const CPU_SLAB_RELEASES: [&str; NR_WITH_CPU_SLABS] = {
+    let mut names = [""; NR_WITH_CPU_SLABS];
+    let mut nth = 0;
+    while nth < NR_WITH_CPU_SLABS {
+        names[nth] = ROWS[nth].name;
+        nth += 1;
+    }
+    names
+};
+
+/// What a version between two rows has of the younger one already.
+pub struct Early {
+    from: (u32, u32),
+    to: (u32, u32),
+    /// As a setting of a replay.
+    pub setting: &'static str,
+    /// In words.
+    pub why: &'static str,
+}
+
+static EARLY: [Early; 4] = [
+    Early {
+        from: (5, 11),
+        to: (5, 15),
+        setting: "counted_cpus=present",
+        why: "present CPUs count from 5.11 on",
+    },
+    Early {
+        from: (6, 7),
+        to: (6, 7),
+        setting: "order_formula=half_wasted",
+        why: "the order is chosen as in 6.8 from 6.7 on",
+    },
+    Early {
+        from: (7, 0),
+        to: (7, 0),
+        setting: "front=sheaves",
+        why: "all caches have sheaves from 7.0 on",
+    },
+    Early {
+        from: (7, 0),
+        to: (7, 0),
+        setting: "sheaf_capacity=0:60,256:28,1024:12,page:4",
+        why: "sheaves have the sizes of 7.1 from 7.0 on",
+    },
+];
+
+impl Release {
+    /// The newest row that is not above a version; `None` if all are.
+    #[must_use]
+    pub fn at_most(version: (u32, u32)) -> Option<&'static Release> {
+        RELEASES.iter().rev().find(|release| release.version <= version)
+    }
+
+    /// What a version has of the row after its own already.
+    pub fn earlies(version: (u32, u32)) -> impl Iterator<Item = &'static Early> {
+        EARLY.iter().filter(move |early| (early.from..=early.to).contains(&version))
+    }
+
+    /// Those with CPU slabs: an option that takes one has its number here.
+    #[must_use]
+    pub fn with_cpu_slabs() -> &'static [Release] {
+        &RELEASES[..NR_WITH_CPU_SLABS]
+    }
+}
+
+words! { OrderFormula:
+    "fewer_objects" => FewerObjects,
+    "half_wasted" => HalfWasted,
+}
+
+words! { CountedCpus:
+    "possible" => Possible,
+    "present" => Present,
+}
+
+words! { Front:
+    "cpu_slabs" => CpuSlabs,
+    "sheaves_on_request" => SheavesOnRequest,
+    "sheaves" => Sheaves,
+}
+
+impl OrderFormula {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        crate::words::name(Self::WORDS, &self)
+    }
+}
+
+impl Front {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        crate::words::name(Self::WORDS, &self)
+    }
+}
+
+/// Major and minor number at a text's begin.
+#[must_use]
+pub fn version_of(text: &str) -> Option<(u32, u32)> {
+    let (major, rest) = text.trim().split_once('.')?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some((major.parse().ok()?, rest[..digits].parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_in_order_and_named_by_their_version() {
+        assert!(RELEASES.is_sorted_by_key(|release| release.version));
+        assert!(RELEASES.iter().all(|release| version_of(release.name) == Some(release.version)));
+        let after = &RELEASES[NR_WITH_CPU_SLABS..];
+        assert!(after.iter().all(|release| release.cpu_partial.is_none()));
+    }
+}
