@@ -6,7 +6,7 @@ use slabyard_kernels::{
     Accounting, CPU_SLAB_RELEASES, Freezing, PageLists, Reclaim, words::is_same,
 };
 
-/// What a value may be.
+/// How the text of a value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// A decimal number between the two bounds, both included.
@@ -21,7 +21,7 @@ pub enum ValueKind {
     Text,
 }
 
-/// One option.
+/// A row of [`OPTIONS`] or [`ENGINE_OPTIONS`].
 pub struct Opt {
     /// Variable: `SLABYARD_` and the key in capitals.
     pub env: &'static str,
@@ -315,7 +315,7 @@ pub fn engine_row(key: EngineKey) -> &'static Opt {
     &ENGINE_OPTIONS[key as usize]
 }
 
-/// The option's row.
+/// The row of an option that each library has.
 #[must_use]
 pub fn row(key: Key) -> &'static Opt {
     &OPTIONS[key as usize]
