@@ -6,7 +6,7 @@
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes.
+    /// Of memory: tables print them in KiB, MiB or GiB.
     Bytes,
     /// Objects of the cache.
     Objects,
@@ -16,7 +16,7 @@ pub enum Unit {
     Order,
     /// Page runs or mappings.
     Runs,
-    /// Milliseconds.
+    /// Of time that passes, by `CLOCK_MONOTONIC`.
     Milliseconds,
     /// Pure count.
     Count,
@@ -26,7 +26,7 @@ pub enum Unit {
 pub struct Field<T: 'static> {
     /// Name, as in sysfs where the kernel has one.
     pub name: &'static str,
-    /// Unit.
+    /// What the number counts: views format it accordingly.
     pub unit: Unit,
     /// One line of help.
     pub help: &'static str,

@@ -15,9 +15,9 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugFlags(u8);
 
-/// One flag.
+/// A flag of `--slab-debug` and of a cache, with its letter as in the kernel's `slab_debug`.
 pub struct FlagRow {
-    /// Its letter.
+    /// An ASCII capital; users may type the small one, too.
     pub letter: u8,
     /// The flag alone.
     pub flag: DebugFlags,
@@ -48,7 +48,7 @@ flags! {
 }
 
 impl DebugFlags {
-    /// None.
+    /// A cache without checks.
     pub const NONE: DebugFlags = DebugFlags(0);
     /// What a block without flags stands for.
     pub const DEFAULT: DebugFlags = DebugFlags(0b1111);
@@ -68,19 +68,19 @@ impl DebugFlags {
         self.0 & other.0 != 0
     }
 
-    /// These and those.
+    /// All flags of both.
     #[must_use]
     pub const fn with(self, other: DebugFlags) -> DebugFlags {
         DebugFlags(self.0 | other.0)
     }
 
-    /// These without those.
+    /// The flags that `other` does not have.
     #[must_use]
     pub const fn without(self, other: DebugFlags) -> DebugFlags {
         DebugFlags(self.0 & !other.0)
     }
 
-    /// The flags as bits.
+    /// As debug layouts and the readable region store them: the n-th row of [`FLAGS`] is bit n.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0

@@ -30,7 +30,7 @@ pub const IDLE: u32 = 0;
 /// The owner waits to be read.
 pub const ASKED: u32 = 1;
 
-/// The page.
+/// The memory that `slabyard run` and the process that it started share.
 #[repr(C)]
 #[derive(Default)]
 pub struct EndPage {

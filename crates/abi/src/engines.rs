@@ -2,9 +2,9 @@
 //! `SLABYARD_ENGINE` and `slabyard run --engine` take the names; [`crate::region`] and
 //! [`crate::report`] carry the number.
 
-/// One engine.
+/// What a user chooses an engine by, and what help says of it.
 pub struct EngineRow {
-    /// Its name.
+    /// The word of `--engine` and of reports.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
@@ -50,7 +50,7 @@ impl EngineName {
         self as u64 + 1
     }
 
-    /// Its row.
+    /// The row of [`ENGINES`] that help and reports take name and text from.
     #[must_use]
     pub fn row(self) -> &'static EngineRow {
         &ENGINES[self as usize]

@@ -4,7 +4,7 @@
 //! Of each `interval` allocations one may fail, by chance, and at most so many fail.
 //! Neighbours: [`crate::debug`] has the flag, the library the counts.
 
-/// The rule.
+/// Which allocations of caches that have the flag fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Of 100 allocations that may fail, so many do.

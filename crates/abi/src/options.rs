@@ -15,7 +15,7 @@ pub enum ValueKind {
     Bytes(u64, u64),
     /// `0` or `1`.
     Switch,
-    /// One of these words, in which `-` and `_` are the same.
+    /// A word of this list, in which `-` and `_` are the same; the option's number is its index.
     Word(&'static [&'static str]),
     /// Any text; the option is for the library's own use.
     Text,

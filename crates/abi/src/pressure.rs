@@ -20,7 +20,7 @@ pub struct Psi<'a> {
 /// From which usage of the cgroup on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Bytes.
+    /// Above so much memory, whatever the limit is.
     Bytes(u64),
     /// Percent of its limit.
     Percent(u8),

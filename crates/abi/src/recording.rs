@@ -83,7 +83,7 @@ pub const fn slot_of(site: u64) -> usize {
     (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SITES
 }
 
-/// One call.
+/// An allocation or a free, as the recorded process writes it into its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// By the processor's counter.

@@ -208,7 +208,7 @@ pub mod debugging {
     pub const WHAT: u32 = 32;
     /// It is handed out.
     pub const LIVE: u8 = 0x2e;
-    /// Bytes of the state.
+    /// One word, which the object's tracks follow.
     pub const STATE_BYTES: usize = 8;
 
     /// Return addresses in a track, the innermost first; 0 behind the last.
@@ -270,7 +270,7 @@ pub mod outside {
     pub const ENTRY: usize = 0;
     /// Address of the memory that the thread has as its stack.
     pub const STACK: usize = 1;
-    /// Bytes of it.
+    /// The length of that memory.
     pub const STACK_BYTES: usize = 2;
     /// Number of the thread that has this memory, as its own namespace has it; 0: none has.
     pub const THREAD: usize = 3;
@@ -495,7 +495,7 @@ pub mod front {
 
 /// Descriptors: the state of each granule, 64 bytes each.
 pub mod descriptor {
-    /// Bytes of a descriptor.
+    /// One cache line for each granule.
     pub const BYTES: usize = 64;
     /// Offset of kind (8 bits), order (8 bits), slot (16 bits).
     pub const HEAD: usize = 0;
@@ -527,7 +527,7 @@ pub mod descriptor {
     pub const BANKED: u16 = 1;
     /// A live run.
     pub const RUN: u8 = 3;
-    /// A slab.
+    /// The first granule of a live slab; the slot is its cache's number.
     pub const SLAB: u8 = 4;
     /// A free block whose pages are being given back.
     pub const PURGING: u8 = 5;

@@ -97,7 +97,7 @@ pub const DRAINS: usize = 13;
 /// Words that a process keeps of one cache in one row.
 pub const CACHE_WORDS: usize = 128;
 
-/// Bytes of them.
+/// From the words of one cache to those of the next: 1 KiB.
 pub const CACHE_BYTES: usize = CACHE_WORDS * 8;
 
 const _: () = assert!(Counter::ALL.len() + 3 * DRAINS <= CACHE_WORDS);

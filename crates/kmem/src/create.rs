@@ -407,7 +407,7 @@ pub extern "C" fn slabyard_cache_shrink(cache: *const Handle) -> c_int {
     c_int::from(YARD.find_cache(id).is_some_and(|cache| cache.nr_slabs() > 0))
 }
 
-/// The name of a cache.
+/// As it was given to `slabyard_cache_create`, ended by a zero; null if the handle is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_cache_name(cache: *const Handle) -> *const c_char {
     caches::checked("slabyard_cache_name", cache).map_or(null(), |handle| handle.c_name().as_ptr())

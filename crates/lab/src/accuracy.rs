@@ -102,7 +102,7 @@ pub const PAIRS: &[Pair] = &[
 /// How far off answers were where a machine was changed like this.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accuracy {
-    /// In what.
+    /// Number of CPUs or orders: what the guests of a pair differ in.
     pub change: Change,
     /// Pairs that were measured.
     pub pairs: usize,

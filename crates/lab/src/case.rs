@@ -62,7 +62,6 @@ pub struct Case {
     pub others: Others,
 }
 
-/// What a trace has.
 struct TraceParts<'a> {
     events: Events<'a>,
     names: &'a Names,
@@ -84,7 +83,7 @@ pub enum Error {
     Geometry {
         /// The cache.
         id: String,
-        /// Why.
+        /// What makes the size impossible.
         why: crate::geometry::SizeError,
     },
     /// The trace cannot be prepared.

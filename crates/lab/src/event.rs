@@ -22,7 +22,7 @@ pub enum EventKind {
 /// No node was asked for.
 pub const ANY_NODE: i16 = -1;
 
-/// One event.
+/// A tracepoint's event, in the same form whatever recorder it is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Nanoseconds since the trace began.

@@ -59,7 +59,7 @@ fn name(size: u32) -> String {
     format!("malloc-{size}")
 }
 
-/// What was left out.
+/// Events of the process that the trace with slabs does not have as they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Allocations that are larger than any class.

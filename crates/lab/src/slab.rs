@@ -85,9 +85,9 @@ pub struct Rules {
     pub page_size: u32,
     /// The order from which on any waste is taken (`slab_max_order`).
     pub max_order: u8,
-    /// CPUs that could ever be there, and those of one node.
+    /// CPUs that could ever be there.
     pub possible_cpus: u32,
-    /// CPUs of one node.
+    /// Those that run, of one node: its limit of free objects follows from them.
     pub node_cpus: u32,
     /// Bytes of a cache line.
     pub line: u32,
@@ -109,13 +109,13 @@ impl Rules {
         }
     }
 
-    /// Bytes of an index.
+    /// Of an entry in the list of free objects: 1 with pages of 4 KiB or less, else 2.
     #[must_use]
     pub const fn index_bytes(&self) -> u32 {
         if self.page_size >> 8 <= 16 { 1 } else { 2 }
     }
 
-    /// Most objects in a slab.
+    /// What an index can count.
     #[must_use]
     pub const fn most_objects(&self) -> u32 {
         (1 << (8 * self.index_bytes())) - 1
@@ -143,7 +143,7 @@ pub struct Geometry {
     pub size: u32,
     /// A slab has 2^order pages.
     pub order: u8,
-    /// Objects in a slab.
+    /// As many as fit beside their list.
     pub objects: u32,
     /// Where the list of free objects lies.
     pub index: Index,

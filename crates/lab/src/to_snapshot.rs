@@ -276,7 +276,6 @@ fn cpus(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
     }
 }
 
-/// What nodes have.
 fn nodes(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
     const NAMES: [&str; 6] =
         ["slabs", "parked_node", "partial", "empty", "free_partial", "objects_partial"];

@@ -29,7 +29,7 @@ impl Counters {
         self.values[counter as usize].get()
     }
 
-    /// Adds to one.
+    /// Counts `n` events at once.
     #[inline]
     pub fn add(&self, counter: Counter, n: u32) {
         let value = &self.values[counter as usize];

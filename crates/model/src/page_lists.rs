@@ -55,7 +55,7 @@ impl Buddy {
         debug_assert!(!was_free, "page {page} was free");
     }
 
-    /// Pages that are free.
+    /// Sum over all orders, in pages of the modelled machine.
     #[must_use]
     pub fn free_pages(&self) -> u32 {
         self.free.iter().enumerate().map(|(order, blocks)| (blocks.len() as u32) << order).sum()
@@ -153,7 +153,7 @@ impl CountedLists {
         self.buddies[node].borrow_mut().take(order)
     }
 
-    /// What was counted.
+    /// So many since the lists were made, on all CPUs and nodes.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counted[counter as usize].get()

@@ -18,7 +18,6 @@ use slabyard::engine::slob::{
 use slabyard::pages::descriptor::NIL;
 use std::cell::{Cell, OnceCell};
 
-/// What a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SlobPageKind {
     #[default]
@@ -66,7 +65,7 @@ impl Links for Page {
     }
 }
 
-/// SLOB of a kernel.
+/// `mm/slob.c` of a modelled kernel: its heap of pages, by numbers.
 pub struct Kernel {
     page_bytes: u32,
     /// What `kmalloc` aligns to at least, and the bytes of its header.

@@ -70,7 +70,7 @@ impl SourceKind {
 /// Where a snapshot comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Which of them it is.
+    /// Decides which of the other fields are there, and how views name the source.
     pub kind: SourceKind,
     /// Id of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]

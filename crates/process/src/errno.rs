@@ -21,7 +21,7 @@ pub fn keeping_errno<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Sets it.
+/// For a call that fails; one that succeeds leaves the word alone.
 pub fn set_errno(value: c_int) {
     // SAFETY: this thread's own word.
     unsafe { *__errno_location() = value };

@@ -122,7 +122,6 @@ fn rouse<L: Library>() {
     L::yard().platform().wake(word());
 }
 
-/// Makes the helper.
 fn make<L: Library>() {
     match make_thread(work::<L>) {
         Some(thread) => {

@@ -73,7 +73,7 @@ pub struct Id {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What a pass did.
+/// How a call of all shrinkers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// All shrinkers were asked; they say that they freed so many objects.

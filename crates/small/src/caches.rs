@@ -1,7 +1,7 @@
 //! The caches of a load: a 64-bit kernel's with few options. Neighbours: [`crate::tables`] says how
 //! many objects.
 
-/// What an object is of.
+/// Which allocator's call a request stands for: of `kmalloc`, or of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
     /// `kmalloc` of so many bytes.
@@ -32,10 +32,10 @@ pub enum CacheKind {
     Typesafe,
 }
 
-/// A cache.
+/// A row of [`CACHES`]: what the kernel's `kmem_cache_create` is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Its name.
+    /// As `/proc/slabinfo` has it.
     pub name: &'static str,
     /// Bytes of an object.
     pub bytes: u32,

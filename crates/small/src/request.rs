@@ -5,14 +5,14 @@ use crate::caches::ObjectType;
 /// Slots that a load uses: the most objects that are live at once.
 pub const SLOTS: usize = 8192;
 
-/// One request.
+/// A call of the kernel's allocators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// An object is allocated.
     Alloc {
         /// Where it is kept.
         slot: u16,
-        /// What it is of.
+        /// Size class or cache of the object.
         what: ObjectType,
     },
     /// The object of a slot is freed.
@@ -24,7 +24,7 @@ pub enum Request {
     Pages {
         /// Where they are kept.
         slot: u16,
-        /// The order.
+        /// As `alloc_pages` takes it, 0 to 10.
         order: u8,
     },
     /// The pages of a slot are given back, if it got some.

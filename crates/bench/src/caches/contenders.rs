@@ -24,7 +24,6 @@ impl Node {
 
 /// Hands out objects of one kind.
 pub trait Objects: Sync {
-    /// What owns one.
     type OwnedObject: Send;
     /// What a thread has of its own.
     type Local;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::goals::Goal;
 use crate::stats::median;
 
-/// What one part found.
+/// A table as it is printed, and the samples behind it.
 #[derive(Serialize)]
 pub struct PartResult {
     pub title: &'static str,

@@ -32,7 +32,7 @@ pub struct Context<'a> {
     pub prepared: &'a Prepared,
     /// How the replay began.
     pub start: Start,
-    /// Where the trace is from.
+    /// Decides how well the order of events is known, and so which goals count.
     pub traced: Traced,
 }
 
@@ -56,7 +56,7 @@ impl Limit {
     }
 }
 
-/// One goal.
+/// What a replay must reach, and what it reached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// In words.

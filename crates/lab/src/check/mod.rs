@@ -26,7 +26,7 @@ pub const POINTS: usize = 2000;
 pub struct Line {
     /// The kernel's.
     pub real: Curve,
-    /// The model's.
+    /// From the replay of the same events.
     pub model: Curve,
     /// Mean of |model - real| over the samples, in slabs.
     pub error: f64,

@@ -21,7 +21,7 @@ const FIRST: u64 = 1;
 
 /// What names become.
 pub struct Names<'a> {
-    /// A cache's.
+    /// What a cache is called from now on, by its name until now.
     pub cache: &'a dyn Fn(&str) -> String,
     /// True for a call site whose name the rules of a replay know, and which so stays.
     pub is_known_site: &'a dyn Fn(&str) -> bool,

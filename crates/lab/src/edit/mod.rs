@@ -47,7 +47,7 @@ pub enum MergeError {
         nth: usize,
         /// Its page size.
         found: u32,
-        /// That of the first.
+        /// The page size that all the others must have, too.
         first: u32,
     },
     /// More than there is room for.

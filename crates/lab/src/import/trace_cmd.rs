@@ -208,7 +208,6 @@ impl Data {
     }
 }
 
-/// What is where in the file.
 #[derive(Default)]
 struct FileLayout {
     tracing: Tracing,

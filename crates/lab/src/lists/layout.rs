@@ -72,16 +72,16 @@ pub struct CacheLayout {
     pub cpu_slab: Option<u32>,
     /// The nodes' addresses.
     pub node: u32,
-    /// In the list of all caches.
+    /// The links by which `slab_caches` has the cache.
     pub list: u32,
 }
 
 /// Of `struct slab`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabLayout {
-    /// Its bytes.
+    /// Of a whole one, which is as large as a `struct page`.
     pub bytes: u32,
-    /// Its cache.
+    /// The address of the `struct kmem_cache`.
     pub cache: u32,
     /// Its links in a node's list.
     pub list: u32,
@@ -91,7 +91,7 @@ pub struct SlabLayout {
     pub freelist: u32,
     /// Objects in use.
     pub inuse: Bits,
-    /// Objects.
+    /// How many the slab has room for.
     pub objects: Bits,
 }
 
@@ -109,7 +109,7 @@ pub struct NodeLayout {
 pub struct CpuLayout {
     /// The CPU's own free objects.
     pub freelist: u32,
-    /// Its slab.
+    /// The address of the slab that the CPU allocates from; 0 without one.
     pub slab: u32,
     /// Its list.
     pub partial: Option<u32>,

@@ -59,7 +59,7 @@ impl Objects {
 pub struct Listed {
     /// Where its first page is in the kernel's map of all memory, the low 48 bits.
     pub base: u64,
-    /// Its objects.
+    /// How many it has room for.
     pub objects: u32,
     /// Those that are free, a CPU's own among them; `None` where the slab did not stand still while it
     /// was read.
@@ -69,15 +69,15 @@ pub struct Listed {
 /// What a CPU has of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfCpu {
-    /// Which.
+    /// The kernel's number of it.
     pub cpu: u32,
-    /// Its slab.
+    /// The one that it allocates from.
     pub slab: Option<Listed>,
     /// Its list, the slab to be used next first.
     pub partial: Vec<Listed>,
 }
 
-/// The lists of one cache.
+/// What a kernel had of a cache on CPUs and nodes when they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheLists {
     /// As the kernel's events name it.

@@ -25,14 +25,14 @@ const MOST_SLABS: u64 = 1 << 22;
 /// Addresses as a trace holds them.
 const ADDRESS: u64 = (1 << 48) - 1;
 
-/// The machine.
+/// What bounds the search of the kernel's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     /// Bytes of a page.
     pub page_size: u64,
-    /// CPUs that may ever be there.
+    /// `nr_cpu_ids`: those that may ever be there.
     pub cpus: u32,
-    /// Nodes that may ever be there.
+    /// Each that may ever be there has a partial list of its own.
     pub nodes: u32,
 }
 

@@ -22,7 +22,7 @@ use thiserror::Error;
 /// Why a snapshot is no population.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// No CPUs.
+    /// Rules of orders and limits need their number.
     #[error("the snapshot does not tell the number of CPUs; take one with the cpus in it")]
     NoCpus,
     /// Such as from `/proc/slabinfo`.
@@ -36,7 +36,7 @@ pub enum Error {
     TooMany {
         /// The cache.
         id: String,
-        /// All slabs.
+        /// So many as the snapshot has.
         slabs: u64,
         /// Objects in a slab.
         objects: u32,
@@ -46,7 +46,7 @@ pub enum Error {
     OtherBoot(String),
 }
 
-/// The load of one cache.
+/// What brings a cache to the slabs that a snapshot has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheLoad {
     /// Its name in sysfs.

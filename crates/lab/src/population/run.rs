@@ -14,7 +14,7 @@ use slabyard_small::random::Random;
 /// What a population takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// All slabs, in kB.
+    /// Of all caches together, as `Slab:` of `/proc/meminfo` has it.
     pub slab_kb: u64,
     /// In the order of the load.
     pub caches: Vec<CacheOutcome>,
@@ -27,9 +27,9 @@ pub struct CacheOutcome {
     pub id: String,
     /// Its slabs have 2^order pages.
     pub order: u8,
-    /// Its slabs, in kB.
+    /// Its share of [`Outcome::slab_kb`].
     pub slab_kb: u64,
-    /// What is where.
+    /// Counts of its slabs by the list that they are on.
     pub places: Places,
 }
 

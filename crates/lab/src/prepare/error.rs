@@ -25,7 +25,7 @@ pub enum Error {
     PageOrder {
         /// Place in the trace.
         event: usize,
-        /// Its order.
+        /// As the event has it: higher than any that the kernel has.
         order: u8,
     },
     /// The trace's file.

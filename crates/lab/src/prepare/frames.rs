@@ -44,9 +44,9 @@ pub struct Slab {
     /// Number of its first object; the others follow. Where [`super::Steps`] are not held in memory
     /// this is for initial slabs alone, as the numbers of ended slabs are used again.
     pub first_object: u32,
-    /// Its objects.
+    /// How many it has room for.
     pub objects: u32,
-    /// Its cache.
+    /// By its index in the trace's caches.
     pub cache: CacheNumber,
     /// Its order: the cache's, or a lower one if memory was short.
     pub order: u8,

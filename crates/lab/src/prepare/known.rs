@@ -29,18 +29,18 @@ pub struct KnownCache {
     pub cpus: Vec<KnownCpu>,
 }
 
-/// What a CPU had.
+/// The CPU slab and the CPU partial list that a snapshot of lists has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownCpu {
-    /// Which.
+    /// As the trace numbers it.
     pub cpu: usize,
-    /// Its slab.
+    /// The one that it allocated from when the trace began.
     pub slab: Option<ListedSlab>,
     /// Its list, the slab to be used next first.
     pub partial: Vec<ListedSlab>,
 }
 
-/// A slab on a list.
+/// How a snapshot's slab is known to a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListedSlab {
     /// One that events show, by its number.

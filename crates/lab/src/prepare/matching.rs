@@ -39,11 +39,11 @@ pub struct Step {
     pub object: u32,
     /// Number of the slab that the kernel had it in.
     pub slab: u32,
-    /// Its cache.
+    /// Of the object.
     pub cache: CacheNumber,
     /// The task, as the trace numbers it; 0: an idle CPU, or an interrupt of one.
     pub task: u32,
-    /// On which CPU.
+    /// As the trace numbers it.
     pub cpu: u16,
     /// Node asked for, or [`crate::event::ANY_NODE`].
     pub node: i16,

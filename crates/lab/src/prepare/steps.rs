@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 /// The steps of a trace.
 #[derive(Clone)]
 pub enum Steps {
-    /// All of them.
+    /// In memory, made before the replay begins.
     Held(Vec<Step>),
     /// Each is made when it is its turn.
     Streamed(Arc<Streamed>),

@@ -16,7 +16,7 @@ pub struct Tally {
     pub frees: Vec<Frees>,
     /// Of each initial slab that is allocated from: where that first happens; in order of time.
     pub first_uses: Vec<FirstUse>,
-    /// Steps of each task.
+    /// By the task's number: how many steps it makes.
     pub steps_of_task: HashMap<u32, u32>,
     /// One more than the highest CPU that a step names.
     pub cpus: usize,
@@ -25,7 +25,7 @@ pub struct Tally {
 /// Frees of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frees {
-    /// All.
+    /// Those too that no event shows.
     pub all: u64,
     /// Those of them that the trace missed.
     pub missed: u64,
@@ -34,9 +34,9 @@ pub struct Frees {
 /// The first allocation from a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstUse {
-    /// The slab.
+    /// Its number among the initial slabs.
     pub slab: u32,
-    /// On which CPU.
+    /// The CPU that allocated.
     pub cpu: u16,
 }
 

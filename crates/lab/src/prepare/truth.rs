@@ -12,9 +12,9 @@ use super::prepared::Prepared;
 /// One slab more or less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When.
+    /// Since the trace began.
     pub time_ns: u64,
-    /// Of which cache.
+    /// By its index in the trace's caches.
     pub cache: CacheNumber,
     /// 1 or -1.
     pub by: i8,
@@ -48,7 +48,7 @@ pub struct Curve {
     pub peak: i32,
     /// Lowest, at any time.
     pub lowest: i32,
-    /// At the end.
+    /// When the last event was over.
     pub end: i32,
     /// At each point of the grid.
     pub points: Vec<i32>,

@@ -16,13 +16,13 @@ pub enum Error {
         /// What the system says.
         error: io::Error,
     },
-    /// No tracefs.
+    /// Without it a kernel shows no events.
     #[error("this kernel has no tracefs (CONFIG_TRACING is off): {0}")]
     NoTracefs(io::Error),
     /// A file of tracefs.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// As it was opened.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -44,7 +44,7 @@ pub enum Error {
     /// A page of the ring buffer makes no sense.
     #[error("a page of CPU {cpu}'s ring buffer makes no sense: {what}")]
     Page {
-        /// Whose.
+        /// The CPU that wrote it.
         cpu: u16,
         /// What is wrong.
         what: &'static str,

@@ -51,7 +51,7 @@ pub struct ProcessProgress {
     pub writes: bool,
 }
 
-/// What was recorded of a process.
+/// The end of a recording: what was written, and what was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRecorded {
     /// Events in the file.

@@ -59,7 +59,7 @@ pub struct Progress {
     left_out: AtomicU64,
 }
 
-/// What was recorded.
+/// The end of a recording: what was written, and what was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Events in the file.

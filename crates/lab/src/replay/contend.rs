@@ -42,7 +42,7 @@ pub struct Cost {
     pub what: &'static str,
     /// Where the number is from.
     pub source: &'static str,
-    /// Where it is.
+    /// The field that it is written to.
     pub of: fn(&mut Costs) -> &mut u32,
 }
 
@@ -109,7 +109,7 @@ pub fn costs() -> &'static [Cost] {
 pub struct Contended {
     /// All caches together.
     pub counts: Counts,
-    /// Each cache.
+    /// In the order of the plan's caches.
     pub caches: Vec<Counts>,
     /// What the caches counted.
     pub counters: Counters,

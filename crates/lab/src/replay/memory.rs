@@ -32,7 +32,7 @@ pub enum Wanted {
     },
     /// A slab of a cache.
     Slab {
-        /// The cache.
+        /// Its index in the plan.
         cache: usize,
     },
     /// Pages that are no slab.
@@ -44,9 +44,9 @@ pub enum Wanted {
 pub struct Failed {
     /// Steps done, this one included.
     pub step: usize,
-    /// Its time.
+    /// Since the trace began.
     pub time_ns: u64,
-    /// What it was for.
+    /// Who asked.
     pub what: Wanted,
     /// The order that was asked for last.
     pub order: u8,
@@ -55,15 +55,15 @@ pub struct Failed {
 /// What became of the memory of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryOutcome {
-    /// What there was.
+    /// Bytes that the machine was given, and what it did when they ran short.
     pub limit: Limit,
-    /// Its pages.
+    /// Those of its whole memory, of the traced machine's size.
     pub pages: u32,
     /// Free pages when the trace began.
     pub start: Free,
-    /// When they were fewest.
+    /// The moment at which the fewest were free.
     pub fewest: Free,
-    /// At the end.
+    /// After the last step.
     pub end: Free,
     /// Pages of slabs that no event touches.
     pub untouched: u64,

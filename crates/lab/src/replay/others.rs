@@ -24,13 +24,13 @@ pub struct Others {
 /// Something that happens to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageEvent {
-    /// When.
+    /// Since the trace began.
     pub time_ns: u64,
     /// The block.
     pub number: u32,
     /// The traced CPU.
     pub cpu: u16,
-    /// What.
+    /// Whether it is got, freed or split.
     pub what: PageOp,
 }
 

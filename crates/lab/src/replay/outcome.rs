@@ -14,7 +14,7 @@ pub struct Replayed {
     pub caches: Vec<KernelCache>,
     /// The caches as they were at the start.
     pub before: Sample,
-    /// Samples on the way.
+    /// As many as the plan asks for, in order of time.
     pub samples: Vec<Sample>,
     /// The caches as they are at the end.
     pub after: Sample,
@@ -34,7 +34,7 @@ pub struct Replayed {
 pub struct Unsound {
     /// Steps done.
     pub step: usize,
-    /// The cache.
+    /// Its index in the plan.
     pub cache: usize,
     /// What is wrong.
     pub what: String,

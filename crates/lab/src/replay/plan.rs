@@ -90,7 +90,7 @@ pub struct Parked {
     pub cpu_partial: Vec<u32>,
     /// Slabs on CPU partial lists of which the snapshot does not say whose.
     pub cpu_partial_of_any: u32,
-    /// CPU slabs.
+    /// One at most for each CPU.
     pub cpu_slabs: u32,
     /// Slabs on nodes' lists.
     pub node_partial: u32,
@@ -112,7 +112,7 @@ pub enum Relief {
 /// The memory of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Bytes.
+    /// Of all its pages together.
     pub bytes: u64,
     /// When they are short.
     pub relief: Relief,

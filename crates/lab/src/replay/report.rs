@@ -44,13 +44,13 @@ impl CacheUse {
 /// Where the free objects of a cache are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
-    /// In CPU slabs.
+    /// Those of the slabs that CPUs allocate from.
     pub cpu_slab: u64,
     /// In slabs on CPU partial lists.
     pub cpu_partial: u64,
     /// In CPUs' sheaves.
     pub sheaves: u64,
-    /// In barns.
+    /// In full sheaves of all nodes.
     pub barns: u64,
     /// In slabs on nodes' lists.
     pub node_partial: u64,

@@ -13,9 +13,9 @@ use slabyard_kernels::Reclaim as SlabReclaim;
 pub struct Key {
     /// As typed.
     pub name: &'static str,
-    /// What it takes.
+    /// Its values, in words, for messages and help.
     pub takes: &'static str,
-    /// What it does.
+    /// One line of help.
     pub help: &'static str,
     set: fn(&mut Settings, &str) -> Option<()>,
 }

@@ -29,7 +29,7 @@ const COUNTS: RangeInclusive<u32> = 0..=65535;
 /// A number for each cache by its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeRule {
-    /// The kernel's.
+    /// By its own rule for the release.
     Kernel,
     /// The same for all caches.
     One(u32),
@@ -95,7 +95,7 @@ pub struct Settings {
     pub release: &'static Release,
     /// The version that was asked for: the release's own, or a later one.
     pub version: (u32, u32),
-    /// The machine.
+    /// Pages, CPUs and nodes.
     pub machine: Machine,
     /// `slab_min_order`.
     pub min_order: u8,
@@ -146,7 +146,7 @@ pub enum SettingError {
         key: String,
         /// What may have been meant, in words.
         near: String,
-        /// All keys.
+        /// The names to choose from.
         keys: String,
     },
     /// The kernel's, and without a meaning here.
@@ -158,11 +158,11 @@ pub enum SettingError {
     /// The key does not take that.
     #[error("`{key}={value}`: {key} takes {takes}")]
     Refused {
-        /// The key.
+        /// Its name in the table of keys.
         key: &'static str,
         /// What was typed.
         value: String,
-        /// What it takes.
+        /// Values that it has.
         takes: &'static str,
     },
     /// No such machine or kernel.

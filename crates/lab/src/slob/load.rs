@@ -13,7 +13,7 @@ use crate::trace::Trace;
 pub use slabyard_model::slob::Kernel;
 use std::collections::HashMap;
 
-/// Pages, and what they are for.
+/// A sample of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageUse {
     /// When, in nanoseconds since the trace began.
@@ -22,11 +22,11 @@ pub struct PageUse {
     pub pages: u32,
     /// Bytes that were asked for.
     pub live: u64,
-    /// Objects that have them.
+    /// Those that were allocated and are not freed yet.
     pub objects: u64,
 }
 
-/// What a load did.
+/// Totals of a load, and samples of it on the way.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     /// Objects allocated.

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The machine that was traced.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Bytes of a page.
+    /// Of the traced kernel.
     pub page_bytes: u32,
     /// What `kmalloc` aligns to at least.
     pub least_align: u32,
@@ -66,9 +66,9 @@ impl Machine {
 pub struct PageChange {
     /// When, in nanoseconds.
     pub time: u64,
-    /// Pages of the kernel's.
+    /// By the trace's events.
     pub kernel: i64,
-    /// Pages of the model's.
+    /// By the replay.
     pub model: i64,
 }
 

@@ -47,7 +47,7 @@ impl Buddy {
         buddy
     }
 
-    /// Free pages.
+    /// Sum over all orders.
     #[must_use]
     pub fn free_pages(&self) -> u32 {
         self.free_pages

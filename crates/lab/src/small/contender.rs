@@ -9,12 +9,12 @@ pub enum Contender {
     Slob,
     /// `mm/slab.c`; of machines above 32 MiB slabs may be of order 1, else of 0.
     Slab {
-        /// `slab_max_order`.
+        /// The kernel's parameter `slab_max_order`.
         max_order: u8,
     },
     /// `mm/slub.c`.
     Slub {
-        /// `slub_max_order`.
+        /// The kernel's parameter `slub_max_order`.
         max_order: u8,
         /// What a node keeps: the kernel's, or no empty slab.
         empties: Empties,
@@ -40,7 +40,7 @@ pub enum Empties {
 /// Lists of partial slabs on CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// Each CPU has one.
+    /// `CONFIG_SLUB_CPU_PARTIAL=y`.
     OnCpus,
     /// None has.
     Off,

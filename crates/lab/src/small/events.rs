@@ -54,10 +54,10 @@ const FACTS: [(&str, Contents, Pages); 11] = [
     ("ext4_extent_status", Contents::Lost, Pages::Reclaimable),
 ];
 
-/// A cut.
+/// A load that was made of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// The load.
+    /// All that fits into one.
     pub load: Load,
     /// Frees of objects and pages from before.
     pub left_out: usize,

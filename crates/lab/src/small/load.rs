@@ -12,10 +12,10 @@ use slabyard_small::random::Random;
 use slabyard_small::{CACHES, CacheKind, Checkpoint, ObjectType, Request, SLOTS};
 use std::collections::HashMap;
 
-/// A cache of a load.
+/// What a kernel was asked to make, of which merging may make an alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Its name.
+    /// As it is created with, whatever it is merged with.
     pub name: String,
     /// Bytes that users see.
     pub object_size: u32,
@@ -43,12 +43,12 @@ pub enum AllocType {
     Cache(u16),
 }
 
-/// One step.
+/// A request, or a moment at which the machine is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// An object is allocated.
     Alloc(u32, AllocType),
-    /// It is freed.
+    /// The object of this number is freed.
     Free(u32),
     /// A block of pages is taken, of an order, and of a type that matters where a kernel told of its
     /// memory.
@@ -71,12 +71,12 @@ pub enum Step {
     Reach(u8),
 }
 
-/// A load.
+/// Requests in order, of a boot or of a kernel's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Its caches.
+    /// By the number that steps have.
     pub caches: Vec<Cache>,
-    /// Its steps.
+    /// In order of time.
     pub steps: Vec<Step>,
     /// Names of its moments.
     pub moments: Vec<String>,

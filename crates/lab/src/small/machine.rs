@@ -18,12 +18,12 @@ use super::slabs::{BlockRef, NoSlab};
 use super::state::State;
 use std::collections::HashMap;
 
-/// A machine.
+/// How much memory there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Small {
     /// Bytes of a page.
     pub page_size: u32,
-    /// Its pages.
+    /// All that there are, those of the kernel's own included.
     pub pages: u32,
     /// Of these, as many are the kernel's own: its text, its tables.
     pub reserved: u32,
@@ -36,7 +36,7 @@ pub struct Look {
     pub moment: String,
     /// Free pages, and the blocks that they are, by order.
     pub free_pages: u32,
-    /// By order.
+    /// How many of each order.
     pub free_blocks: [u32; MOST_ORDER as usize + 1],
     /// Pages that the CPU keeps: a kernel counts them as neither free nor taken.
     pub kept: u32,
@@ -51,7 +51,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Pages of slabs.
+    /// Reclaimable or not.
     #[must_use]
     pub fn slab_pages(&self) -> u32 {
         self.reclaimable + self.unreclaimable
@@ -74,7 +74,7 @@ pub struct Failed {
     pub step: usize,
     /// The order that was asked for.
     pub order: u8,
-    /// The machine then.
+    /// As it was when the request failed.
     pub look: Look,
 }
 
@@ -85,7 +85,7 @@ pub struct Outcome {
     pub looks: Vec<Look>,
     /// Requests for blocks of each order, and those of them that were served.
     pub asked: [u32; MOST_ORDER as usize + 1],
-    /// By order.
+    /// Of [`Outcome::asked`], by order.
     pub served: [u32; MOST_ORDER as usize + 1],
     /// Those that were not, in order.
     pub failed: Vec<Failed>,

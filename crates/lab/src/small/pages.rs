@@ -28,7 +28,7 @@ pub struct Free {
     pub time_ns: u64,
     /// Pages in free blocks.
     pub pages: u32,
-    /// The blocks, by order.
+    /// How many of each order.
     pub blocks: [u32; MOST_ORDER as usize + 1],
     /// Pages that CPUs keep: a kernel counts them as neither free nor taken.
     pub kept: u32,
@@ -39,7 +39,7 @@ pub struct Free {
 pub struct Slabs {
     /// The cache's number.
     pub cache: u32,
-    /// Their order.
+    /// The cache's, which a slab has unless memory is short.
     pub order: u8,
     /// The least that holds an object; where it is the same no slab falls back.
     pub least: u8,
@@ -58,17 +58,17 @@ pub struct Counts {
     pub refused: u64,
     /// Pages of slabs, and of what is too large for one.
     pub of_slabs: u32,
-    /// Reclaimable ones of them.
+    /// Those of caches that a shrinker frees from.
     pub reclaimable: u32,
     /// Most of them at a time.
     pub most_of_slabs: u32,
-    /// Pages of requests.
+    /// Those that steps take as pages.
     pub of_requests: u32,
     /// Pages that something was to have which was there before, and that there are not.
     pub lacking: u64,
 }
 
-/// The pages.
+/// A handle: all clones share the memory.
 #[derive(Clone)]
 pub struct Pages(Rc<RefCell<State>>);
 
@@ -232,7 +232,7 @@ impl Pages {
         has
     }
 
-    /// Free pages.
+    /// Those that nobody has, by order, and those that CPUs keep.
     #[must_use]
     pub fn free(&self) -> Free {
         let state = self.0.borrow();

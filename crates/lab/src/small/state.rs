@@ -18,7 +18,7 @@ use std::{fs, io};
 pub struct KernelReport {
     /// In order; the first is the begin of the events.
     pub states: Vec<State>,
-    /// What changed, and when.
+    /// By the time in nanoseconds at which the kernel told of each.
     pub changes: Vec<(u64, Change)>,
 }
 
@@ -59,17 +59,17 @@ pub struct State {
     pub is_grouped: bool,
     /// Pages of a pageblock, as an order, and the types of all.
     pub pageblock_order: u8,
-    /// Of all pageblocks.
+    /// By their place in the zone.
     pub pageblocks: Vec<Type>,
     /// Pages that the CPU keeps.
     pub kept: u32,
-    /// Pages of slabs, and of these, reclaimable ones.
+    /// Pages of slabs.
     pub slab: u32,
-    /// Reclaimable ones.
+    /// Those of caches that a shrinker frees from.
     pub reclaimable: u32,
-    /// Caches.
+    /// Those that are there at that moment.
     pub caches: Vec<Known>,
-    /// Slabs.
+    /// Of all caches; those of SLOB have no name.
     pub slabs: Vec<Slab>,
     /// Of an allocator that counts no objects: what `kmalloc` gave to whom no event tells of; bytes,
     /// and how often.
@@ -79,7 +79,7 @@ pub struct State {
 /// A cache as the kernel has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
+    /// As the kernel prints it.
     pub name: String,
     /// Bytes that users see.
     pub object_size: u32,
@@ -102,9 +102,9 @@ pub struct Slab {
     pub block: Block,
     /// Its cache's name; of SLOB's pages empty.
     pub name: String,
-    /// Objects that it has room for, and those that live.
+    /// Objects that it has room for.
     pub objects: u32,
-    /// Those that live.
+    /// Those of them that are handed out.
     pub live: u32,
 }
 

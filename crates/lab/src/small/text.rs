@@ -20,7 +20,7 @@ pub const RECLAIMABLE: u32 = 0x10;
 /// `__GFP_MOVABLE` and `__GFP_RECLAIMABLE`: the type of a page, by the kernel's number.
 pub const MOBILITY: u32 = 0x18;
 
-/// What was read.
+/// A trace as tracefs prints it, taken apart.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
     /// The events.

@@ -19,7 +19,7 @@ use super::mobility::{Mobility, Rules, Type};
 use super::pageblocks::{Pageblocks, Search};
 use std::ops::Range;
 
-/// A zone.
+/// A kernel's buddy with its types of pages: where a block is taken from, and where it is put.
 pub struct Zone {
     free: FreeLists,
     pageblocks: Pageblocks,

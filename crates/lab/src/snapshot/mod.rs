@@ -53,11 +53,11 @@ pub struct Cache {
     pub cache_dma: Option<bool>,
     /// Checked, poisoned, traced or with red zones.
     pub debug: Option<bool>,
-    /// All slabs.
+    /// Those of nodes' lists, of CPUs, and full ones.
     pub slabs: Option<u64>,
     /// All objects but those that are free on node partial lists.
     pub objects: Option<u64>,
-    /// All objects.
+    /// As many as the slabs have room for.
     pub total_objects: Option<u64>,
     /// Slabs on node partial lists.
     pub partial: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Cache {
 /// Slabs on CPUs' partial lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuPartial {
-    /// On all of them.
+    /// Of all CPUs together.
     pub slabs: u64,
     /// CPU and its slabs, for CPUs that have any; `None` where only the sum is told.
     pub per_cpu: Option<Vec<(u32, u64)>>,
@@ -125,7 +125,7 @@ pub enum Error {
     /// A file of the system or of the user.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Which.
+        /// As the user or the system names it.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -133,7 +133,7 @@ pub enum Error {
     /// The kernel's attributes are for root alone.
     #[error("cannot read {path}: {error}; the kernel shows its caches to root only")]
     NotRoot {
-        /// Which.
+        /// The attribute that could not be read.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -141,7 +141,7 @@ pub enum Error {
     /// No caches to be seen.
     #[error("{path} is not there: this kernel has no SLUB, or no sysfs is mounted")]
     NoSlub {
-        /// Which.
+        /// Where SLUB's attributes would be.
         path: PathBuf,
     },
     /// A bad compressed file.
@@ -164,10 +164,10 @@ pub enum Error {
 /// Why a snapshot does not tell which rules its kernel follows.
 #[derive(Debug, Error)]
 pub enum UnknownRules {
-    /// No version.
+    /// Rules go by the kernel's release.
     #[error("the snapshot does not name its kernel; say which with --release")]
     NoVersion,
-    /// No CPUs.
+    /// Orders and limits depend on their number.
     #[error("the snapshot does not tell the number of CPUs; give --cpus and --possible-cpus")]
     NoCpus,
     /// An old kernel.
@@ -187,9 +187,9 @@ pub struct Difference {
     pub slab_size: u32,
     /// The kernel's name of the number.
     pub field: &'static str,
-    /// By the rules.
+    /// As our rules of the kernel's release compute it.
     pub rule: u32,
-    /// In the kernel.
+    /// The value of the file in sysfs.
     pub kernel: u32,
 }
 

@@ -27,7 +27,7 @@ pub struct Attached {
     pub name: String,
     /// When it was so, in nanoseconds since the trace began.
     pub time: u64,
-    /// What is in it.
+    /// The file as it was.
     pub bytes: Vec<u8>,
 }
 

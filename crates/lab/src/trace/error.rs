@@ -52,12 +52,12 @@ pub enum Error {
     /// A file of another recorder.
     #[error("the file of {recorder} cannot be read: {what}")]
     Foreign {
-        /// Whose.
+        /// The program that wrote it, by its name.
         recorder: &'static str,
         /// What is wrong with it.
         what: String,
     },
-    /// A CSV's row.
+    /// It breaks a rule of rows.
     #[error(transparent)]
     Csv(#[from] rows::Error),
     /// An event to be written has an index without a name.

@@ -24,7 +24,7 @@ pub struct Chunk {
     pub at: u64,
     /// Number of its first event.
     pub first: u64,
-    /// Events in it.
+    /// How many it has.
     pub events: u32,
     /// Events that the recorder lost before or among these.
     pub lost: u64,

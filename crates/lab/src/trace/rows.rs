@@ -25,7 +25,7 @@ pub enum Error {
     /// The first line is not the heading.
     #[error("line 1: not a CSV of events: the first line must be `{HEADING}`")]
     NotCsv,
-    /// A row.
+    /// A line behind the heading breaks a rule.
     #[error("line {line}: {what}")]
     Row {
         /// Its line, from 1.
@@ -46,7 +46,7 @@ pub enum RowError {
     Value {
         /// Its name.
         column: &'static str,
-        /// What is there.
+        /// Its text, as it stands in the line.
         found: String,
         /// What should be.
         wanted: &'static str,

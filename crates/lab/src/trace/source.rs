@@ -130,7 +130,7 @@ impl Source {
         }))
     }
 
-    /// Its events.
+    /// In the order of the file, whether they are in memory or read again at each pass.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         self.stored.as_ref().map_or(Events::Held(&self.held), Events::Stored)

@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// What is attached to it.
+    /// Snapshots and lists that the file holds beside its events.
     #[must_use]
     pub fn attached(&self) -> &[Attached] {
         match &self.0 {

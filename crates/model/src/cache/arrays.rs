@@ -231,11 +231,11 @@ impl KernelCache {
 
 /// Caches of a kernel as the clock sees them from a CPU.
 pub struct Ring<'a> {
-    /// The caches.
+    /// All that the kernel has, in the order in which the clock visits them.
     pub caches: &'a [KernelCache],
     /// Orders of their slabs.
     pub orders: &'a [u8],
-    /// The CPU.
+    /// The one whose timer runs.
     pub cpu: usize,
 }
 

@@ -5,23 +5,23 @@ use super::{KernelCache, NONE, State};
 /// What a cache has, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Slabs.
+    /// Those of all states: full, on lists, and in front of CPUs.
     pub slabs: u32,
     /// Those of them whose pages are of the least order.
     pub small: u32,
-    /// Objects of all.
+    /// As many as the slabs have room for, free or taken.
     pub objects: u64,
     /// Slabs without a free object, in no list.
     pub full: u32,
-    /// Slabs on nodes' lists, and those of them that are empty.
+    /// Slabs on nodes' lists.
     pub node_partial: u32,
-    /// Empty ones of them.
+    /// Those of `node_partial` without a taken object.
     pub node_empty: u32,
     /// Slabs on CPU partial lists.
     pub cpu_partial: u32,
-    /// Empty ones of them.
+    /// Those of `cpu_partial` without a taken object.
     pub cpu_empty: u32,
-    /// CPU slabs.
+    /// At most one for each CPU.
     pub cpu_slabs: u32,
     /// Objects handed out, those in sheaves included.
     pub taken: u64,
@@ -34,7 +34,7 @@ pub struct Places {
 }
 
 impl KernelCache {
-    /// What is where.
+    /// Counts all slabs by the list that they are on: slow, for samples and checks.
     #[must_use]
     pub fn places(&self) -> Places {
         let mut sum = Places::default();

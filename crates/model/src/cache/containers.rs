@@ -44,7 +44,6 @@ impl Held for CountedSheaf {
     }
 }
 
-/// A CPU's stacks.
 #[derive(Default)]
 pub(crate) struct CpuStacks {
     pub(crate) main: RefCell<Option<CountedSheaf>>,

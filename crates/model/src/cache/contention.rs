@@ -65,11 +65,11 @@ pub struct Counts {
     pub breaks: u64,
     /// List locks taken.
     pub locks: u64,
-    /// Those that were waited for.
+    /// Locks that another CPU held when a call came to them.
     pub waited: u64,
-    /// Waiting for them.
+    /// Sum over `waited`.
     pub wait_ns: u64,
-    /// The longest wait.
+    /// Of a single lock; 0 if no call waited.
     pub longest_wait_ns: u64,
     /// Time that list locks were held.
     pub held_ns: u64,
@@ -93,7 +93,6 @@ impl Counts {
     }
 }
 
-/// Nobody.
 const NOBODY: usize = usize::MAX;
 /// The CPU that made the slab, which nobody else knows yet.
 const MAKER: usize = usize::MAX - 1;
@@ -286,7 +285,7 @@ impl Contention {
         fails
     }
 
-    /// A slab begins.
+    /// No exchange on a new slab's word fails: nobody but its maker knows it yet.
     pub(super) fn begin_slab(&self, slab: u32) {
         self.unlock();
         let mut words = self.words.borrow_mut();

@@ -170,19 +170,19 @@ impl KernelCache {
         }
     }
 
-    /// Its rules.
+    /// As it was made with, but for what settings changed since.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Slabs that it has.
+    /// Slabs that have pages, full ones included.
     #[must_use]
     pub fn nr_slabs(&self) -> u32 {
         self.nr_slabs.get()
     }
 
-    /// What it did.
+    /// Since it was made, or its slabs were installed.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters

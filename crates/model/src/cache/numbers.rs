@@ -29,11 +29,11 @@ pub enum State {
     NodePartial,
     /// On a CPU partial list.
     CpuPartial,
-    /// A CPU's slab.
+    /// Out of all lists: a CPU allocates from it.
     CpuSlab,
 }
 
-/// A slab.
+/// A slab as counts: which of its objects are free is not known.
 #[derive(Debug, Default)]
 pub struct Slab {
     /// Free objects that are not its CPU's.

@@ -12,7 +12,7 @@
 /// The order that a slab's block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The cache's.
+    /// `oo` of the kernel's cache: what its rule of orders chose.
     Cache,
     /// The least that holds an object.
     Least,

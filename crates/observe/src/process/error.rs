@@ -15,7 +15,7 @@ pub enum Error {
     /// It has ended, and its parent has not asked for its exit code yet.
     #[error("process {pid} ({program}) has ended already: it is a zombie without memory")]
     Zombie { pid: u32, program: String },
-    /// A thread of the kernel.
+    /// It has no memory of its own to look at.
     #[error(
         "{pid} ({program}) is a thread of the kernel; the kernel's slabs are shown by \
          `slabyard list kernel`"

@@ -23,7 +23,6 @@ struct Token {
 /// Which objects a stack is known to take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// All of them.
     Each,
     /// Those of the tag that the stack has.
     Tagged,
