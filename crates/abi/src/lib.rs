@@ -5,7 +5,7 @@
 //!
 //! Floor 1 of the workspace: any crate may import it, and it imports none.
 //! The walk "I am a number on the screen" starts here: a counter's name is
-//! written once, in [`counters::CACHE_FIELDS`] or [`counters::YARD_FIELDS`],
+//! written once, in [`counters::FIELDS`] or [`counters::TOTALS`],
 //! and the writer, the reader, the table's heading and the JSON key use it.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,6 @@
 //! What a process watches to learn that memory is short (`SLABYARD_PRESSURE`), as text and as
-//! values, and the numbers that it reports of it. The command checks the text by the same parser.
+//! values, and the numbers that it reports of it ([`PressureCounter`]). The command checks the text by the
+//! same parser.
 //!
 //! ```text
 //! psi                        stalls for memory, of the cgroup, else of the machine
@@ -8,6 +9,8 @@
 //! cgroup:64M, cgroup:70%     the same, from this usage on
 //! psi,cgroup:70%             both
 //! ```
+
+pub use crate::counters::PressureCounter;
 
 /// Stalls for memory, by a trigger of the kernel's pressure stall information
 /// (`Documentation/accounting/psi.rst`).
@@ -148,36 +151,6 @@ pub fn events(text: &[u8]) -> u64 {
         number(value)
     });
     values.fold(0, u64::saturating_add)
-}
-
-macro_rules! counts {
-    ($($name:ident $help:literal,)*) => {
-        /// What a process counts of its watch.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        #[allow(non_camel_case_types)]
-        pub enum Count {
-            $(#[doc = $help] $name,)*
-        }
-
-        /// The names of the counts, as in the report, in order.
-        pub const NAMES: &[&str] = &[$(stringify!($name),)*];
-    };
-}
-
-counts! {
-    pressure_events "times that a watch of memory pressure said that memory is short",
-    pressure_drains "drains that followed",
-    pressure_drained "bytes that these gave back to the system",
-    pressure_ns "nanoseconds from the events to the end of their drains, together",
-    pressure_longest_ns "nanoseconds of the longest of them",
-    pressure_last_ns "nanoseconds of the last of them",
-    pressure_refused "pages that the system refused, each of which caused a drain",
-    pressure_watches "threads that watch",
-    pressure_stalls "of the events, those in which tasks stalled for memory",
-    pressure_cgroup "of the events, those in which the cgroup used too much",
-    pressure_trims "times that the program gave back all that is free: malloc_trim",
-    pressure_returned "bytes that drains for refused pages and by malloc_trim gave back",
 }
 
 #[cfg(test)]

@@ -115,6 +115,23 @@ words! {
     }
 }
 
+/// The words that say where the bytes of the allocator's own tables are counted: with those of
+/// [`Word::FixedMetadata`] and of the rows in use they are all of its memory.
+pub const METADATA: [Word; 12] = [
+    Word::MetadataAt0,
+    Word::MetadataAt1,
+    Word::MetadataAt2,
+    Word::MetadataAt3,
+    Word::MetadataAt4,
+    Word::MetadataAt5,
+    Word::MetadataAt6,
+    Word::MetadataAt7,
+    Word::MetadataAt8,
+    Word::MetadataAt9,
+    Word::MetadataAt10,
+    Word::MetadataAt11,
+];
+
 words! {
     /// Words of one cache.
     CacheWord from 0, CACHE_WORDS {

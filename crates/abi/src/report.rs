@@ -16,7 +16,7 @@
 //! (without the first): a file without a right `end` is truncated.
 
 use crate::counters::{CacheCounters, YardCounters};
-use crate::pressure;
+use crate::pressure::PressureCounter;
 use crate::stats::{CACHE_WORDS, WordName};
 use core::fmt::{self, Write};
 
@@ -96,10 +96,10 @@ impl<'a, W: Write> Writer<'a, W> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn pressure(&mut self, counts: &[u64; pressure::NAMES.len()]) -> fmt::Result {
+    pub fn pressure(&mut self, counts: &[u64; PressureCounter::NAMES.len()]) -> fmt::Result {
         self.lines += 1;
         write!(self.out, "pressure")?;
-        self.numbers(pressure::NAMES, counts)
+        self.numbers(PressureCounter::NAMES, counts)
     }
 
     fn numbers(&mut self, names: &[&str], values: &[u64]) -> fmt::Result {

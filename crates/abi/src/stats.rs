@@ -4,91 +4,17 @@
 //! A process that counts keeps [`CACHE_WORDS`] 64-bit words for each row of stacks and each cache:
 //! one for each [`Counter`], in order, and behind them three for each of the [`DRAINS`].
 
+pub use crate::counters::Counter;
 use core::fmt;
 
-macro_rules! counters {
-    ($($name:ident $text:literal $help:literal,)*) => {
-        /// One counter.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Counter {
-            $(#[doc = $help] $name,)*
-        }
-
-        impl Counter {
-            /// All counters, with name and meaning.
-            pub const ALL: &'static [(Counter, &'static str, &'static str)] =
-                &[$((Counter::$name, $text, $help),)*];
-
-            /// Those that a model of a kernel tells: in a model one call is under way at a time, so
-            /// that no exchange fails and nobody waits.
-            pub fn of_models() -> impl Iterator<Item = &'static (Counter, &'static str, &'static str)>
-            {
-                use Counter::{CmpxchgFail, ListLockWaitNs, ListLockWaited};
-                let real = [CmpxchgFail, ListLockWaited, ListLockWaitNs];
-                Self::ALL.iter().filter(move |(counter, ..)| !real.contains(counter))
-            }
-        }
-    };
-}
-
-counters! {
-    AllocFastpath "alloc_fastpath" "Allocations from the CPU slab's own list.",
-    AllocSlowpath "alloc_slowpath" "Allocations that found it empty.",
-    FreeFastpath "free_fastpath" "Frees to this CPU's slab.",
-    FreeSlowpath "free_slowpath" "Frees to another slab.",
-    FreeFrozen "free_frozen" "Frees to a slab that some CPU has frozen.",
-    FreeAddPartial "free_add_partial" "Slabs that joined a node's list by a free or a drain.",
-    FreeRemovePartial "free_remove_partial" "Slabs that left a node's list empty.",
-    AllocFromPartial "alloc_from_partial" "Slabs taken from a node's list to be used.",
-    AllocSlab "alloc_slab" "Slabs made.",
-    AllocRefill "alloc_refill" "CPU slabs whose remotely freed objects were taken over.",
-    AllocNodeMismatch "alloc_node_mismatch" "CPU slabs of another node than the wanted one.",
-    FreeSlab "free_slab" "Slabs given back.",
-    CpuslabFlush "cpuslab_flush" "CPU slabs put back by a flush.",
-    DeactivateFull "deactivate_full" "CPU slabs put back without a free object.",
-    DeactivateEmpty "deactivate_empty" "Slabs put back or drained that were empty and ended.",
-    DeactivateToHead "deactivate_to_head" "CPU slabs put to the head of a node's list.",
-    DeactivateToTail "deactivate_to_tail" "CPU slabs put to its tail.",
-    DeactivateRemoteFrees "deactivate_remote_frees" "CPU slabs put back with objects that others freed.",
-    DeactivateBypass "deactivate_bypass" "CPU slabs left behind full.",
-    OrderFallback "order_fallback" "Slabs of a lower order, for want of a block of their cache's.",
-    CpuPartialAlloc "cpu_partial_alloc" "Slabs taken from a CPU partial list to be used.",
-    CpuPartialFree "cpu_partial_free" "Slabs put on a CPU partial list by a free.",
-    CpuPartialNode "cpu_partial_node" "Slabs put there from a node's list.",
-    CpuPartialDrain "cpu_partial_drain" "CPU partial lists drained.",
-    AllocCpuSheaf "alloc_cpu_sheaf" "Allocations from a sheaf.",
-    FreeCpuSheaf "free_cpu_sheaf" "Frees to a sheaf.",
-    SheafFlush "sheaf_flush" "Objects that went from sheaves to slabs.",
-    SheafRefill "sheaf_refill" "Objects that went from slabs to sheaves.",
-    BarnGet "barn_get" "Full sheaves from the barn.",
-    BarnGetFail "barn_get_fail" "Asks for one that the barn had not.",
-    BarnPut "barn_put" "Full sheaves to the barn.",
-    BarnPutFail "barn_put_fail" "Full sheaves that it did not take.",
-    CmpxchgSlab "cmpxchg_slab" "Compare-exchanges of a slab's word that a kernel would make.",
-    CmpxchgFail "cmpxchg_double_fail" "Those of them that failed, because another CPU changed the word.",
-    CmpxchgUnderLock "cmpxchg_under_list_lock" "Those of them made under a list lock.",
-    ListLock "list_lock" "Acquisitions of a list lock.",
-    ListLockWaited "list_lock_waited" "Those of them that found it taken.",
-    ListLockWaitNs "list_lock_wait_ns" "Nanoseconds that they waited.",
-    ListLockSlabs "list_lock_slabs" "Slabs linked or unlinked under it.",
-    ListLockVain "list_lock_vain" "Acquisitions by a free that then had nothing to do.",
-    EmptyKept "empty_kept" "Empty slabs kept because a node's list was short (min_partial).",
-    EmptyParked "empty_parked" "Frees that made a slab on a CPU partial list empty.",
-    PageHit "page_hit" "Slabs whose pages came from a CPU's page list without a refill.",
-    PageRefill "page_refill" "Refills of CPUs' page lists by new slabs.",
-    PageRefilled "page_refilled" "Pages of them.",
-    PageGiveBack "page_give_back" "Times that freed slabs made a CPU's page list give pages back.",
-    PageGivenBack "page_given_back" "Pages of them.",
-    PageColdHit "page_cold_hit" "As page_hit, of lists of cold pages.",
-    PageColdRefill "page_cold_refill" "As page_refill, of lists of cold pages.",
-    PageColdRefilled "page_cold_refilled" "Pages of them.",
-    PageColdGiveBack "page_cold_give_back" "As page_give_back, of lists of cold pages.",
-    PageColdGivenBack "page_cold_given_back" "Pages of them.",
-    PageLock "page_lock" "Times that page lists, or slabs without one, took the buddy's lock.",
-    NodeAllocs "node_allocs" "Allocations from another node than the CPU's, by an engine of several nodes.",
-    NodeFrees "node_frees" "Frees of objects of another node, by an engine of several nodes.",
-    NodeOverflow "node_overflow" "Alien arrays that were full and handed over.",
+impl Counter {
+    /// Those that a model of a kernel tells: in a model one call is under way at a time, so that no
+    /// exchange fails and nobody waits.
+    pub fn of_models() -> impl Iterator<Item = &'static (Counter, &'static str, &'static str)> {
+        use Counter::{CmpxchgFail, ListLockWaitNs, ListLockWaited};
+        let real = [CmpxchgFail, ListLockWaited, ListLockWaitNs];
+        Self::ALL.iter().filter(move |(counter, ..)| !real.contains(counter))
+    }
 }
 
 /// Sizes of drains that are told apart: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...
@@ -140,7 +66,7 @@ pub struct WordName(pub usize);
 impl fmt::Display for WordName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(nth) = self.0.checked_sub(Counter::ALL.len()) else {
-            return f.write_str(Counter::ALL[self.0].1);
+            return f.write_str(Counter::NAMES[self.0]);
         };
         match (nth / 3, nth % 3) {
             (drain, _) if drain >= DRAINS => Ok(()),

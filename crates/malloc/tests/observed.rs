@@ -14,7 +14,7 @@ mod process_runner;
 mod standing;
 
 use process_runner::{LIMIT, Mode, Program};
-use slabyard_abi::counters::CACHE_FIELDS;
+use slabyard_abi::counters::CacheCounters;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::sample;
 use slabyard_observe::{Reading, Snapshot, Value, Want, corefile, identity};
@@ -324,7 +324,7 @@ fn the_process_counts_what_is_told_from_outside() {
         let text = std::fs::read(&report).expect("a report");
         let _ = std::fs::remove_file(&report);
         let inside = slabyard_observe::report::parse(&text).expect("a sound report");
-        let names = CACHE_FIELDS.iter().map(|field| field.name);
+        let names = CacheCounters::NAMES.iter().copied();
         let has_none = |name: &str| match name {
             "sheaf_capacity" => mode.has_cpu_slabs() || mode.has_arrays(),
             "min_partial" => mode.has_arrays(),

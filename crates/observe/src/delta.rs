@@ -6,7 +6,7 @@
 //! tell the same is none either, even if it is a range; the difference of two ranges
 //! is the range of all that it can be.
 
-use crate::fields::{FIELDS, FieldKind, TOTALS, Unit};
+use crate::fields::{self, FIELDS, FieldKind, TOTALS, Unit};
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -184,8 +184,8 @@ fn cache_delta(
     let changes: Vec<Change> = FIELDS
         .iter()
         .filter_map(|field| {
-            let old = a.and_then(|cache| (field.get)(old, cache));
-            let new = b.and_then(|cache| (field.get)(new, cache));
+            let old = a.and_then(|cache| fields::value(field, old, cache));
+            let new = b.and_then(|cache| fields::value(field, new, cache));
             let told = match presence {
                 Presence::Both => old.is_some() && new.is_some(),
                 Presence::Came | Presence::Went => true,

@@ -7,8 +7,7 @@
 
 use crate::snapshot::{Cache, Snapshot, Source, SourceKind};
 use crate::value::Value;
-use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
-use slabyard_abi::pressure::NAMES;
+use slabyard_abi::counters::{CacheCounters, PressureCounter, YardCounters};
 use slabyard_abi::report::{MAGIC, VERSION};
 use slabyard_abi::stats::{CACHE_WORDS, WordName};
 use std::collections::BTreeMap;
@@ -89,7 +88,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
             }
             "yard" => {
                 seen.once("yard", line)?;
-                let is_known = |key: &str| YARD_FIELDS.iter().any(|f| f.name == key);
+                let is_known = |key: &str| YardCounters::NAMES.contains(&key);
                 let told = numbers(rest, is_known).map_err(damaged)?;
                 let value =
                     |key: &str, n| if key == "engine" { Value::engine(n) } else { n.into() };
@@ -97,7 +96,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
             }
             "pressure" => {
                 seen.once("pressure", line)?;
-                let is_known = |key: &str| NAMES.contains(&key);
+                let is_known = |key: &str| PressureCounter::NAMES.contains(&key);
                 let told = numbers(rest, is_known).map_err(damaged)?;
                 snapshot.totals.extend(told.map(|(key, n)| (key.to_owned(), n.into())));
             }
@@ -153,7 +152,7 @@ fn cache(rest: &str) -> Result<Cache, Damage> {
         return Err(Damage::NoName);
     }
     let mut cache = Cache::new(name);
-    let is_known = |key: &str| CACHE_FIELDS.iter().any(|f| f.name == key);
+    let is_known = |key: &str| CacheCounters::NAMES.contains(&key);
     numbers(rest, is_known)?.for_each(|(key, n)| cache.set(key, n));
     Ok(cache)
 }

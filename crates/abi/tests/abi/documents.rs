@@ -3,10 +3,10 @@
 //! them is written by hand, and the tables by
 //! `SLABYARD_BLESS=1 cargo test -p slabyard-abi --test abi`.
 
-use slabyard_abi::counters::{CACHE_FIELDS, Field, Unit, YARD_FIELDS};
+use slabyard_abi::counters::{CACHE_FIELDS, ReportField, Unit, YARD_FIELDS};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::{ENGINE_OPTIONS, OF_ENGINE, OPTIONS, Opt, ValueKind};
-use slabyard_abi::pressure;
+use slabyard_abi::pressure::PressureCounter;
 use slabyard_abi::region::{CACHE_WORDS, MAIL_WORDS, TUNABLES, WORDS};
 use slabyard_abi::stats::Counter;
 use std::fmt::Write;
@@ -95,13 +95,17 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Order => "order",
         Unit::Runs => "runs",
         Unit::Milliseconds => "ms",
-        Unit::Count => "count",
+        Unit::Sheaves => "sheaves",
+        Unit::Share | Unit::Hundredths => "ratio",
+        Unit::Flag => "0 or 1",
+        // The number of a word.
+        Unit::Text | Unit::Count => "count",
     }
 }
 
-fn fields<T>(fields: &[Field<T>]) -> String {
+fn fields<T>(fields: &[ReportField<T>]) -> String {
     let mut text = String::from("| name | unit | part | what it is |\n|---|---|---|---|\n");
-    for field in fields {
+    for ReportField { field, .. } in fields {
         let part = if field.part { "yes" } else { "" };
         let _ =
             writeln!(text, "| `{}` | {} | {part} | {} |", field.name, unit(field.unit), field.help);
@@ -109,26 +113,27 @@ fn fields<T>(fields: &[Field<T>]) -> String {
     text.replace("|  |", "| |")
 }
 
-fn page_lists() -> String {
+fn counted<T>(counters: &[(T, &str, &str)], is_shown: fn(&str) -> bool) -> String {
     let mut text = String::from("| counter | counts |\n|---|---|\n");
-    let of_warm = |name: &str| name.starts_with("page_") && !name.starts_with("page_cold_");
-    for (_, name, help) in Counter::ALL.iter().filter(|(_, name, _)| of_warm(name)) {
-        let _ = writeln!(text, "| `{name}` | {} |", help.trim_end_matches('.'));
+    for (_, name, help) in counters.iter().filter(|(_, name, _)| is_shown(name)) {
+        let _ = writeln!(text, "| `{name}` | {help} |");
     }
     text
 }
 
-fn counters() -> [(&'static str, String); 3] {
-    [("cache", fields(CACHE_FIELDS)), ("yard", fields(YARD_FIELDS)), ("page lists", page_lists())]
+fn counters() -> [(&'static str, String); 4] {
+    let of_warm = |name: &str| name.starts_with("page_") && !name.starts_with("page_cold_");
+    [
+        ("cache", fields(CACHE_FIELDS)),
+        ("yard", fields(YARD_FIELDS)),
+        ("page lists", counted(Counter::ALL, of_warm)),
+        ("pressure", counted(PressureCounter::ALL, |_| true)),
+    ]
 }
 
 #[test]
 fn counters_has_the_fields() {
     has_tables("counters.md", &counters());
-    let text = fs::read_to_string(document("counters.md")).expect("counters.md");
-    for name in pressure::NAMES {
-        assert!(text.contains(&format!("`{name}`")), "docs/counters.md says nothing of {name}");
-    }
 }
 
 fn words(rows: impl Iterator<Item = (usize, &'static str, &'static str)>) -> String {

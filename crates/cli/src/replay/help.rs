@@ -1,6 +1,7 @@
 //! What `slabyard replay --help` says beside its options: examples, how a snapshot is taken, what the
 //! figures are, and the names that the tables of the lab have.
 
+use super::table;
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::contend;
 use slabyard_lab::rules;
@@ -97,7 +98,7 @@ pub(super) fn long() -> String {
     }
     text.push_str("\nCounters:\n");
     for (_, name, help) in Counter::of_models() {
-        let _ = writeln!(text, "  {name}: {help}");
+        let _ = writeln!(text, "  {name}: {}", table::sentence(help));
     }
     text.push_str(
         "\nExit codes: 0 done; 1 a goal of the check is missed, or the figures are uncertain, \

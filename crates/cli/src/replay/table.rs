@@ -187,6 +187,12 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
     }
 }
 
+/// A help as a sentence of its own.
+pub(super) fn sentence(help: &str) -> String {
+    let (first, rest) = help.split_at(1);
+    format!("{}{rest}.", first.to_uppercase())
+}
+
 fn counters(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour) {
     let mut grid = Grid::new(&["counter", "", ""]);
     for (counter, name, help) in Counter::of_models() {
@@ -194,7 +200,7 @@ fn counters(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colo
         match shown {
             WhichRows::Some if value == 0 => {}
             WhichRows::Some => grid.push(vec![(*name).into(), value.to_string()]),
-            WhichRows::All => grid.push(vec![(*name).into(), value.to_string(), (*help).into()]),
+            WhichRows::All => grid.push(vec![(*name).into(), value.to_string(), sentence(help)]),
         }
     }
     text.push('\n');

@@ -4,7 +4,7 @@ use crate::settings::{self, Setting};
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ValueEnum, ValueHint};
-use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
+use slabyard_abi::counters::{CACHE_FIELDS, ReportField, YARD_FIELDS};
 use slabyard_abi::engines::{ENGINES, EngineName, EngineRow};
 use slabyard_abi::options::{Key, row};
 use std::ffi::{OsStr, OsString};
@@ -165,8 +165,8 @@ fn long_help() -> String {
     text
 }
 
-fn fields<T>(text: &mut String, fields: &[Field<T>]) {
-    for field in fields {
+fn fields<T>(text: &mut String, fields: &[ReportField<T>]) {
+    for ReportField { field, .. } in fields {
         let _ = writeln!(text, "  {}: {}", field.name, field.help);
     }
 }
@@ -174,11 +174,12 @@ fn fields<T>(text: &mut String, fields: &[Field<T>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_abi::counters::CacheCounters;
 
     #[test]
     fn help_names_every_field_and_key() {
         let help = long_help();
-        for name in CACHE_FIELDS.iter().map(|f| f.name).chain(settings::keys().map(|k| {
+        for name in CacheCounters::NAMES.iter().copied().chain(settings::keys().map(|k| {
             // Leaked for the length of a test, to chain with static names.
             &*k.0.leak()
         })) {

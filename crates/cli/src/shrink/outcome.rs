@@ -4,7 +4,7 @@ use super::samples::{self, Sample};
 use super::work::Done;
 use crate::failure::Failure;
 use serde::Serialize;
-use slabyard_observe::fields::{Unit, field};
+use slabyard_observe::fields::{self, Unit, field};
 use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::grid::{Grid, Weight};
 use slabyard_observe::view::{Style, Units, cell};
@@ -267,7 +267,7 @@ impl Outcome {
 impl Row {
     fn of(before: &Snapshot, old: &Cache, after: &Snapshot, new: &Cache) -> Row {
         let get = |name: &str, snapshot: &Snapshot, cache: &Cache| {
-            field(name).and_then(|f| (f.get)(snapshot, cache))
+            field(name).and_then(|f| fields::value(f, snapshot, cache))
         };
         let pair = |name: &'static str| Pair {
             name,

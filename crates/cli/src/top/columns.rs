@@ -131,7 +131,7 @@ impl Column {
         match self.what {
             ColumnSource::Name => cache.name.clone(),
             ColumnSource::Field(field) => {
-                let value = (field.get)(snapshot, cache);
+                let value = fields::value(field, snapshot, cache);
                 short::value_within(value.as_ref(), field.unit, self.room)
             }
             ColumnSource::Rate(changing, unit) => {
@@ -147,7 +147,7 @@ impl Column {
             ColumnSource::Rate(changing, _) => history
                 .rate(&cache.name, changing)
                 .map_or(Key::Unknown, |rate| Key::Rate(rate.a_second)),
-            ColumnSource::Field(field) => match (field.get)(snapshot, cache) {
+            ColumnSource::Field(field) => match fields::value(field, snapshot, cache) {
                 None => Key::Unknown,
                 Some(Value::Text(text)) => Key::Words(text),
                 Some(Value::Exact(n)) => Key::Number(n, n),

@@ -83,7 +83,8 @@ impl History {
 
 impl Look {
     fn at(at: Duration, snapshot: &Snapshot, cache: &Cache) -> Look {
-        let get = |name| fields::field(name).and_then(|f: &Field| (f.get)(snapshot, cache));
+        let get =
+            |name| fields::field(name).and_then(|f: &Field| fields::value(f, snapshot, cache));
         Look {
             at,
             live: get("live"),

@@ -15,8 +15,8 @@ use super::cpu_slabs_held::{self, CpuSlabsHeld};
 use super::front::{Front, Tables, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};
 use super::words::{Tops, Words};
-use slabyard_abi::region::{Word, row};
-use std::collections::BTreeSet;
+use slabyard_abi::region::{METADATA, Word, row};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows whose entries are read one by one, in one call; more of them are read whole.
 const FEW_ROWS: usize = 250;
@@ -78,37 +78,26 @@ fn hold(
     Ok(())
 }
 
-/// The yard's own counters, in the order of [`COUNTERS`].
-pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
+/// What the yard counts, by the word of the header that says where; the gate's stripes are summed.
+pub(crate) type Counters = BTreeMap<Word, u64>;
 
 /// Words of the header that say where a counter is.
-pub(crate) const COUNTERS: [Word; 24] = [
-    Word::TopAt,
-    Word::FreeGranulesAt,
-    Word::DirtyGranulesAt,
-    Word::NrRunsAt,
-    Word::RunGranulesAt,
-    Word::NrMappedAt,
-    Word::MappedAt,
-    Word::MetadataAt0,
-    Word::MetadataAt1,
-    Word::MetadataAt2,
-    Word::MetadataAt3,
-    Word::MetadataAt4,
-    Word::MetadataAt5,
-    Word::MetadataAt6,
-    Word::MetadataAt7,
-    Word::MetadataAt8,
-    Word::MetadataAt9,
-    Word::MetadataAt10,
-    Word::MetadataAt11,
-    Word::DecayMsAt,
-    Word::NodeLimitAt,
-    Word::SetAsideAt,
-    Word::RowBytesAt,
-    // Not an address: stands for the gate's stripes, summed.
-    Word::Gate,
-];
+pub(crate) fn counters() -> impl Iterator<Item = Word> {
+    let counters = [
+        Word::TopAt,
+        Word::FreeGranulesAt,
+        Word::DirtyGranulesAt,
+        Word::NrRunsAt,
+        Word::RunGranulesAt,
+        Word::NrMappedAt,
+        Word::MappedAt,
+        Word::DecayMsAt,
+        Word::NodeLimitAt,
+        Word::SetAsideAt,
+        Word::RowBytesAt,
+    ];
+    counters.into_iter().chain(METADATA)
+}
 
 /// What was read of a yard in one pass.
 pub(crate) struct Collect {
@@ -131,11 +120,11 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     let row_bytes = front.row_bytes(memory)?;
     let rows: Vec<MemoryPart> = front.rows(front.nr_rows, row_bytes).collect();
     let gate = MemoryPart { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
-    let at: Vec<Option<u64>> =
-        COUNTERS[..COUNTERS.len() - 1].iter().map(|word| front.address(*word)).collect();
+    let at: Vec<(Word, u64)> =
+        counters().filter_map(|word| Some((word, front.address(word)?))).collect();
     let mut group = vec![caches.classes, caches.created];
     group.retain(|part| part.bytes > 0);
-    group.extend(at.iter().flatten().map(|address| MemoryPart { address: *address, bytes: 8 }));
+    group.extend(at.iter().map(|(_, address)| MemoryPart { address: *address, bytes: 8 }));
     group.push(gate);
     let group_bytes: usize = group.iter().map(|p| p.bytes).sum();
 
@@ -163,14 +152,12 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     let mut takes: Vec<Take> = takes.collect();
     hold(memory, front, &mut takes, |cache| words_of(front, &caches, cache))?;
     let counters = [0, 1, 2].map(|i| {
-        let mut numbers = memory::words(&group_at(i)[caches.bytes()..]);
-        let mut all: Counters = [None; COUNTERS.len()];
-        for (counter, address) in all.iter_mut().zip(&at) {
-            *counter = address.and_then(|_| numbers.next());
-        }
+        let numbers = memory::words(&group_at(i)[caches.bytes()..]);
+        let words = at.iter().map(|(word, _)| *word);
+        let mut all: Counters = words.zip(numbers).collect();
         let stripes = &group_at(i)[group_bytes - gate.bytes..];
         let inside = stripes.chunks(front.stripe_bytes).map(|s| u64::from(memory::half(s, 0)));
-        all[COUNTERS.len() - 1] = Some(inside.sum());
+        all.insert(Word::Gate, inside.sum());
         all
     });
     let rows = rows_at(1);

@@ -171,8 +171,7 @@ fn shape(cache: &Judged) -> Option<Shape> {
 impl Sight {
     /// A counter of the yard; `None` where it does not tell it.
     fn counter(&self, word: Word) -> Option<Span> {
-        let place = collect::COUNTERS.iter().position(|w| *w == word)?;
-        let told = self.counters.iter().map(|c| c[place].map(Span::exact));
+        let told = self.counters.iter().map(|c| c.get(&word).copied().map(Span::exact));
         told.reduce(|a, b| Some(a?.hull(b?)))?
     }
 }

@@ -14,7 +14,9 @@ use super::memory::{Fault, Memory, MemoryPart, Writable};
 use super::outside::{Offer, StopOutcome};
 use super::threads::Threads;
 use slabyard_abi::region::descriptor::word;
-use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, front, row, sheaf};
+use slabyard_abi::region::{
+    CacheWord, MAGIC, METADATA, VERSION, Word, descriptor, front, row, sheaf,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -104,12 +106,9 @@ impl Planted {
         planted.room(GATE, 128);
         planted.room(DESCRIPTORS, TOP as usize * descriptor::BYTES);
 
-        let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20];
-        for (i, number) in counters.into_iter().chain([16384; 12]).enumerate() {
+        let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20, 250, 16 << 20, 0, 4096];
+        for (i, number) in counters.into_iter().chain([16384; METADATA.len()]).enumerate() {
             planted.put(COUNTERS + i as u64 * 8, number);
-        }
-        for (i, number) in [250u64, 16 << 20, 0, 4096].into_iter().enumerate() {
-            planted.put(COUNTERS + (19 + i as u64) * 8, number);
         }
 
         planted.cache(CacheWord::Version, 9 << 32 | 9);
@@ -253,7 +252,7 @@ impl Planted {
         for (word, value) in words {
             self.put(at + word.index() as u64 * 8, value);
         }
-        for (i, word) in super::collect::COUNTERS[..23].iter().enumerate() {
+        for (i, word) in super::collect::counters().enumerate() {
             self.put(at + word.index() as u64 * 8, COUNTERS + i as u64 * 8);
         }
         for (i, word) in MAGIC.as_chunks::<8>().0.iter().enumerate() {

@@ -5,7 +5,7 @@
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};
-use slabyard_abi::pressure::{Count, NAMES};
+use slabyard_abi::pressure::PressureCounter;
 use slabyard_abi::region::Word;
 
 /// Names of totals, and what the process counted.
@@ -14,11 +14,11 @@ pub(crate) type Pressure = Vec<(&'static str, u64)>;
 /// Reads the counts; none where the yard has none, or nothing was ever watched or counted.
 pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Pressure, Fault> {
     let Some(counts) = front.address(Word::Pressure) else { return Ok(Vec::new()) };
-    let nr = (front.word(Word::NrPressure) as usize).min(NAMES.len());
+    let nr = (front.word(Word::NrPressure) as usize).min(PressureCounter::NAMES.len());
     // Counts that the platform keeps; older libraries have the first alone.
     let apart = [
-        (Count::pressure_refused, front.address(Word::RefusedAt)),
-        (Count::pressure_returned, front.address(Word::ReturnedAt)),
+        (PressureCounter::Refused, front.address(Word::RefusedAt)),
+        (PressureCounter::Returned, front.address(Word::ReturnedAt)),
     ];
     let apart: Vec<_> =
         apart.into_iter().filter_map(|(count, address)| Some((count as usize, address?))).collect();
@@ -36,5 +36,5 @@ pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Pressure, Fault
         }
     }
     let any = words.iter().any(|n| *n != 0);
-    Ok(if any { NAMES.iter().copied().zip(words).collect() } else { Vec::new() })
+    Ok(if any { PressureCounter::NAMES.iter().copied().zip(words).collect() } else { Vec::new() })
 }

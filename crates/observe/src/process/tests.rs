@@ -181,7 +181,7 @@ fn created_caches_come_and_go() {
     let parked = |snapshot: &Snapshot| {
         snapshot.cache("created").and_then(|cache| cache.value("parked_cpu").cloned())
     };
-    let row_bytes = planted::COUNTERS + 22 * 8;
+    let row_bytes = planted::COUNTERS + 10 * 8;
     assert_eq!(planted.get(row_bytes), 4096);
     let snapshot = look(&planted).expect("a yard");
     assert_eq!(parked(&snapshot), Some(Value::Exact(0)));

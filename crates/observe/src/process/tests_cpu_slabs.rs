@@ -236,7 +236,7 @@ fn counts_are_told_by_cpu_and_in_all() {
     let cpus = &known(&snapshot).reading("list_lock").unwrap().cpus;
     assert_eq!(*cpus, [(0, Value::Exact(12)), (1, Value::Exact(4))]);
     let field = crate::fields::field("slabs_per_list_lock").unwrap();
-    assert_eq!((field.get)(&snapshot, known(&snapshot)), Some(Value::Exact(250)));
+    assert_eq!(crate::fields::value(field, &snapshot, known(&snapshot)), Some(Value::Exact(250)));
     let drains = drains::of(known(&snapshot));
     let [drains] = drains[..] else { panic!("{drains:?}") };
     assert_eq!((drains.least, drains.most, drains.frees), (2, Some(2), 4));

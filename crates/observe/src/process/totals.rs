@@ -10,7 +10,7 @@ use super::front::Front;
 use super::look::Look;
 use super::span::Span;
 use crate::value::Value;
-use slabyard_abi::region::{GRANULE, Word};
+use slabyard_abi::region::{GRANULE, METADATA, Word};
 use std::collections::BTreeMap;
 
 /// Bytes of all caches together, by where they are.
@@ -23,22 +23,6 @@ pub(super) struct CacheSums {
     /// Behind the last objects of slabs.
     pub(super) padding: Span,
 }
-
-/// Words that each say where a part of the metadata is counted.
-const METADATA: [Word; 12] = [
-    Word::MetadataAt0,
-    Word::MetadataAt1,
-    Word::MetadataAt2,
-    Word::MetadataAt3,
-    Word::MetadataAt4,
-    Word::MetadataAt5,
-    Word::MetadataAt6,
-    Word::MetadataAt7,
-    Word::MetadataAt8,
-    Word::MetadataAt9,
-    Word::MetadataAt10,
-    Word::MetadataAt11,
-];
 
 /// Bytes that are not in caches; `None` where the yard does not tell.
 pub(super) struct YardMemory {

@@ -5,7 +5,7 @@
 
 use super::list::{ListContext, Options};
 use super::{Units, cell as look};
-use crate::fields::Unit;
+use crate::fields::{self, Unit};
 use crate::snapshot::Snapshot;
 use crate::value::Value;
 use std::io::{self, Write};
@@ -22,7 +22,8 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, options: &Options) -> io:
         csv.write_record(std::iter::once("name").chain(columns.iter().map(|c| c.name)))?;
     }
     for cache in picked.caches {
-        let values = columns.iter().map(|c| cell((c.get)(snapshot, cache).as_ref(), c.unit));
+        let values =
+            columns.iter().map(|c| cell(fields::value(c, snapshot, cache).as_ref(), c.unit));
         csv.write_record(std::iter::once(cache.name.clone()).chain(values))?;
     }
     csv.flush()

@@ -7,7 +7,7 @@
 //! where it is unknown; a share is a share of 1. Keys are added, never renamed.
 
 use super::cell::share;
-use crate::fields::{FIELDS, TOTALS, Unit, field};
+use crate::fields::{self, FIELDS, TOTALS, Unit, field};
 use crate::snapshot::{Cache, Machine, Missing, Snapshot, Source};
 use crate::value::Value;
 use serde::Serialize;
@@ -81,7 +81,7 @@ impl Serialize for CacheShape<'_> {
         object.serialize_entry("id", &cache.id)?;
         object.serialize_entry("aliases", &cache.aliases)?;
         for field in FIELDS.iter().filter(|f| f.name != "aliases") {
-            let value = (field.get)(snapshot, cache);
+            let value = fields::value(field, snapshot, cache);
             object.serialize_entry(field.name, &ValueJson(value.as_ref(), field.unit))?;
         }
         // Attributes of a kernel that this version does not know.

@@ -7,7 +7,7 @@ use super::cell;
 use super::grid::{Grid, Weight};
 use super::pick::{Key, Pick, Picked};
 use super::{Style, Units, memory, missing};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit};
+use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use std::io::{self, Write};
@@ -114,7 +114,8 @@ impl Columns {
             Columns::Plain => FIELDS.iter().filter(|f| f.column).collect(),
             Columns::These(fields) => fields.clone(),
             Columns::All => {
-                let has = |f: &&Field| caches.iter().any(|c| (f.get)(snapshot, c).is_some());
+                let has =
+                    |f: &&Field| caches.iter().any(|c| fields::value(f, snapshot, c).is_some());
                 FIELDS.iter().filter(has).collect()
             }
         }
@@ -136,7 +137,7 @@ fn grid(
     };
     for cache in &picked.caches {
         let cells = columns.iter().map(|c| {
-            let value = (c.get)(snapshot, cache);
+            let value = fields::value(c, snapshot, cache);
             cell::value(value.as_ref(), c.unit, units)
         });
         grid.push(Weight::Row, std::iter::once(cell::clean(&cache.name)).chain(cells));
@@ -166,7 +167,7 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
     };
     let named = |name: &str| {
         let field = crate::fields::field(name)?;
-        of(&|cache| (field.get)(snapshot, cache))
+        of(&|cache| fields::value(field, snapshot, cache))
     };
     match (field.kind, field.unit) {
         // Ratios of counters do not add up.
@@ -175,7 +176,7 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
             Sum::Of(memory::ratio(named("live_bytes").as_ref(), named("bytes").as_ref()))
         }
         (FieldKind::Gauge | FieldKind::Counter, _) => {
-            Sum::Of(of(&|cache| (field.get)(snapshot, cache)))
+            Sum::Of(of(&|cache| fields::value(field, snapshot, cache)))
         }
         (FieldKind::Attribute | FieldKind::Tunable, _) => Sum::None,
     }

@@ -4,7 +4,7 @@
 use super::cell;
 use super::grid::{Grid, Weight};
 use super::{Style, Units};
-use crate::fields::{TOTALS, Total, Unit};
+use crate::fields::{self, Field, TOTALS, Unit};
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 use std::io::{self, Write};
@@ -80,7 +80,7 @@ impl Hidden {
         }
         let active = |cache: &Cache| cache.exact("objects")?.checked_mul(cache.exact("slab_size")?);
         let parked = crate::fields::field("parked")?;
-        let is_silent = |cache: &&Cache| (parked.get)(snapshot, cache).is_none();
+        let is_silent = |cache: &&Cache| fields::value(parked, snapshot, cache).is_none();
         Some(Hidden {
             active: snapshot.caches.iter().filter_map(active).fold(0, u64::saturating_add),
             most: snapshot.total(HIDDEN_BYTES)?.exact()?,
@@ -109,7 +109,7 @@ impl Hidden {
 }
 
 fn bytes(snapshot: &Snapshot, units: Units) -> Option<Grid> {
-    let rows: Vec<&Total> =
+    let rows: Vec<&Field> =
         TOTALS.iter().filter(|t| t.unit == Unit::Bytes && is_shown(t, snapshot)).collect();
     if rows.is_empty() {
         return None;
@@ -136,7 +136,7 @@ fn bytes(snapshot: &Snapshot, units: Units) -> Option<Grid> {
 
 /// A yard's parts and their sum are shown even if they are unknown; all others are
 /// numbers of one kind of source, as a kernel's and a model's parts are.
-fn is_shown(total: &Total, snapshot: &Snapshot) -> bool {
+fn is_shown(total: &Field, snapshot: &Snapshot) -> bool {
     if total.name == HIDDEN_BYTES {
         return false;
     }

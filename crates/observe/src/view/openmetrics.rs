@@ -11,7 +11,7 @@
 
 use super::pick::Pick;
 use super::show::counts;
-use crate::fields::{FIELDS, FieldKind, TOTALS, Unit, field};
+use crate::fields::{self, FIELDS, FieldKind, TOTALS, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use prometheus_client::collector::Collector;
@@ -82,7 +82,7 @@ fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
         };
         let mut row = Row::of(&format!("cache_{name}"), &help, field.unit);
         for cache in &caches {
-            let value = (field.get)(snapshot, cache);
+            let value = fields::value(field, snapshot, cache);
             let labels = vec![("cache", cache.name.clone())];
             row.push(&labels, value.as_ref(), *ends);
         }

@@ -4,7 +4,7 @@ use super::cell;
 use super::grid::{Grid, Weight};
 use super::memory::ratio;
 use super::{Style, json};
-use crate::fields::{Unit, field};
+use crate::fields::{self, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub fn orders(snapshot: &Snapshot, caches: &[&Cache]) -> Vec<Order> {
             bytes: Some(Value::Exact(0)),
         });
         let add = |sum: &Option<Value>, name: &str| {
-            let value = field(name).and_then(|f| (f.get)(snapshot, cache))?;
+            let value = field(name).and_then(|f| fields::value(f, snapshot, cache))?;
             sum.as_ref()?.plus(&value)
         };
         row.caches += 1;

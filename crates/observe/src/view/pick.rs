@@ -3,7 +3,7 @@
 //! Invariants: a cache that a pattern names by any of its names is picked; what has
 //! no value of the field that sorts comes last.
 
-use crate::fields::{FIELDS, Field};
+use crate::fields::{self, FIELDS, Field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use std::cmp::Ordering;
@@ -159,7 +159,7 @@ impl Sorted {
             Key::Name => return Sorted::Name(cache.name.clone()),
             Key::Field(field) => field,
         };
-        match (field.get)(snapshot, cache) {
+        match fields::value(field, snapshot, cache) {
             Some(Value::Text(text)) => Sorted::Name(text),
             Some(Value::Exact(n)) => Sorted::Numbers(n, n),
             Some(Value::Range(low, high)) => Sorted::Numbers(high, low),

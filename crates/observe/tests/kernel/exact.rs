@@ -1,6 +1,7 @@
 //! Trees built from dumps of real kernels: every number comes out as it went in.
 
 use crate::tree::{Kernel, dumps, scratch};
+use slabyard_observe::fields;
 use slabyard_observe::{Cache, Reading, Snapshot, Value, Want, file, kernel};
 use std::collections::BTreeSet;
 use std::fs;
@@ -96,8 +97,8 @@ fn what_slabinfo_estimates_is_counted() {
         let cache = snapshot.cache("dentry").unwrap();
         assert_eq!(cache.exact("objects"), Some(estimate));
         assert_eq!(cache.exact("objects_counted"), Some(counted));
-        let live = slabyard_observe::fields::field("live").unwrap().get;
-        assert_eq!(live(&snapshot, cache), Some(Value::Exact(counted)));
+        let live = fields::field("live").unwrap();
+        assert_eq!(fields::value(live, &snapshot, cache), Some(Value::Exact(counted)));
         let others = snapshot.caches.iter().filter(|c| c.name != "dentry");
         assert!(others.clone().all(|c| c.reading("objects_counted").is_none()));
     }
@@ -127,7 +128,7 @@ fn a_dump_opens_as_the_tree_that_it_was_taken_from() {
         assert_eq!(others.is_some(), dump.is_some(), "{name}");
         let live = snapshot
             .cache("dentry")
-            .and_then(|c| (slabyard_observe::fields::field("live").unwrap().get)(&snapshot, c));
+            .and_then(|c| fields::value(fields::field("live").unwrap(), &snapshot, c));
         assert!(live.is_some(), "{name}: a dump tells what is live within bounds");
     }
 }

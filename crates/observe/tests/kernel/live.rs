@@ -1,6 +1,6 @@
 //! The kernel that runs, as root: against its own files, read beside ours.
 
-use slabyard_observe::fields::field;
+use slabyard_observe::fields::{self, field};
 use slabyard_observe::kernel::{self, Error};
 use slabyard_observe::{Snapshot, Value, Want, hidden};
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ fn an_attribute_is_set_to_what_it_is() {
 fn sockets() -> (Value, u64) {
     let snapshot = kernel::sample(Path::new(ROOT), Want::default()).unwrap();
     let cache = snapshot.cache("sock_inode_cache").unwrap();
-    ((field("live").unwrap().get)(&snapshot, cache).unwrap(), sockets_used())
+    (fields::value(field("live").unwrap(), &snapshot, cache).unwrap(), sockets_used())
 }
 
 fn sockets_used() -> u64 {

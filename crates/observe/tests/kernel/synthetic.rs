@@ -2,7 +2,7 @@
 //! 16 KiB pages and two nodes, and ones with files that nobody expects.
 
 use crate::tree::{Kernel, put, scratch};
-use slabyard_observe::fields::field;
+use slabyard_observe::fields::{self, field};
 use slabyard_observe::{Snapshot, Value, Want, hidden, kernel};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn sampled(kernel: &Kernel, want: Want) -> Snapshot {
 }
 
 fn get(snapshot: &Snapshot, cache: &str, name: &str) -> Option<Value> {
-    (field(name).unwrap().get)(snapshot, snapshot.cache(cache).unwrap())
+    fields::value(field(name).unwrap(), snapshot, snapshot.cache(cache).unwrap())
 }
 
 fn why<'a>(snapshot: &'a Snapshot, what: &str) -> Vec<&'a str> {

@@ -1,7 +1,7 @@
 //! A model's run: its numbers are exact, and nothing is hidden.
 
 use crate::scene::text;
-use slabyard_observe::fields::field;
+use slabyard_observe::fields::{self, field};
 use slabyard_observe::snapshot::{Machine, Source, SourceKind};
 use slabyard_observe::view::{Style, list, openmetrics};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -41,7 +41,7 @@ fn run() -> Snapshot {
 #[test]
 fn what_is_live_is_exact_and_slabs_of_cpus_are_not_full() {
     let snapshot = run();
-    let get = |name: &str| (field(name).unwrap().get)(&snapshot, &snapshot.caches[0]);
+    let get = |name: &str| fields::value(field(name).unwrap(), &snapshot, &snapshot.caches[0]);
     for (name, value) in [("live", 30), ("parked", 40), ("full", 1), ("bytes", 4 * 4096)] {
         assert_eq!(get(name), Some(Value::Exact(value)), "{name}");
     }

@@ -39,7 +39,7 @@ fn begun<E: Engine>(yard: Yard<Machine, E>) -> Yard<Machine, E> {
 fn sound<E: Engine>(yard: &Yard<Machine, E>) -> Sound {
     let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");
     let sum = yard.quiesce(|quiesced| Yard::count(quiesced, |_, _| ())).expect("no slow path");
-    let parts: u64 = YARD_FIELDS.iter().filter(|f| f.part).map(|f| (f.get)(&sum)).sum();
+    let parts: u64 = YARD_FIELDS.iter().filter(|f| f.field.part).map(|f| (f.get)(&sum)).sum();
     assert_eq!(parts, sum.committed, "{sum:?}");
     let platform = yard.platform();
     // The machine gives the first page of each row, and the page in front of them, without

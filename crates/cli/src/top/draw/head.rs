@@ -154,7 +154,7 @@ fn parked(snapshot: &Snapshot) -> [String; 2] {
 }
 
 fn field(snapshot: &Snapshot, cache: &Cache, name: &str) -> Option<Value> {
-    fields::field(name).and_then(|field| (field.get)(snapshot, cache))
+    fields::field(name).and_then(|field| fields::value(field, snapshot, cache))
 }
 
 /// How many caches there are, how many are shown, in what order, and what could not

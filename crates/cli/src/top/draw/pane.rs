@@ -66,7 +66,7 @@ fn words<'a>(snapshot: &Snapshot, cache: &Cache, room: usize, look: &Look) -> Ve
 
 fn show(snapshot: &Snapshot, cache: &Cache, name: &str) -> Option<String> {
     let field = fields::field(name)?;
-    let value = (field.get)(snapshot, cache)?;
+    let value = fields::value(field, snapshot, cache)?;
     Some(match (field.unit, &value) {
         // A size in full: 192 is not 0.19K.
         (Unit::Bytes, Value::Exact(n)) if *n < 1 << 20 => n.to_string(),
@@ -105,7 +105,7 @@ fn slabs(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
 
 /// A row for each place that the source tells of: objects, bytes, share.
 fn places<'a>(snapshot: &Snapshot, cache: &Cache, room: usize, look: &Look) -> Vec<Line<'a>> {
-    let get = |name| fields::field(name).and_then(|f| (f.get)(snapshot, cache));
+    let get = |name| fields::field(name).and_then(|f| fields::value(f, snapshot, cache));
     let all = get("bytes").and_then(|bytes| bytes.high()).filter(|bytes| *bytes > 0);
     let stride = cache.exact("slab_size");
     let row = |[place, objects, bytes, share]: [&str; 4]| {

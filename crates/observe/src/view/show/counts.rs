@@ -2,7 +2,7 @@
 //! follows from them; and how long slow frees took by the slabs that they drained.
 
 use crate::drains::{self, Drains};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, field};
+use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, field};
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
 use crate::view::grid::{Grid, Weight};
@@ -38,7 +38,7 @@ pub fn write(
         grid.push(Weight::Row, [field.name.to_owned(), value, beside]);
     }
     for field in ratios() {
-        if let Some(value) = (field.get)(snapshot, cache) {
+        if let Some(value) = fields::value(field, snapshot, cache) {
             let value = cell::value(Some(&value), field.unit, style.units);
             grid.push(Weight::Row, [field.name.to_owned(), value, field.help.to_owned()]);
         }

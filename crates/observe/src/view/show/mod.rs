@@ -14,7 +14,7 @@ use super::grid::{Grid, Weight, bold};
 use super::json::{CacheShape, Head};
 use super::{Style, Units, cell, json, missing};
 use crate::drains::{self, Drains};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit, field};
+use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::{Reading, Value};
 use fullness::{Fullness, SlabLines};
@@ -122,7 +122,7 @@ fn title(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache, style: Style) 
 
 /// Why what is live is not known exactly.
 fn reason(snapshot: &Snapshot, cache: &Cache) -> Option<String> {
-    let live = field("live").and_then(|f| (f.get)(snapshot, cache))?;
+    let live = field("live").and_then(|f| fields::value(f, snapshot, cache))?;
     let kernel = snapshot.source.kind == crate::snapshot::SourceKind::Kernel;
     if !kernel || live.exact().is_some() {
         return None;
@@ -142,7 +142,9 @@ fn section(
     let mut grid = Grid::new([heading]).words_from(2);
     let mut known = false;
     for field in fields {
-        let Some(value) = (field.get)(snapshot, cache).filter(|v| !is_nothing(v)) else { continue };
+        let Some(value) = fields::value(field, snapshot, cache).filter(|v| !is_nothing(v)) else {
+            continue;
+        };
         known = true;
         let value = cell::value(Some(&value), field.unit, style.units);
         // The table stays narrow whatever a constructor is called.
@@ -165,7 +167,7 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn flags(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io::Result<()> {
-    let set = |f: &&Field| (f.get)(snapshot, cache).and_then(|v| v.exact()) == Some(1);
+    let set = |f: &&Field| fields::value(f, snapshot, cache).and_then(|v| v.exact()) == Some(1);
     let flags = FIELDS.iter().filter(|f| f.unit == Unit::Flag);
     let names: Vec<&str> = flags.filter(set).map(|f| f.name).collect();
     if names.is_empty() { Ok(()) } else { writeln!(out, "flags: {}", names.join(", ")) }

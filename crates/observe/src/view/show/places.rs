@@ -1,7 +1,7 @@
 //! Where a cache's objects are, and its bytes: the places add up to the bytes of its
 //! slabs where the source knows them exactly.
 
-use crate::fields::{Unit, field};
+use crate::fields::{self, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use crate::view::grid::{Grid, Weight};
@@ -18,7 +18,7 @@ pub(super) fn write(
     cache: &Cache,
     style: Style,
 ) -> io::Result<()> {
-    let get = |name: &str| field(name).and_then(|f| (f.get)(snapshot, cache));
+    let get = |name: &str| field(name).and_then(|f| fields::value(f, snapshot, cache));
     let stride = cache.exact("slab_size");
     let in_bytes = |objects: &Value| objects.times(stride?);
     let all = get("bytes");

@@ -31,7 +31,7 @@ use core::sync::atomic::{
 use slabyard::observe::Relief;
 use slabyard::platform::{Park, Platform};
 use slabyard_abi::options::EngineKey;
-use slabyard_abi::pressure::{Count, NAMES, parse};
+use slabyard_abi::pressure::{PressureCounter, parse};
 use sources::{Sources, WaitOutcome};
 
 /// Bytes of the longest value of the variable.
@@ -62,7 +62,8 @@ static TID: AtomicI32 = AtomicI32::new(0);
 static BELL: AtomicI32 = AtomicI32::new(-1);
 /// Its destructor runs where the main thread ends alone.
 static KEY: AtomicU32 = AtomicU32::new(0);
-static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+static COUNTS: [AtomicU64; PressureCounter::NAMES.len()] =
+    [const { AtomicU64::new(0) }; PressureCounter::NAMES.len()];
 
 unsafe extern "C" {
     fn prctl(what: i32, ...) -> i32;
@@ -77,10 +78,10 @@ pub fn set_drain(options: &Options) {
 }
 
 /// The counts, if anything is watched.
-pub(super) fn counts<L: Library>() -> Option<[u64; NAMES.len()]> {
-    let mut counts: [u64; NAMES.len()] = core::array::from_fn(get);
-    counts[Count::pressure_refused as usize] = L::yard().platform().refusals();
-    counts[Count::pressure_returned as usize] = L::yard().platform().drained_bytes();
+pub(super) fn counts<L: Library>() -> Option<[u64; PressureCounter::NAMES.len()]> {
+    let mut counts: [u64; PressureCounter::NAMES.len()] = core::array::from_fn(get);
+    counts[PressureCounter::Refused as usize] = L::yard().platform().refusals();
+    counts[PressureCounter::Returned as usize] = L::yard().platform().drained_bytes();
     let any = ENABLED.load(Ordering::Relaxed) || counts.iter().any(|n| *n != 0);
     any.then_some(counts)
 }
@@ -89,14 +90,14 @@ pub(super) fn counts<L: Library>() -> Option<[u64; NAMES.len()]> {
 pub fn show<L: Library>() {
     L::yard().publish_pressure(
         COUNTS[0].as_ptr() as usize,
-        NAMES.len(),
+        PressureCounter::NAMES.len(),
         L::yard().platform().drains_at(),
     );
 }
 
 /// The program gave back what is free.
 pub(super) fn trimmed() {
-    add(Count::pressure_trims, 1);
+    add(PressureCounter::Trims, 1);
 }
 
 fn get(nth: usize) -> u64 {
@@ -177,16 +178,16 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     };
     BELL.store(sources.bell(), Ordering::Relaxed);
     TID.store(files::thread_id(), Ordering::Relaxed);
-    COUNTS[Count::pressure_watches as usize].store(1, Ordering::Relaxed);
+    COUNTS[PressureCounter::Watches as usize].store(1, Ordering::Relaxed);
     publish::<L>(WATCHES);
     while WORD.load(Ordering::Acquire) != END {
         match sources.wait() {
             WaitOutcome::Nothing => {}
             WaitOutcome::Refused => L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
             WaitOutcome::Short(why) => {
-                add(Count::pressure_events, 1);
-                add(Count::pressure_stalls, why.stalled.into());
-                add(Count::pressure_cgroup, why.cgroup.into());
+                add(PressureCounter::Events, 1);
+                add(PressureCounter::Stalls, why.stalled.into());
+                add(PressureCounter::Cgroup, why.cgroup.into());
                 let bytes = relieve::<L>();
                 sources.drained();
                 if bytes < SMALL_DRAIN_BYTES {
@@ -197,7 +198,7 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
             WaitOutcome::Gone => L::yard().platform().wait(&WORD, WATCHES),
         }
     }
-    COUNTS[Count::pressure_watches as usize].store(0, Ordering::Relaxed);
+    COUNTS[PressureCounter::Watches as usize].store(0, Ordering::Relaxed);
     null::<u8>().cast_mut()
 }
 
@@ -215,17 +216,17 @@ fn relieve<L: Library>() -> u64 {
     let what = if EMPTIES.load(Ordering::Relaxed) { Relief::Empties } else { Relief::Full };
     if let Some(bytes) = L::yard().relieve(what) {
         let ns = platform.now_ns().saturating_sub(begin);
-        add(Count::pressure_drains, 1);
-        add(Count::pressure_drained, bytes);
-        add(Count::pressure_ns, ns);
-        COUNTS[Count::pressure_longest_ns as usize].fetch_max(ns, Ordering::Relaxed);
-        COUNTS[Count::pressure_last_ns as usize].store(ns, Ordering::Relaxed);
+        add(PressureCounter::Drains, 1);
+        add(PressureCounter::Drained, bytes);
+        add(PressureCounter::Ns, ns);
+        COUNTS[PressureCounter::LongestNs as usize].fetch_max(ns, Ordering::Relaxed);
+        COUNTS[PressureCounter::LastNs as usize].store(ns, Ordering::Relaxed);
         return bytes;
     }
     0
 }
 
-fn add(count: Count, n: u64) {
+fn add(count: PressureCounter, n: u64) {
     COUNTS[count as usize].fetch_add(n, Ordering::Relaxed);
 }
 

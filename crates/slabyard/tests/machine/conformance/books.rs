@@ -33,7 +33,7 @@ pub fn counters<E: Engine>(yard: &Yard<Machine, E>) -> Result<YardCounters, Stri
     };
     let sum = yard.quiesce(|quiesced| Yard::count(quiesced, &mut one)).ok_or("not quiesced")?;
     fault?;
-    let parts: u64 = YARD_FIELDS.iter().filter(|f| f.part).map(|f| (f.get)(&sum)).sum();
+    let parts: u64 = YARD_FIELDS.iter().filter(|f| f.field.part).map(|f| (f.get)(&sum)).sum();
     if parts != sum.committed {
         return Err(format!("parts are {parts} bytes of {}: {sum:?}", sum.committed));
     }
