@@ -187,7 +187,8 @@ impl Gate {
 /// into half of the stripes.)
 fn stripe_of(address: usize) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let once = (address as u64).wrapping_mul(GOLDEN);
+    // The two bits that all have in common are shifted out.
+    let once = (address as u64 >> 2).wrapping_mul(GOLDEN);
     let hash = (once ^ once >> 32).wrapping_mul(GOLDEN);
     (hash >> (u64::BITS - STRIPES.ilog2())) as usize
 }

@@ -27,8 +27,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 /// than without.
 #[inline(always)]
 fn aligns<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, align: usize) -> bool {
+    if !E::SIZED || align <= STEP {
+        return true;
+    }
     let geometry = &yard.caches.classes()[class].shape().geometry;
-    !E::SIZED || align <= STEP || ((geometry.size | geometry.first) as usize).is_multiple_of(align)
+    ((geometry.size | geometry.first) as usize).is_multiple_of(align)
 }
 
 /// True if malloc's engine serves each request by its size: then it knows where each object

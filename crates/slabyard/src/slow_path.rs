@@ -41,12 +41,21 @@ fn crosses(multiple: u32, before: u32, after: u32) -> bool {
 
 /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
 /// handler that interrupted one.
-#[inline(never)]
 pub(crate) fn enter_slow_path<'a, P: Platform, E: Engine>(
     yard: &'a Yard<P, E>,
     calls: u32,
 ) -> Option<SlowPath<'a, P, E>> {
-    enter(yard, calls, Background::Any, None)
+    enter_with(yard, calls, Background::Any)
+}
+
+/// As [`enter_slow_path`], with other background work.
+#[inline(never)]
+pub(crate) fn enter_with<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    calls: u32,
+    background: Background,
+) -> Option<SlowPath<'a, P, E>> {
+    enter(yard, calls, background, None)
 }
 
 /// As [`enter_slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
@@ -133,20 +142,33 @@ pub(crate) fn while_closed<P: Platform, E: Engine, R>(
     yard: &Yard<P, E>,
     f: impl FnOnce() -> R,
 ) -> Option<R> {
+    close(yard).then(|| {
+        let result = f();
+        open(yard);
+        result
+    })
+}
+
+#[inline(never)]
+fn close<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     let p = yard.platform();
     let depth = p.depth();
     if depth.load(Ordering::Relaxed) & INSIDE != 0 {
-        return None;
+        return false;
     }
     // First: a handler that interrupts this takes no slow path, and closes nothing.
     depth.fetch_or(INSIDE, Ordering::Relaxed);
     look_at_birth(yard);
     p.enter();
     yard.gate.close(p);
-    let result = f();
+    true
+}
+
+#[inline(never)]
+fn open<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let p = yard.platform();
     yard.gate.open(p);
-    depth.fetch_and(!INSIDE, Ordering::Relaxed);
-    Some(result)
+    p.depth().fetch_and(!INSIDE, Ordering::Relaxed);
 }
 
 #[cfg(target_os = "linux")]

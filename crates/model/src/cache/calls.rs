@@ -70,7 +70,7 @@ impl KernelCache {
         self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
         if let Choice::NodePartial(slab) = self.choose(cpu, node) {
             self.counters.add(Counter::CmpxchgUnderLock, 1);
-            partial::take_partial(self.at_node_of(cpu, slab), 1, false, &mut |_| ());
+            partial::take_partial(self.at_node_of(cpu, slab), 1, false, |_| ());
             return slab;
         }
         let Some(slab) = self.begin_slab(self.near(cpu, node).node) else { return NONE };

@@ -73,7 +73,7 @@ pub(crate) fn count<L: Malloc>() -> Option<Counts<L>> {
             *cache = *c;
         }
     };
-    *yard = L::yard().quiesce(|quiesced| Yard::count(quiesced, &mut each))?;
+    *yard = count_each::<L>(&mut each)?;
     Some(counts)
 }
 
@@ -83,7 +83,12 @@ fn count_yard<L: Malloc>() -> Option<YardCounters> {
     if !state::ready() {
         return None;
     }
-    L::yard().quiesce(|quiesced| Yard::count(quiesced, |_, _| {}))
+    count_each::<L>(&mut |_, _| {})
+}
+
+#[inline(never)]
+fn count_each<L: Malloc>(each: &mut dyn FnMut(usize, &CacheCounters)) -> Option<YardCounters> {
+    L::yard().quiesce(|quiesced| Yard::count(quiesced, each))
 }
 
 /// glibc's `struct mallinfo2`; `mallinfo` has the same in `int`.

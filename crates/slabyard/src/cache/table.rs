@@ -162,7 +162,8 @@ impl<E: Engine> Caches<E> {
         self.made.load(Ordering::Acquire) as usize
     }
 
-    #[inline]
+    // In dozens of places, all on slow paths.
+    #[inline(never)]
     fn created(&self, index: usize) -> &Cache<E> {
         assert!(index < self.made(), "no such cache");
         // SAFETY: `put` wrote it before it raised `made`.

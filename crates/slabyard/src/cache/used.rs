@@ -93,7 +93,7 @@ impl Used {
     }
 
     /// The first pair in use from `pair` on.
-    #[inline]
+    #[inline(never)]
     fn next(&self, pair: usize) -> Option<usize> {
         let word = pair / 64;
         let bits = self.words.get(word)?.load(Ordering::Relaxed) >> (pair % 64);

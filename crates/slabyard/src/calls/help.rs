@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::mail::{Scope, calls_program, shrink};
 use crate::platform::Platform;
 use crate::reclaim::ticker::{claim_tick, has_work, reclaim};
-use crate::slow_path::{Background, enter, enter_slow_path};
+use crate::slow_path::{Background, enter_slow_path, enter_with};
 use crate::yard::Yard;
 use crate::yard::depth::{LOOK_CALLS, is_inside};
 use slabyard_abi::region::outside;
@@ -19,7 +19,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// It is no call of the program's, so it does not measure the program's rate.
     pub fn help_reclaim(&self) -> bool {
-        let Some(_slow_path) = enter(self, 0, Background::None, None) else {
+        let Some(_slow_path) = enter_with(self, 0, Background::None) else {
             return false;
         };
         let due = claim_tick(self, self.platform().now_ms());
@@ -29,7 +29,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Serves a request, if there is one, for a helper thread of a program that makes no calls.
     #[inline(never)]
     pub fn help_answer(&self) {
-        drop(enter(self, 0, Background::None, None));
+        drop(enter_with(self, 0, Background::None));
     }
 
     /// Serves a request, if there is one, for a thread that another process stopped anywhere

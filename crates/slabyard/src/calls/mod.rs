@@ -115,8 +115,8 @@ fn alloc_in_slow_path<P: Platform, E: Engine>(
     bytes: usize,
     align: usize,
 ) -> Option<usize> {
-    // Larger than the address space: a drain would not help.
-    if bytes > MOST_BYTES || align > MOST_BYTES || is_to_fail(yard, bytes, align) {
+    // As large as the address space: a drain would not help.
+    if (bytes | align) >= MOST_BYTES || is_to_fail(yard, bytes, align) {
         return None;
     }
     let class = yard.class_for(bytes, align);

@@ -6,28 +6,24 @@
 use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::platform::Platform;
-use crate::sync::{fetch_to_read, fetch_to_write};
+use crate::sync::{fetch_lines_to_write, fetch_to_read};
 use crate::yard::Yard;
 
 /// For an allocation: the words of the yard and of its cache.
 #[inline]
 pub(crate) fn fetch_for_alloc<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: Option<&Cache<E>>) {
     let buddy = &yard.heap.buddy;
-    let words = [
-        yard.interval.as_ptr() as usize,
-        yard.open.as_ptr() as usize,
-        yard.backlog.as_ptr() as usize,
-        yard.last_tick.as_ptr() as usize,
-        core::ptr::from_ref(&yard.rate) as usize,
-        core::ptr::from_ref(&yard.gate) as usize,
-        core::ptr::from_ref(buddy) as usize,
-        buddy.freed_at(),
-    ];
-    words.into_iter().for_each(fetch_to_read);
+    // One by one: the libraries are compiled for size, without unrolled loops.
+    fetch_to_read(yard.interval.as_ptr() as usize);
+    fetch_to_read(yard.open.as_ptr() as usize);
+    fetch_to_read(yard.backlog.as_ptr() as usize);
+    fetch_to_read(yard.last_tick.as_ptr() as usize);
+    fetch_to_read(core::ptr::from_ref(&yard.rate) as usize);
+    fetch_to_read(core::ptr::from_ref(&yard.gate) as usize);
+    fetch_to_read(core::ptr::from_ref(buddy) as usize);
+    fetch_to_read(buddy.freed_at());
     if let Some(cache) = cache {
-        let cache = core::ptr::from_ref(cache) as usize;
-        // The compiler unrolls a loop whose count is a constant.
-        (0..Cache::<E>::LINES).for_each(|line| fetch_to_write(cache + 64 * line));
+        fetch_lines_to_write(core::ptr::from_ref(cache) as usize, Cache::<E>::LINES);
     }
 }
 

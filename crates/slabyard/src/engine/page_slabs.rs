@@ -473,8 +473,8 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
         *chain
     }
 
-    fn each_linked(self, chain: &u32, f: impl FnMut(usize)) {
-        self.heap.sheaves.each_listed(*chain, f);
+    fn each_linked(self, chain: &u32, mut f: impl FnMut(usize)) {
+        self.heap.sheaves.each_listed(*chain, &mut f);
     }
 
     #[inline]

@@ -68,21 +68,21 @@ fn lock_timed<'a, S: Slabs>(
 ///
 /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
 /// where that would be too many. A [whole](Refill::Whole) refill takes all that it may.
-pub(super) fn take_objects<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) {
+pub(super) fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
     if most == 0 {
         return;
     }
     let fills = S::MAY_DETACH && on.rules().refill == Refill::Whole;
     let whole = !fills && most >= Word::OBJECTS;
     let (mut missing, more) = if fills {
-        (take_detached(on, most, &mut f), false)
+        (take_detached(on, most, &mut *f), false)
     } else {
-        take_partial(on, most, whole, &mut f)
+        take_partial(on, most, whole, &mut *f)
     };
     let least = if whole { Word::OBJECTS } else { 1 };
     let cache = on.cache();
     while missing == most || missing >= least && (fills || !more && cache.is_busy()) {
-        match take_new(on, missing, whole, &mut f) {
+        match take_new(on, missing, whole, &mut *f) {
             0 => break,
             taken => missing -= taken,
         }
@@ -97,7 +97,7 @@ pub fn take_partial<S: Slabs>(
     on: S,
     most: u32,
     whole: bool,
-    f: &mut impl FnMut(S::Taken),
+    mut f: impl FnMut(S::Taken),
 ) -> (u32, bool) {
     let cache = on.cache();
     let shape = cache.shape();
@@ -108,7 +108,7 @@ pub fn take_partial<S: Slabs>(
         looks -= 1;
         let slab = list.head;
         on.fetch_ahead(on.links(slab).next());
-        let (taken, left) = on.take(shape, slab, missing, whole, &mut *f);
+        let (taken, left) = on.take(shape, slab, missing, whole, &mut f);
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
@@ -123,7 +123,7 @@ pub fn take_partial<S: Slabs>(
 /// Takes slabs off the list, as many as give enough, and then all their objects, each slab's by
 /// one exchange. The surplus of the last one is freed to it, which is full by then: it joins the
 /// list's tail, as by any free. Returns how many objects are still missing.
-fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u32 {
+fn take_detached<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) -> u32 {
     let (mut first, mut last, mut free) = (NIL, NIL, 0);
     let mut list = lock(&on);
     while free < most && list.head != NIL {
@@ -146,7 +146,7 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
     while first != NIL {
         let (slab, version) = (first, on.free_of(first).0);
         first = on.links(slab).next();
-        let (taken, left) = on.take(shape, slab, missing, false, &mut *f);
+        let (taken, left) = on.take(shape, slab, missing, false, &mut f);
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
@@ -162,7 +162,7 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
 /// Takes one object of a slab on the list.
 pub(super) fn take_one_listed<S: Slabs>(on: S) -> Option<S::Object> {
     let mut one = None;
-    let (missing, _) = take_partial(on, 1, false, &mut |taken| one = Some(S::first(taken)));
+    let (missing, _) = take_partial(on, 1, false, |taken| one = Some(S::first(taken)));
     on.cache().shown.out.fetch_add((1 - missing).into(), Ordering::Relaxed);
     one
 }
@@ -194,7 +194,7 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
 pub fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
-    take_objects(on, 1, |taken| one = Some(S::first(taken)));
+    take_objects(on, 1, &mut |taken| one = Some(S::first(taken)));
     one
 }
 

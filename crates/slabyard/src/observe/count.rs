@@ -13,6 +13,7 @@ use slabyard_abi::counters::{CacheCounters, YardCounters};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Counts one cache of a quiesced yard.
+    #[inline(never)]
     pub fn count_cache(quiesced: &Quiesced<'_, P, E>, class: usize) -> CacheCounters {
         let yard = quiesced.yard();
         let cache = yard.cache(class);

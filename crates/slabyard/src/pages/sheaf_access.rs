@@ -7,7 +7,6 @@ use super::elements::LARGE;
 use crate::pages::Sheaf;
 use crate::pages::elements::GUARD;
 use crate::pages::elements::ROOM;
-use crate::pages::elements::SIZES;
 use crate::pages::elements::STRIDES;
 use crate::pages::elements::View;
 use crate::pages::sheaf::Filling;
@@ -204,7 +203,13 @@ impl SheafPool {
         if top == 0 || top == STOPPED {
             return None;
         }
-        let size = (1..SIZES).rev().find(|size| top >= self.begin_of(*size)).unwrap_or(0);
+        let is_of = |size| top >= self.begin_of(size);
+        // Not a loop, which is not unrolled where code is compiled for size.
+        let size = match (is_of(2), is_of(1)) {
+            (true, _) => 2,
+            (_, true) => 1,
+            _ => 0,
+        };
         let word = top - self.begin_of(size);
         // Divided by constants.
         let (element, room) = match size {
@@ -224,15 +229,20 @@ impl SheafPool {
 
     /// Calls `f` with the sheaf of a stack that its owner cannot touch, from its top.
     pub fn look_at<T>(&self, top: u32, f: impl FnOnce(&Sheaf) -> T) -> Option<T> {
-        let sheaf = self.adopt(Stack { top, end: 0 })?;
+        let sheaf = self.sheaf_at(top)?;
         let found = f(&sheaf);
         core::mem::forget(sheaf);
         Some(found)
     }
 
+    #[inline(never)]
+    fn sheaf_at(&self, top: u32) -> Option<Sheaf> {
+        self.adopt(Stack { top, end: 0 })
+    }
+
     /// Number of objects of a stack, from its top; `None` without a stack.
     pub fn count_of(&self, top: u32) -> Option<u32> {
-        self.locate(top).map(|(.., count)| count)
+        self.look_at(top, Sheaf::len)
     }
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
@@ -327,7 +337,8 @@ impl SheafPool {
     }
 
     /// Calls `f` with each object in the sheaves of a list (under the list's lock).
-    pub fn each_listed(&self, mut head: u32, mut f: impl FnMut(usize)) {
+    #[inline(never)]
+    pub fn each_listed(&self, mut head: u32, f: &mut dyn FnMut(usize)) {
         while head != NO_SHEAF {
             let elements = self.listed(head);
             for element in &elements.objects[..elements.count.load(Ordering::Relaxed) as usize] {

@@ -136,6 +136,7 @@ pub(crate) fn request_drains<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 }
 
 /// In a slow path: drains the caller's row if a drain was requested since its last.
+#[inline(always)]
 pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let requests = u64::from(yard.drain_requests.load(Ordering::Relaxed));
     if requests == 0 {

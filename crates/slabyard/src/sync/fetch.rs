@@ -2,7 +2,7 @@
 //! hints: they change nothing that the program sees, and fault at no address.
 
 /// Prefetches the line at an address to read it.
-#[inline]
+#[inline(always)]
 pub fn fetch_to_read(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint.
@@ -14,7 +14,7 @@ pub fn fetch_to_read(address: usize) {
 }
 
 /// Prefetches the line at an address to write it.
-#[inline]
+#[inline(always)]
 pub fn fetch_to_write(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint.
@@ -23,4 +23,23 @@ pub fn fetch_to_write(address: usize) {
             options(nostack, preserves_flags, readonly));
     }
     let _ = address;
+}
+
+/// Prefetches so many lines from an address on, at most 8, to write them. Without a loop where the
+/// number is a constant.
+#[inline(always)]
+pub fn fetch_lines_to_write(address: usize, lines: usize) {
+    let fetch = |line| {
+        if line < lines {
+            fetch_to_write(address + 64 * line);
+        }
+    };
+    fetch(0);
+    fetch(1);
+    fetch(2);
+    fetch(3);
+    fetch(4);
+    fetch(5);
+    fetch(6);
+    fetch(7);
 }

@@ -17,7 +17,7 @@ pub use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
     compiler_fence, fence,
 };
-pub use fetch::{fetch_to_read, fetch_to_write};
+pub use fetch::{fetch_lines_to_write, fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use nobody::Nobody;
 pub use once::Once;

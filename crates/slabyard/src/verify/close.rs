@@ -140,7 +140,7 @@ fn is_free<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, address: usi
             }
         }
     }
-    if any_stack(yard, class, |objects| holds(objects, address)) {
+    if any_stack(yard, class, &mut |objects| holds(objects, address)) {
         return true;
     }
     let mut found = false;
@@ -150,11 +150,11 @@ fn is_free<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, address: usi
 
 /// True if `f` is true of the objects in any of a cache's stacks, on rows on which
 /// they may be parked.
-#[inline]
+#[inline(never)]
 fn any_stack<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: usize,
-    mut f: impl FnMut(&[AtomicUsize]) -> bool,
+    f: &mut dyn FnMut(&[AtomicUsize]) -> bool,
 ) -> bool {
     let p = yard.platform();
     let cache = yard.caches.get(class);
@@ -178,7 +178,7 @@ fn odd_of<P: Platform, E: Engine>(
     let cache = yard.caches.get(class);
     let shape = cache.shape();
     let mut odd = None;
-    any_stack(yard, class, |objects| {
+    any_stack(yard, class, &mut |objects| {
         odd = odd_in(yard, shape, seen, objects);
         odd.is_some()
     });

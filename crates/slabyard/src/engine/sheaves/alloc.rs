@@ -100,7 +100,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         };
         let want = want.min(on.room(sheaf));
         if on.rules().refill != Refill::Below {
-            return partial::take_objects(on, want, on.filling(sheaf));
+            return partial::take_objects(on, want, &mut on.filling(sheaf));
         }
         while sheaf.len() < want
             && let Some(object) = on.alloc_below()

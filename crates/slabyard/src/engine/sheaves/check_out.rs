@@ -40,6 +40,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     }
 
     /// Checks the spare sheaf in to its entry.
+    #[inline(always)]
     pub(super) fn check_in_spare<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         // The fast path never pushes to a spare: its capacity is 0.
         self.check_in(on, on.cache().shape().spare(), sheaf, 0);

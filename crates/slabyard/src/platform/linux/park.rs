@@ -24,6 +24,8 @@ impl<C: Counting> Park for OnLinux<C> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn wake(&self, word: &AtomicU32) {
         // SAFETY: as above; waking needs no memory.
         unsafe { sys::call(sys::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
