@@ -127,7 +127,7 @@ fn usable(function: &str, block: *const c_void) -> Option<usize> {
             misuse::found_at_call::<ObjectCaches>(
                 function,
                 address,
-                slabyard::yard::Place::Foreign,
+                slabyard::yard::AddressKind::Foreign,
             );
             None
         }

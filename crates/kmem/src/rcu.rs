@@ -10,7 +10,7 @@ use crate::tools;
 use core::ffi::{c_int, c_void};
 use slabyard::calls::readers::NotWaited;
 use slabyard::waiting::NotTaken;
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 use slabyard_process::errno::set_errno;
 use slabyard_process::misuse;
 use slabyard_process::policy;
@@ -72,7 +72,7 @@ pub extern "C" fn slabyard_cache_free_rcu(cache: *const Handle, object: *mut c_v
     }
     tools::any_waits(object as usize);
     let taken = YARD.free_to_rcu(id, object as usize);
-    if let Err(NotTaken::Place(Place::Object { class, .. })) = taken
+    if let Err(NotTaken::Place(AddressKind::Object { class, .. })) = taken
         && class != id.number()
     {
         let (own, other) = (Name(id.number()), Name(class));
@@ -92,7 +92,8 @@ pub extern "C" fn slabyard_kfree_rcu(block: *mut c_void) -> c_int {
     }
     let address = block as usize;
     tools::any_waits(address);
-    let taken = if ready() { YARD.free_rcu(address) } else { Err(NotTaken::Place(Place::Foreign)) };
+    let taken =
+        if ready() { YARD.free_rcu(address) } else { Err(NotTaken::Place(AddressKind::Foreign)) };
     given(NAME, address, taken)
 }
 

@@ -9,7 +9,7 @@ use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::CacheId;
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 use slabyard_process::errno::set_errno;
 use slabyard_process::misuse;
 use slabyard_process::policy;
@@ -58,21 +58,21 @@ pub(crate) fn free_one(function: &str, id: CacheId, object: usize) {
 
 /// Reports what is no live object of the cache that it was freed to.
 #[cold]
-pub(crate) fn refused(function: &str, id: CacheId, object: usize, place: Place) {
+pub(crate) fn refused(function: &str, id: CacheId, object: usize, place: AddressKind) {
     match place {
-        Place::Object { class, .. } if class != id.number() => {
+        AddressKind::Object { class, .. } if class != id.number() => {
             let (own, other) = (Name(id.number()), Name(class));
             say!("{function}(\"{own}\", {object:#x}): wrong cache, the object is of \"{other}\"");
             policy::end();
         }
-        Place::Large(bytes) => {
+        AddressKind::Large(bytes) => {
             let own = Name(id.number());
             say!(
                 "{function}(\"{own}\", {object:#x}): wrong cache, a block of {bytes} bytes of kmalloc"
             );
             policy::end();
         }
-        Place::Object { .. } if object.is_multiple_of(8) => {
+        AddressKind::Object { .. } if object.is_multiple_of(8) => {
             let own = Name(id.number());
             say!(
                 "{function}(\"{own}\", {object:#x}): interior pointer, not the begin of an object"
@@ -89,7 +89,7 @@ pub(crate) fn free_any(function: &str, object: usize) {
         return;
     }
     tools::any_freed(object);
-    let freed = if ready() { YARD.free_fast(object) } else { Err(Place::Foreign) };
+    let freed = if ready() { YARD.free_fast(object) } else { Err(AddressKind::Foreign) };
     if let Err(place) = freed {
         misuse::found_at_call::<ObjectCaches>(function, object, place);
     }

@@ -29,7 +29,7 @@ use slabyard::cache::classes::CLASSES;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::platform::GRANULE;
 use slabyard::slab::{Constructor, Destructor};
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_process::state::hold_open;
 
@@ -228,7 +228,7 @@ enum After {
 fn tell_freed(id: CacheId, object: usize, after: After) {
     let Some(record) = record_of(id) else { return };
     let is_its = match YARD.place_of(object) {
-        Place::Object { class, begin: true, .. } => class == id.number(),
+        AddressKind::Object { class, begin: true, .. } => class == id.number(),
         _ => false,
     };
     // Readers look at it at any time: access does not end for a moment either.
@@ -304,7 +304,8 @@ fn tell_any_freed(address: usize, after: After) {
     if let Some(id) = YARD.cache_of(address).filter(|id| id.number() >= CLASSES) {
         return tell_freed(id, address, after);
     }
-    let (Place::Object { bytes, begin: true, .. } | Place::Large(bytes)) = YARD.place_of(address)
+    let (AddressKind::Object { bytes, begin: true, .. } | AddressKind::Large(bytes)) =
+        YARD.place_of(address)
     else {
         return;
     };

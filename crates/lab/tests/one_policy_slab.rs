@@ -6,7 +6,7 @@ use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};
 use slabyard::engine::slabs::Slabs;
 use slabyard::engine::{ArrayCaches, Engine, Found, partial};
-use slabyard::pages::Kind;
+use slabyard::pages::GranuleKind;
 use slabyard::platform::Platform;
 use slabyard::reap::Turn;
 use slabyard::slab::Word;
@@ -86,7 +86,7 @@ impl Pair {
         let slot = self.yard.cache(self.class).shape().slot;
         let slabs = (1..region.top() as u32).map(|granule| (granule, region.descriptor(granule)));
         let mut begun: Vec<(u64, u32)> = slabs
-            .filter(|(_, it)| it.kind() == Kind::Slab && it.slot() == slot)
+            .filter(|(_, it)| it.kind() == GranuleKind::Slab && it.slot() == slot)
             .map(|(granule, it)| (it.word.load(Ordering::Relaxed) >> 32, granule))
             .filter(|(version, _)| *version > self.version)
             .collect();

@@ -15,7 +15,7 @@ use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::number_of;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 
 /// Classes of which a wrong size was reported, and behind them large blocks.
 static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
@@ -47,33 +47,33 @@ pub(crate) fn found_at_flush<L: Library>(found: &Misuse) {
 
 /// Reports misuse that a call found in its argument.
 #[cold]
-pub fn found_at_call<L: Library>(function: &str, address: usize, place: Place) {
+pub fn found_at_call<L: Library>(function: &str, address: usize, place: AddressKind) {
     match place {
-        Place::Object { class, .. } if !address.is_multiple_of(16) => {
+        AddressKind::Object { class, .. } if !address.is_multiple_of(16) => {
             say!(
                 "{function}({address:#x}): misaligned pointer into cache {}",
                 Name::<L>::of(class)
             );
         }
-        Place::Object { class, .. } => {
+        AddressKind::Object { class, .. } => {
             say!(
                 "{function}({address:#x}): interior pointer, not the begin of an object of cache {}",
                 Name::<L>::of(class)
             );
         }
-        Place::Inside if !address.is_multiple_of(16) => {
+        AddressKind::Inside if !address.is_multiple_of(16) => {
             say!("{function}({address:#x}): misaligned pointer into a live large block");
         }
-        Place::Inside => {
+        AddressKind::Inside => {
             say!("{function}({address:#x}): interior pointer into a live large block");
         }
-        Place::Free => {
+        AddressKind::Free => {
             say!("{function}({address:#x}): double free, the memory there is free already");
         }
-        Place::Large(_) => {
+        AddressKind::Large(_) => {
             say!("{function}({address:#x}): double free by two threads at once");
         }
-        Place::Foreign => {
+        AddressKind::Foreign => {
             say!("{function}({address:#x}): invalid pointer, not from this allocator");
         }
     }
@@ -113,7 +113,7 @@ pub fn usable_or_misuse<L: Library>(function: &str, address: usize) -> Option<us
 
 /// As [`usable_or_misuse`], and the place.
 #[inline]
-pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(Place, usize)> {
+pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(AddressKind, usize)> {
     let yard = L::yard();
     if L::DEBUGS && yard.is_known_free(address) {
         used_after_free::<L>(function, address);
@@ -124,7 +124,7 @@ pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(Pl
         found_at_call::<L>(function, address, place);
         return None;
     };
-    if matches!(place, Place::Object { .. }) && yard.looks_freed(address) {
+    if matches!(place, AddressKind::Object { .. }) && yard.looks_freed(address) {
         used_after_free::<L>(function, address);
         return None;
     }

@@ -8,7 +8,7 @@
 
 use crate::frame::{Call, Function, allocates, frees};
 use crate::next::{Next, early, early_left, is_early};
-use crate::rings::tell;
+use crate::rings::record_call;
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::null_mut;
@@ -74,7 +74,7 @@ frees!(before_free: free, free_sized, free_aligned_sized, _ZdlPv, _ZdaPv, _ZdlPv
 /// What an allocation answers; the loader's memory is not told.
 fn told(call: &Call, bytes: usize) -> usize {
     if !is_early(call.answer as Pointer) {
-        tell(false, call.answer, bytes, call.site);
+        record_call(false, call.answer, bytes, call.site);
     }
     call.answer
 }
@@ -102,7 +102,7 @@ extern "C" fn before_free(pointer: Pointer, site: usize) -> Function {
     if is_early(pointer) {
         return nothing as Function;
     }
-    tell(true, pointer as usize, 0, site);
+    record_call(true, pointer as usize, 0, site);
     next!(c"free", else nothing)
 }
 
@@ -136,7 +136,7 @@ fn before_resize(call: &mut Call, bytes: usize, next: impl FnOnce(&Call) -> Func
         return next!(c"malloc", else early_malloc);
     }
     call.was = if call.old == 0 { 0 } else { usable(call.old) };
-    tell(true, call.old, 0, call.site);
+    record_call(true, call.old, 0, call.site);
     next(call)
 }
 
@@ -151,7 +151,7 @@ fn resized(call: &Call, bytes: usize) -> usize {
         return told(call, bytes);
     }
     if bytes != 0 && !is_early(old) {
-        tell(false, call.old, call.was, call.site);
+        record_call(false, call.old, call.was, call.site);
     }
     0
 }
@@ -174,7 +174,7 @@ extern "C" fn after_posix_memalign(call: &Call) -> usize {
     // An `int`: the register's upper half has no meaning.
     if call.answer as u32 == 0 {
         // SAFETY: the call just made wrote it.
-        tell(false, unsafe { *(call.first as *const usize) }, call.third, call.site);
+        record_call(false, unsafe { *(call.first as *const usize) }, call.third, call.site);
     }
     call.answer
 }

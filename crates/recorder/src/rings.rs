@@ -15,7 +15,7 @@ static NUMBER: AtomicUsize = AtomicUsize::new(0);
 static ENTRIES: AtomicUsize = AtomicUsize::new(0);
 
 /// Rings that are tried before a call waits.
-const TRIES: usize = 4;
+const RINGS_TRIED: usize = 4;
 /// Naps without a sign of the recorder after which nobody is thought to read any more: half a
 /// second at least.
 const WAITS: usize = 1000;
@@ -102,7 +102,7 @@ fn word<'a>(base: *mut u64, at: usize) -> &'a AtomicU64 {
 /// Tells of a call. Where the ring is full it waits for the recorder, so that a busy program is
 /// slowed down rather than told of by half; for one that reads no more it does not wait again.
 #[inline]
-pub fn tell(freed: bool, address: usize, bytes: usize, site: usize) {
+pub fn record_call(freed: bool, address: usize, bytes: usize, site: usize) {
     let base = RINGS.load(Ordering::Acquire);
     if base.is_null() || address == 0 {
         return;
@@ -127,7 +127,7 @@ fn put(base: *mut u64, call: Call) -> bool {
     let (rings, entries) = (NUMBER.load(Ordering::Relaxed), ENTRIES.load(Ordering::Relaxed));
     // The ring is another one's, if a thread was moved away while it wrote, or a signal came
     // meanwhile.
-    for turn in 0..TRIES.min(rings) {
+    for turn in 0..RINGS_TRIED.min(rings) {
         let at = ring_at((usize::from(call.cpu) + turn) % rings, entries) / 8;
         let (written, lock) = (word(base, at + ring::WRITTEN), word(base, at + ring::LOCK));
         if lock.swap(1, Ordering::Acquire) != 0 {

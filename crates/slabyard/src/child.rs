@@ -42,7 +42,7 @@ use crate::slab::Object;
 use crate::sync::Ordering;
 use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::pass::Pass;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// On a slab's descriptor, in place of whether it is listed: a CPU has it. (A check has a mark of
 /// its own, which may be left there.)
@@ -127,7 +127,7 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
     }
     yard.heap.parked_node_bytes.store(parked_bytes, Ordering::Relaxed);
     yard.waiting.batches.begin_child(&yard.heap, |address| match yard.place_of(address) {
-        Place::Object { bytes, .. } | Place::Large(bytes) => bytes,
+        AddressKind::Object { bytes, .. } | AddressKind::Large(bytes) => bytes,
         _ => 0,
     });
     yard.heap.count_held_anew();

@@ -28,13 +28,13 @@ use crate::platform::{GRANULE, Platform};
 use crate::reclaim::drain::{drain_rows, drain_stacks, take_stack};
 use crate::reclaim::walk::{Stacks, entries};
 use crate::slab::Geometry;
-use crate::slab::debug::Asked;
+use crate::slab::debug::LayoutRequest;
 use crate::slow_path::enter_slow_path;
 use crate::waiting::batches::has_waiting;
 use crate::waiting::deferred::finish_deferred;
 use crate::waiting::{begin_waiting, holds_slabs};
 use crate::yard::depth::{LOOK_CALLS, RUN_CALLS};
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 use core::fmt;
 use slabyard_abi::debug::DebugFlags;
 
@@ -140,7 +140,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let keeps =
             constructor.is_some() || destructor.is_some() || flags.has(CacheFlags::TYPESAFE_BY_RCU);
         let body = if keeps { 0 } else { object };
-        let asked = Asked { object, align: align.max(8), first, body };
+        let asked = LayoutRequest { object, align: align.max(8), first, body };
         Some(engine.debug()?.lay_out(&asked, plain.order, page_order))
     }
 
@@ -238,7 +238,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// Where the address lies, if it is no live object of this cache; nothing has changed.
     #[inline]
-    pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), Place> {
+    pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), AddressKind> {
         match self.class_at(address) {
             Some(number) if number == id.number() => {
                 if self.platform().count_down() && push(self, self.caches.get(number), address) {
@@ -419,7 +419,7 @@ fn free_outside<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     id: CacheId,
     address: usize,
-) -> Result<(), Place> {
+) -> Result<(), AddressKind> {
     let cache = yard.caches.find(id);
     if let Some(destructor) = cache.and_then(|cache| cache.shape().destructor)
         && yard.heap.own_bytes(address).is_some()

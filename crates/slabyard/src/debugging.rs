@@ -8,7 +8,7 @@
 use crate::cache::{Cache, debug_of};
 use crate::engine::{Debug, Engine};
 use crate::guarded::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
-use crate::pages::Kind;
+use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
 use crate::slab::debug::{Maker, State};
@@ -211,7 +211,7 @@ fn each_debugged_slab<P: Platform, E: Engine>(
     let region = &yard.heap.region;
     let mut sum = 0;
     for slab in (yard.heap.platform.page_bytes() / GRANULE) as u32..region.top() as u32 {
-        if region.descriptor(slab).kind() != Kind::Slab {
+        if region.descriptor(slab).kind() != GranuleKind::Slab {
             continue;
         }
         let Some(class) = yard.class_at(region.address(slab)) else { continue };

@@ -12,8 +12,8 @@
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;
-use crate::pages::Kind;
-use crate::pages::finding::{By, Bytes, Finding, What};
+use crate::pages::GranuleKind;
+use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::{GRANULE, Platform};
 use crate::slab::debug::{Maker, SEAL};
 use crate::sync::Ordering;
@@ -230,7 +230,7 @@ pub(crate) fn look_at_blocks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
     let (mut wrong, mut patience) = (0, PATIENCE);
     let mut look = |address| wrong += u64::from(look_at_block(yard, address, &mut patience));
     for granule in yard.platform().page_bytes() / GRANULE..region.top() {
-        if region.descriptor(granule as u32).kind() == Kind::Run {
+        if region.descriptor(granule as u32).kind() == GranuleKind::Run {
             look(region.address(granule as u32));
         }
     }
@@ -275,7 +275,7 @@ fn report_block<P: Platform, E: Engine>(yard: &Yard<P, E>, found: &Finding) {
 #[cold]
 fn wrong<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
-    what: What,
+    what: FindingKind,
     address: usize,
     end: usize,
     bytes: Option<Bytes>,

@@ -10,7 +10,7 @@ use crate::guarded::alloc_nothing;
 use crate::large::{alloc_large, free_large};
 use crate::place::may_begin;
 use crate::platform::Platform;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 pub(crate) fn alloc_once<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
@@ -30,7 +30,7 @@ pub(crate) fn free_inside<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     cache: Option<&Cache<E>>,
     address: usize,
-) -> Result<(), Place> {
+) -> Result<(), AddressKind> {
     match cache {
         Some(cache) if may_begin(yard, cache, address) => {
             cache.engine.free(cache.on(&yard.heap), address);

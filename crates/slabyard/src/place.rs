@@ -8,11 +8,11 @@ use crate::cache::slots::{number_of, slot_of};
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;
 use crate::guarded::{guarded_bytes, is_in_quarantine};
-use crate::pages::Kind;
+use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::large::LARGEST_WARM_RUN;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
@@ -27,7 +27,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Where an address lies. Takes no lock; for live allocations it is exact.
-    pub fn place_of(&self, address: usize) -> Place {
+    pub fn place_of(&self, address: usize) -> AddressKind {
         let region = &self.heap.region;
         if let Some(class) = self.class_at(address) {
             let cache = self.caches.get(class);
@@ -35,43 +35,45 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             if E::SIZED {
                 let size = cache.engine.size_at(cache.on(&self.heap), address);
                 let bytes = size.unwrap_or(geometry.object as usize);
-                return Place::Object { class, bytes, begin: size.is_some() };
+                return AddressKind::Object { class, bytes, begin: size.is_some() };
             }
             let bytes = geometry.object as usize;
             let begin = self.heap.begins_object(geometry, address);
-            return Place::Object { class, bytes, begin };
+            return AddressKind::Object { class, bytes, begin };
         }
         if self.is_guarded() && is_in_quarantine(self, address) {
-            return Place::Free;
+            return AddressKind::Free;
         }
         if self.is_guarded()
             && let Some(bytes) = guarded_bytes(self, address)
         {
-            return Place::Large(bytes);
+            return AddressKind::Large(bytes);
         }
         let Some(granule) = region.granule_of(address) else {
             return match self.heap.own_bytes(address) {
-                Some(bytes) => Place::Large(bytes),
-                None if self.heap.mappings.contains(address) => Place::Inside,
-                None => Place::Foreign,
+                Some(bytes) => AddressKind::Large(bytes),
+                None if self.heap.mappings.contains(address) => AddressKind::Inside,
+                None => AddressKind::Foreign,
             };
         };
         if let Some(bytes) = self.heap.run_bytes(address) {
-            return Place::Large(bytes);
+            return AddressKind::Large(bytes);
         }
         // It may lie inside of a run: that begins at the nearest granule below which begins
         // anything.
         for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
             let descriptor = region.descriptor(first);
             match descriptor.kind() {
-                Kind::None => {}
-                Kind::Run if granule - first < descriptor.granules.load(Ordering::Relaxed) => {
-                    return Place::Inside;
+                GranuleKind::None => {}
+                GranuleKind::Run
+                    if granule - first < descriptor.granules.load(Ordering::Relaxed) =>
+                {
+                    return AddressKind::Inside;
                 }
                 _ => break,
             }
         }
-        Place::Free
+        AddressKind::Free
     }
 
     /// Bytes that the live allocation at an address may use.

@@ -66,7 +66,7 @@ pub(crate) fn slow_path_of_free<'a, P: Platform, E: Engine>(
     spent: bool,
     mark: &Mark,
 ) -> Option<SlowPath<'a, P, E>> {
-    let background = if spent { Background::Spent } else { Background::Free };
+    let background = if spent { Background::CountdownExpired } else { Background::Free };
     enter(yard, calls, background, Some(mark))
 }
 
@@ -113,7 +113,7 @@ fn serve_background<P: Platform, E: Engine>(
     background: Background,
 ) -> u32 {
     let interval = yard.interval.load(Ordering::Relaxed);
-    let spent = background == Background::Spent;
+    let spent = background == Background::CountdownExpired;
     let calls = if spent && interval != 0 { interval } else { calls };
     let after = before.wrapping_add(2 * calls);
     let look = match interval {
@@ -193,7 +193,7 @@ pub(crate) enum Background {
     /// A free.
     Free,
     /// A free that found its row's countdown over.
-    Spent,
+    CountdownExpired,
     /// The helper thread, which makes slices itself.
     None,
 }

@@ -7,7 +7,7 @@
 //! take meanwhile is no finding.
 
 use crate::engine::Engine;
-use crate::pages::Kind;
+use crate::pages::GranuleKind;
 use crate::pages::finding::By;
 use crate::platform::{GRANULE, Platform};
 use crate::yard::Yard;
@@ -33,7 +33,7 @@ pub(super) fn look_at_unused<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
 /// Granules of the free block that begins at one.
 fn free_block_at<P: Platform, E: Engine>(yard: &Yard<P, E>, at: usize) -> Option<usize> {
     let descriptor = yard.heap.region.descriptor(at as u32);
-    (descriptor.kind() == Kind::Free).then(|| 1 << descriptor.order())
+    (descriptor.kind() == GranuleKind::Free).then(|| 1 << descriptor.order())
 }
 
 /// True, and reported, if a clean granule of a free block holds anything.

@@ -23,7 +23,7 @@ impl Reader {
     /// Opens the kernel's memory; where that is refused, says what is lacking.
     pub fn new() -> Option<Reader> {
         let open = || Ok(Reader { layout: Layout::of_kernel()?, memory: Bpf::new()? });
-        open().map_err(|lack| tell(&lack)).ok()
+        open().map_err(|lack| warn(&lack)).ok()
     }
 
     /// Reads the lists of the caches that are `wanted`; `now` gives nanoseconds since the trace began,
@@ -52,14 +52,14 @@ impl Reader {
             });
             read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        let mut lists = read.map_err(|lack| tell(&lack)).ok()?;
+        let mut lists = read.map_err(|lack| warn(&lack)).ok()?;
         tell_unread(&lists);
         lists.caches.retain(|cache| wanted.is_none_or(|wanted| wanted(&cache.name)));
         Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })
     }
 }
 
-fn tell(lack: &Lack) {
+fn warn(lack: &Lack) {
     say(&format!(
         "what lies on the caches' lists is not recorded, and a replay knows less of the start: {lack}"
     ));

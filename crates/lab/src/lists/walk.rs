@@ -13,7 +13,7 @@ use super::memory::Memory;
 use super::{CacheLists, Listed, Lists, Objects, OfCpu};
 
 /// How often something that moves is read.
-const TRIES: u32 = 5;
+const READ_ATTEMPTS: u32 = 5;
 /// Names are shorter.
 const NAME: usize = 128;
 /// What a slab's order and objects are packed into.
@@ -124,8 +124,9 @@ impl Walk<'_> {
     fn cache(&mut self, address: u64) -> Result<CacheLists, Torn> {
         let cache = self.facts(address)?;
         let mut best = Err(Torn);
-        for nth in 1..=TRIES {
-            let strictness = if nth < TRIES { Strictness::Strict } else { Strictness::Lenient };
+        for nth in 1..=READ_ATTEMPTS {
+            let strictness =
+                if nth < READ_ATTEMPTS { Strictness::Strict } else { Strictness::Lenient };
             let Ok(heads) = self.heads(&cache, strictness) else { continue };
             let lists = self.slabs(&cache, heads, strictness)?;
             let is_whole = lists.each().all(|listed| listed.free.is_some());
@@ -296,7 +297,7 @@ impl Walk<'_> {
     fn own(&mut self, cache: &Cache, cpu: u32, head: Head) -> Result<Listed, Torn> {
         let Some(layout) = &self.layout.cpu else { return Err(Torn) };
         let at = cache.cpus[cpu as usize] + u64::from(layout.freelist);
-        for _ in 0..TRIES {
+        for _ in 0..READ_ATTEMPTS {
             let own = self.memory.word(at)?;
             let listed = self.slab(cache, head.clone(), own, Strictness::Lenient);
             if listed.is_ok() && self.memory.word(at)? == own {
@@ -320,7 +321,7 @@ impl Walk<'_> {
         own: u64,
         strictness: Strictness,
     ) -> Result<Listed, Torn> {
-        for _ in 0..TRIES {
+        for _ in 0..READ_ATTEMPTS {
             match self.slab_once(cache, &head, own) {
                 Err(Torn) if strictness == Strictness::Lenient => {}
                 done => return done,

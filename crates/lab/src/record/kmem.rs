@@ -31,9 +31,9 @@ const ACCOUNT: u32 = 0x40_0000;
 /// Addresses of objects: as a trace holds them.
 const ADDRESS: u64 = (1 << 48) - 1;
 /// No object is below: `kfree(NULL)` and `kfree(ZERO_SIZE_PTR)` are traced as well.
-const NOTHING: u64 = 4096;
+const LOWEST_ADDRESS: u64 = 4096;
 /// Slots of the tables of names met lately.
-const LATELY: usize = 1 << 10;
+const NAME_CACHE_SLOTS: usize = 1 << 10;
 
 /// The layouts of the events, by the numbers that they begin with.
 #[derive(Clone, Debug)]
@@ -152,8 +152,8 @@ impl<'a> Decoder<'a> {
             by_site: HashMap::new(),
             by_unnamed: HashMap::new(),
             by_name: HashMap::new(),
-            lately_site: vec![(0, NO_NAME); LATELY].into(),
-            lately_name: vec![NO_NAME; LATELY].into(),
+            lately_site: vec![(0, NO_NAME); NAME_CACHE_SLOTS].into(),
+            lately_name: vec![NO_NAME; NAME_CACHE_SLOTS].into(),
             names: Vec::new(),
             taken: 0,
         }
@@ -175,7 +175,7 @@ impl<'a> Decoder<'a> {
         let get = |field: Option<Field>| field.map_or(0, |field| field.get(bytes));
         let address = layout.address.get(bytes);
         let is_page = matches!(layout.kind, EventKind::PageAlloc | EventKind::PageFree);
-        if address == u64::MAX || !is_page && address < NOTHING {
+        if address == u64::MAX || !is_page && address < LOWEST_ADDRESS {
             return None;
         }
         let gfp = get(layout.gfp) as u32;
@@ -206,7 +206,7 @@ impl<'a> Decoder<'a> {
 
     fn cache(&mut self, name: &[u8]) -> u32 {
         let hash = name.iter().fold(0u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
-        let slot = (hash ^ hash >> 15) as usize % LATELY;
+        let slot = (hash ^ hash >> 15) as usize % NAME_CACHE_SLOTS;
         let lately = self.lately_name[slot];
         if lately != NO_NAME && self.names[lately as usize - 1].as_bytes() == name {
             return lately;
@@ -231,7 +231,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn site(&mut self, address: u64) -> u32 {
-        let slot = (address ^ address >> 10) as usize % LATELY;
+        let slot = (address ^ address >> 10) as usize % NAME_CACHE_SLOTS;
         let lately = self.lately_site[slot];
         if lately.0 == address && lately.1 != NO_NAME {
             return lately.1;

@@ -7,7 +7,7 @@
 use super::contender::Contender;
 use super::load::{AllocType, Cache};
 use super::pages::Pages;
-use super::slabs::{BlockRef, LEAST_ALIGN, NoSlab, Slabs};
+use super::slabs::{LEAST_ALIGN, NoSlab, ObjectLocation, Slabs};
 use super::state::ReapPart;
 use slabyard_model::slob::Kernel as Slob;
 
@@ -41,28 +41,30 @@ impl Kernel {
         &mut self,
         of: AllocType,
         caches: &[Cache],
-    ) -> Result<Option<BlockRef>, NoSlab> {
+    ) -> Result<Option<ObjectLocation>, NoSlab> {
         match self {
             Kernel::Slob { slob, .. } => Ok(match of {
                 AllocType::Kmalloc(bytes) | AllocType::KmallocReclaimable(bytes) => {
-                    slob.kmalloc(bytes.max(1)).map(|at| BlockRef::Slob(at, 0))
+                    slob.kmalloc(bytes.max(1)).map(|at| ObjectLocation::Slob(at, 0))
                 }
                 AllocType::Cache(number) => {
                     let cache = &caches[number as usize];
                     let footer = if cache.has_readers { SLOB_FOOTER } else { 0 };
                     let bytes = cache.object_size.max(1) + footer;
-                    slob.cache_alloc(bytes, cache.align).map(|at| BlockRef::Slob(at, bytes))
+                    slob.cache_alloc(bytes, cache.align).map(|at| ObjectLocation::Slob(at, bytes))
                 }
             }),
             Kernel::Slabs(slabs) => slabs.alloc(of, caches),
         }
     }
 
-    pub(super) fn free(&mut self, place: BlockRef) {
+    pub(super) fn free(&mut self, place: ObjectLocation) {
         match (self, place) {
-            (Kernel::Slob { slob, .. }, BlockRef::Slob(at, 0)) => slob.kfree(at),
-            (Kernel::Slob { slob, .. }, BlockRef::Slob(at, bytes)) => slob.cache_free(at, bytes),
-            (Kernel::Slabs(slabs), BlockRef::Slab(cache, object)) => {
+            (Kernel::Slob { slob, .. }, ObjectLocation::Slob(at, 0)) => slob.kfree(at),
+            (Kernel::Slob { slob, .. }, ObjectLocation::Slob(at, bytes)) => {
+                slob.cache_free(at, bytes)
+            }
+            (Kernel::Slabs(slabs), ObjectLocation::Slab(cache, object)) => {
                 slabs.free(cache, object);
             }
             _ => {}

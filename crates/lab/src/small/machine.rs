@@ -14,7 +14,7 @@ use super::load::{Load, Step};
 use super::memory::Memory;
 use super::mobility::Type;
 use super::pages::{Pages, Slabs};
-use super::slabs::{BlockRef, NoSlab};
+use super::slabs::{NoSlab, ObjectLocation};
 use super::state::State;
 use std::collections::HashMap;
 
@@ -158,7 +158,7 @@ fn of_slob(order: u8) -> Slabs {
 }
 
 /// An object, and the block of its own that it has if it is too large for a size class.
-type Placed = (BlockRef, Option<Block>);
+type Placed = (ObjectLocation, Option<Block>);
 
 struct Run {
     kernel: Kernel,
@@ -241,15 +241,15 @@ impl Run {
         let before = self.kernel.pages_of_slob();
         let Some(place) = self.kernel.alloc(of, &load.caches)? else { return Ok(None) };
         let (has_pages, block) = match place {
-            BlockRef::Slob(at, _) => {
+            ObjectLocation::Slob(at, _) => {
                 let more = self.kernel.pages_of_slob() - before;
                 let page = self.kernel.page_of(at);
                 let has =
                     |more: u32| self.pages.begin_slab(of_slob(more.ilog2() as u8), page).is_some();
                 (more == 0 || has(more), None)
             }
-            BlockRef::Slab(..) => (true, None),
-            BlockRef::Pages(order) => {
+            ObjectLocation::Slab(..) => (true, None),
+            ObjectLocation::Pages(order) => {
                 let block = self.pages.take_large(order);
                 (block.is_some(), block)
             }
@@ -266,13 +266,15 @@ impl Run {
         let before = self.kernel.pages_of_slob();
         self.kernel.free(place);
         match place {
-            BlockRef::Slob(at, _) => {
+            ObjectLocation::Slob(at, _) => {
                 if self.kernel.pages_of_slob() < before {
                     self.pages.end_slab(of_slob(0), self.kernel.page_of(at));
                 }
             }
-            BlockRef::Slab(..) => {}
-            BlockRef::Pages(_) => block.into_iter().for_each(|block| self.pages.put_large(block)),
+            ObjectLocation::Slab(..) => {}
+            ObjectLocation::Pages(_) => {
+                block.into_iter().for_each(|block| self.pages.put_large(block))
+            }
         }
     }
 

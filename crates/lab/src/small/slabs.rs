@@ -41,7 +41,7 @@ pub struct NoSlab {
 
 /// Where an object lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockRef {
+pub(super) enum ObjectLocation {
     /// An address of SLOB's, and the bytes of a cache's object; 0: `kmalloc` made it.
     Slob(u64, u32),
     /// A cache and a slab, or an object in an array of it.
@@ -175,7 +175,7 @@ impl Slabs {
         &mut self,
         of: AllocType,
         caches: &[Cache],
-    ) -> Result<Option<BlockRef>, NoSlab> {
+    ) -> Result<Option<ObjectLocation>, NoSlab> {
         let found = match (self.found(of), of) {
             (Some(found), _) => found,
             (None, AllocType::Cache(number)) => {
@@ -186,7 +186,7 @@ impl Slabs {
                 let Some(at) = self.class_at(of) else {
                     let page = self.settings.machine.page_size;
                     let order = bytes.div_ceil(page).next_power_of_two().ilog2() as u8;
-                    return Ok(Some(BlockRef::Pages(order)));
+                    return Ok(Some(ObjectLocation::Pages(order)));
                 };
                 let nr_classes = self.classes.len();
                 let made = self.class(self.classes[at % nr_classes], at >= nr_classes)?;
@@ -194,7 +194,7 @@ impl Slabs {
             }
         };
         let object = self.made[found as usize].cache.alloc(CPU, None);
-        Ok((object != NONE).then_some(BlockRef::Slab(found, object)))
+        Ok((object != NONE).then_some(ObjectLocation::Slab(found, object)))
     }
 
     /// The cache, if it was made.

@@ -101,7 +101,7 @@ fn read_plain(mut input: impl BufRead, mut rows: Rows) -> Result<Trace, Error> {
 }
 
 /// Slots of the table of names met lately.
-const LATELY: usize = 1024;
+const NAME_CACHE_SLOTS: usize = 1024;
 
 /// Places of a CSV that are told one by one; what is skipped behind them counts to the
 /// last.
@@ -111,7 +111,7 @@ struct Rows {
     events: Vec<Event>,
     names: Names,
     /// Indices of names by a hash of their bytes.
-    lately: Box<[u32; LATELY]>,
+    lately: Box<[u32; NAME_CACHE_SLOTS]>,
     /// Lines taken.
     line: u64,
     /// What was skipped; `None` if the first row that is none is an error.
@@ -120,7 +120,7 @@ struct Rows {
 
 impl Default for Rows {
     fn default() -> Rows {
-        let lately = Box::new([NO_NAME; LATELY]);
+        let lately = Box::new([NO_NAME; NAME_CACHE_SLOTS]);
         Rows { events: Vec::new(), names: Names::new(), lately, line: 0, skipped: None }
     }
 }
@@ -229,7 +229,7 @@ impl Rows {
         // FNV-1a; only speed depends on it.
         let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, mix);
-        let slot = (hash ^ hash >> 32) as usize % LATELY;
+        let slot = (hash ^ hash >> 32) as usize % NAME_CACHE_SLOTS;
         let index = self.lately[slot];
         if index != NO_NAME && self.names.get(index).as_bytes() == name {
             return Ok(index);

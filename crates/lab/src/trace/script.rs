@@ -66,7 +66,7 @@ const FLAGS: [(&str, u32); 30] = [
 const MOST_TOLD: usize = 20;
 const ADDRESS: u64 = (1 << 48) - 1;
 /// No object is below.
-const NOTHING: u64 = 4096;
+const LOWEST_ADDRESS: u64 = 4096;
 
 /// Whether text that begins so can be of these: a line of an event of `kmem`, or the head of a report.
 #[must_use]
@@ -168,7 +168,7 @@ fn row(
     let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
     let is_page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
     let address = if is_page { hex("pfn")? } else { hex("ptr")? };
-    if address == u64::MAX || !is_page && address < NOTHING {
+    if address == u64::MAX || !is_page && address < LOWEST_ADDRESS {
         return Ok(None);
     }
     let site = field("call_site").unwrap_or("");

@@ -3,7 +3,7 @@
 use slabyard::cache::Cache;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::engine::{Engine, partial};
-use slabyard::pages::{Descriptor, Kind};
+use slabyard::pages::{Descriptor, GranuleKind};
 use slabyard::platform::Platform;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
@@ -135,7 +135,7 @@ impl<P: Chosen, E: Engine> Pair<P, E> {
         let region = &self.yard.heap.region;
         let slot = self.yard.cache(self.class).shape().slot;
         let slabs = (1..region.top() as u32).map(|granule| (granule, region.descriptor(granule)));
-        let of_cache = |it: &Descriptor| it.kind() == Kind::Slab && it.slot() == slot;
+        let of_cache = |it: &Descriptor| it.kind() == GranuleKind::Slab && it.slot() == slot;
         let now: BTreeSet<u32> = slabs.filter(|(_, it)| of_cache(it)).map(|it| it.0).collect();
         let mut begun: Vec<u32> = now.difference(&self.slabs).copied().collect();
         // The word's upper half, the version, rises from slab to slab.

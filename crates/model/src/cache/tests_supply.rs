@@ -13,7 +13,7 @@ const LEAST: u32 = 1;
 
 /// What a supply was asked for, and which slabs have pages.
 #[derive(Default)]
-struct Asked {
+struct SupplyState {
     /// What the next slabs get, the first one last; then all get what stands in `then`.
     next: Vec<Option<Order>>,
     then: Option<Order>,
@@ -22,7 +22,7 @@ struct Asked {
 }
 
 #[derive(Clone, Default)]
-struct Book(Rc<RefCell<Asked>>);
+struct Book(Rc<RefCell<SupplyState>>);
 
 impl Supply for Book {
     fn begin(&self, slab: u32, _: u16) -> Option<Order> {

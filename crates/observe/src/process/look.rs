@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// A cache that moves is read again so many times at least and at most. All of them have
 /// so long; then the rest are read the least number of times, unless that takes too long.
 const LEAST_TRIES: u32 = 10;
-const TRIES: u32 = 100;
+const MOST_TRIES: u32 = 100;
 const PATIENCE: Duration = Duration::from_millis(20);
 const MOST_LATE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_micros(200);
@@ -106,7 +106,7 @@ fn retry(
     let mut best = first;
     let mut seen = best.seen;
     let (mut tries, mut more) = (0, MORE);
-    while tries < TRIES && more > 0 {
+    while tries < MOST_TRIES && more > 0 {
         let late = Instant::now().saturating_duration_since(end);
         if late > Duration::ZERO && (tries >= LEAST_TRIES || late > MOST_LATE) {
             break;

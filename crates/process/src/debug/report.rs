@@ -11,7 +11,7 @@ use crate::text::Line;
 use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use slabyard::cache::slots::number_of;
-use slabyard::pages::finding::{By, Bytes, Call, FRAMES, Finding, Track, What};
+use slabyard::pages::finding::{By, Bytes, Call, FRAMES, Finding, FindingKind, Track};
 use slabyard::platform::{Platform, Slot};
 
 /// Bytes of an object that are shown, from the first wrong one's line on.
@@ -36,9 +36,9 @@ pub(super) fn found<L: Library>(found: &Finding) {
     let (name, what) = (NameOf::<L>(found.slot, PhantomData), found.what.text());
     say!("=============================================================================");
     match found.what {
-        What::Pointer => say!("BUG {name}: {what} {:#x}", found.pointer),
-        What::Free => say!("BUG {name}: {what} (double free)"),
-        What::Poison => say!("BUG {name}: {what} (use after free)"),
+        FindingKind::Pointer => say!("BUG {name}: {what} {:#x}", found.pointer),
+        FindingKind::Free => say!("BUG {name}: {what} (double free)"),
+        FindingKind::Poison => say!("BUG {name}: {what} (use after free)"),
         _ => say!("BUG {name}: {what}"),
     }
     say!("-----------------------------------------------------------------------------");
@@ -70,7 +70,7 @@ pub(super) fn found<L: Library>(found: &Finding) {
     }
     call_stack::<L>();
     match found.what {
-        What::Pointer | What::Free => say!("FIX {name}: the free was ignored"),
+        FindingKind::Pointer | FindingKind::Free => say!("FIX {name}: the free was ignored"),
         _ if found.slot == slabyard::guarded::SLOT => {}
         _ => say!("FIX {name}: the slab at {:#x} was set aside", found.slab),
     }

@@ -10,7 +10,7 @@ use crate::state::{is_closed, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::slab::debug::Maker;
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 
 pub(crate) const ENOMEM: c_int = 12;
 /// Every allocation is aligned to this.
@@ -80,7 +80,7 @@ pub extern "C" fn free_slow<L: Malloc, const MAKER: u8>(pointer: *mut c_void) {
 
 fn release<L: Malloc>(function: &str, address: usize) {
     if !ready() {
-        return misuse::found_at_call::<L>(function, address, Place::Foreign);
+        return misuse::found_at_call::<L>(function, address, AddressKind::Foreign);
     }
     let freed = if is_closed() { L::yard().free_fast(address) } else { L::yard().free(address) };
     if let Err(place) = freed {
@@ -102,7 +102,7 @@ pub fn release_sized<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usi
         let address = pointer as usize;
         let class = L::yard().class_for(bytes, align.max(ALIGN));
         match L::yard().place_of(address) {
-            Place::Object { class: found, begin: true, bytes: have }
+            AddressKind::Object { class: found, begin: true, bytes: have }
                 if (class != Some(found) || L::is_other_size(address, bytes, have))
                     && !(bytes <= have && L::yard().is_roomy(found)) =>
             {
@@ -110,7 +110,7 @@ pub fn release_sized<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usi
             }
             // A small block is large only where a handler interrupted malloc:
             // then it is a mapping, not a run.
-            Place::Large(have)
+            AddressKind::Large(have)
                 if bytes > have
                     || class.is_some() && is_run::<L>(pointer)
                     || L::is_other_large_size(bytes, have) =>

@@ -32,7 +32,7 @@ const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 
 /// What [`before`] did, for [`after`].
-const NOTHING: u8 = 0;
+const UNPREPARED: u8 = 0;
 const LEFT_CPU: u8 = 1;
 const CLOSED: u8 = 2;
 /// With [`CLOSED`]: the thread is such a child itself.
@@ -41,10 +41,10 @@ const WAS_CHILD: u8 = 4;
 /// Before a child that shares our memory begins.
 extern "C" fn before<L: Malloc>() -> u8 {
     if !start::ensure::<L>() {
-        return NOTHING;
+        return UNPREPARED;
     }
     match L::yard().platform().leave_cpu() {
-        Left::Nothing => NOTHING,
+        Left::Nothing => UNPREPARED,
         Left::Registration => LEFT_CPU,
         Left::Refused => {
             hold_open(false);
@@ -58,7 +58,7 @@ extern "C" fn before<L: Malloc>() -> u8 {
 /// In the parent, as its child has ended or become another program; or as it goes on beside the
 /// child of this process id.
 fn after<L: Malloc>(did: u8, beside: Option<u32>) {
-    if did == NOTHING || !state::ready() {
+    if did == UNPREPARED || !state::ready() {
         return;
     }
     if did == LEFT_CPU {
@@ -90,7 +90,7 @@ extern "C" fn after_vfork<L: Malloc>(result: isize, did: u8) -> c_int {
 
 /// Before a clone by `syscall`, of these flags.
 pub(super) extern "C" fn before_clone<L: Malloc>(flags: u64) -> u8 {
-    if is_shared(flags) { before::<L>() } else { NOTHING }
+    if is_shared(flags) { before::<L>() } else { UNPREPARED }
 }
 
 /// The end of a clone by `syscall` in the parent.
@@ -161,7 +161,7 @@ pub fn clone<L: Malloc>(
     // SAFETY: the C library's function, of these arguments.
     let next = unsafe { core::mem::transmute::<*mut c_void, Clone>(next) };
     let word = flags.cast_unsigned().into();
-    let did = if is_shared(word) { before::<L>() } else { NOTHING };
+    let did = if is_shared(word) { before::<L>() } else { UNPREPARED };
     let result = next(function, stack, flags, argument, parent_tid, tls, child_tid);
     keeping_errno(|| after::<L>(did, beside(word, result as isize)));
     result

@@ -90,15 +90,15 @@ fn now() -> Option<u64> {
 
 /// The least of the runs, and the one that came most often, with how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct CycleSummary {
     least: u64,
     mode: u64,
     often: usize,
 }
 
-impl Told {
+impl CycleSummary {
     /// Of runs, of which `loop_cost` is taken off.
-    fn of(runs: &[u64], loop_cost: u64) -> Told {
+    fn of(runs: &[u64], loop_cost: u64) -> CycleSummary {
         let mut by_cycles: BTreeMap<u64, usize> = BTreeMap::new();
         for run in runs {
             *by_cycles.entry(run.saturating_sub(loop_cost)).or_default() += 1;
@@ -107,7 +107,7 @@ impl Told {
         // Of several that came as often, the least.
         let most = by_cycles.iter().rev().max_by_key(|(_, often)| **often);
         let (mode, often) = most.map_or((0, 0), |(cycles, often)| (*cycles, *often));
-        Told { least, mode, often }
+        CycleSummary { least, mode, often }
     }
 
     fn text(self) -> [String; 3] {
@@ -150,7 +150,7 @@ fn touch(object: usize) {
 }
 
 /// So many objects are allocated, maybe touched, and freed.
-fn turn(ours: Ours, objects: usize, touched: bool) -> Result<Told, String> {
+fn turn(ours: Ours, objects: usize, touched: bool) -> Result<CycleSummary, String> {
     let mut held = vec![0; objects];
     let timed = || {
         held.iter_mut().for_each(|object| *object = core::hint::black_box(ours.alloc()));
@@ -174,11 +174,11 @@ fn turn(ours: Ours, objects: usize, touched: bool) -> Result<Told, String> {
     };
     let loop_cost = runs(empty)?.into_iter().min().unwrap_or(0);
     drop(pages);
-    Ok(Told::of(&all, loop_cost))
+    Ok(CycleSummary::of(&all, loop_cost))
 }
 
 /// An allocation that begins a slab, and the end of the slab, each alone.
-fn grow(ours: Ours) -> Result<[Told; 2], String> {
+fn grow(ours: Ours) -> Result<[CycleSummary; 2], String> {
     let on = ours.cache.on(&ours.yard.heap);
     let discard = || ours.cache.engine.discard_empty(on);
     discard();
@@ -193,7 +193,7 @@ fn grow(ours: Ours) -> Result<[Told; 2], String> {
     )?;
     ours.free(ours.alloc());
     let ended = parts(discard, || ours.free(ours.alloc()))?;
-    Ok([Told::of(&grown, clock), Told::of(&ended, clock)])
+    Ok([CycleSummary::of(&grown, clock), CycleSummary::of(&ended, clock)])
 }
 
 /// Slabs that begin in a turn, in a yard that counts and is not timed.
@@ -238,7 +238,7 @@ const HEADINGS: [&str; 11] = [
 pub fn run(options: &Options) -> Result<(), String> {
     if let Some(nth) = options.row {
         let choice = choices().nth(nth).ok_or("no such row")?;
-        Table::tell(&rows(choice, options.page_lists)?);
+        Table::print_rows(&rows(choice, options.page_lists)?);
         return Ok(());
     }
     let mut table = Table::new(&HEADINGS);
@@ -290,7 +290,7 @@ fn rows(choice: Choice, lists: PageLists) -> Result<Vec<Vec<String>>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ours, Told, begun};
+    use super::{CycleSummary, Ours, begun};
     use slabyard::engine::array_cache::{Choice, Reclaim};
 
     #[test]
@@ -313,8 +313,11 @@ mod tests {
     #[test]
     fn least_and_mode_are_those_of_the_thread() {
         let runs = [vec![2745; 24], vec![2743; 72], vec![9000; 4]].concat();
-        assert_eq!(Told::of(&runs, 10), Told { least: 2733, mode: 2733, often: 72 });
+        assert_eq!(
+            CycleSummary::of(&runs, 10),
+            CycleSummary { least: 2733, mode: 2733, often: 72 }
+        );
         let tied = [vec![7; 2], vec![5; 2], vec![3; 1]].concat();
-        assert_eq!(Told::of(&tied, 0), Told { least: 3, mode: 5, often: 2 });
+        assert_eq!(CycleSummary::of(&tied, 0), CycleSummary { least: 3, mode: 5, often: 2 });
     }
 }

@@ -38,7 +38,7 @@ const WAYS: [(&str, Turn); 4] = [
 
 /// What one thread saw, or all together.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct TurnTally {
     turns: u64,
     turned_away: u64,
     slabs: u64,
@@ -46,9 +46,9 @@ struct Seen {
     waited_ns: u64,
 }
 
-impl Seen {
-    fn add(self, other: Seen) -> Seen {
-        Seen {
+impl TurnTally {
+    fn add(self, other: TurnTally) -> TurnTally {
+        TurnTally {
             turns: self.turns + other.turns,
             turned_away: self.turned_away + other.turned_away,
             slabs: self.slabs + other.slabs,
@@ -61,7 +61,7 @@ impl Seen {
 /// A row.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    seen: Seen,
+    seen: TurnTally,
     elapsed_ns: u64,
     list_waited_ns: u64,
     /// Context switches: because a thread waited, and because its time was over.
@@ -70,8 +70,8 @@ struct Row {
 }
 
 /// Turns, for as long as there are to be more than so many.
-fn work(yard: &Slab, id: CacheId, turn: Turn, more: impl Fn(u64) -> bool) -> Seen {
-    let mut seen = Seen::default();
+fn work(yard: &Slab, id: CacheId, turn: Turn, more: impl Fn(u64) -> bool) -> TurnTally {
+    let mut seen = TurnTally::default();
     let mut held = Vec::with_capacity(OBJECTS);
     while more(seen.turns) {
         held.extend((0..OBJECTS).map_while(|_| yard.alloc_from(id)));
@@ -132,7 +132,7 @@ fn measure(
         let one = &one;
         let all: Vec<_> = (0..threads).map(|nth| scope.spawn(move || one(nth))).collect();
         let seen = all.into_iter().map(|thread| thread.join().expect("a thread of ours"));
-        seen.fold(Seen::default(), Seen::add)
+        seen.fold(TurnTally::default(), TurnTally::add)
     });
     let elapsed_ns = begun.elapsed().as_nanos() as u64;
     let after = switches();
@@ -164,7 +164,7 @@ const HEADINGS: [&str; 11] = [
 pub fn run(options: &Options) -> Result<(), String> {
     if let Some(nth) = options.row {
         let threads = options.threads.get(nth / WAYS.len()).ok_or("no such row")?;
-        Table::tell(&[row(*threads, WAYS[nth % WAYS.len()], options.ms)?]);
+        Table::print_rows(&[row(*threads, WAYS[nth % WAYS.len()], options.ms)?]);
         return Ok(());
     }
     let mut table = Table::new(&HEADINGS);
@@ -189,7 +189,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 fn row(threads: usize, (name, turn): (&str, Turn), ms: u64) -> Result<Vec<String>, String> {
     let (yard, caches) = begin()?;
     let row = measure((yard, &caches), threads, turn, Duration::from_millis(ms))?;
-    let Seen { turns, turned_away, slabs, reclaim_ns, waited_ns } = row.seen;
+    let TurnTally { turns, turned_away, slabs, reclaim_ns, waited_ns } = row.seen;
     let each = |n: u64| n as f64 / turns.max(1) as f64;
     // Of the time of all threads together.
     let share = |ns: u64| 100.0 * ns as f64 / (threads as u64 * row.elapsed_ns) as f64;

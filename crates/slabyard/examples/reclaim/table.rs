@@ -53,7 +53,7 @@ impl Table {
     }
 
     /// For the process that asked for these rows.
-    pub fn tell(rows: &[Vec<String>]) {
+    pub fn print_rows(rows: &[Vec<String>]) {
         rows.iter().for_each(|row| println!("{}", row.join("\t")));
     }
 

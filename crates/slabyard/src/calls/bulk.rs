@@ -13,7 +13,7 @@ use crate::platform::Platform;
 use crate::slab::Geometry;
 use crate::slab::geometry::Begins;
 use crate::sync::Ordering;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// Objects of one sequence at most: a longer one would be interrupted, and begin again, more often.
 pub(crate) const PIECE: usize = 64;
@@ -53,7 +53,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// The number of the first that is no live object of this cache, and where it lies: those
     /// before it are freed, it and those behind it are not.
-    pub fn free_bulk_to(&self, id: CacheId, objects: &[usize]) -> Result<(), (usize, Place)> {
+    pub fn free_bulk_to(&self, id: CacheId, objects: &[usize]) -> Result<(), (usize, AddressKind)> {
         let geometry = self.caches.find(id).map(|cache| cache.shape().geometry);
         let mut done = 0;
         while done < objects.len() {

@@ -19,13 +19,13 @@
 use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
-use crate::pages::Kind;
+use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sized::is_sized;
 use crate::sync::Ordering;
 use crate::yard::growth::bit;
 use crate::yard::large::LARGEST_RUN;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// A step is small up to this part of the block. The room is the same part of it.
 pub(crate) const PART: usize = 4;
@@ -65,9 +65,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// `None` if it must be copied: to a block of [`Yard::alloc_resized`]. The place is what
     /// [`Yard::place_of`] says of it.
     #[inline]
-    pub fn resize_at(&self, place: Place, address: usize, bytes: usize) -> Option<usize> {
+    pub fn resize_at(&self, place: AddressKind, address: usize, bytes: usize) -> Option<usize> {
         match place {
-            Place::Object { class, bytes: have, begin: true }
+            AddressKind::Object { class, bytes: have, begin: true }
                 if bytes <= have && bytes >= have / 2 =>
             {
                 // A debugged object moves, so that stale pointers are found.
@@ -77,7 +77,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 note_roomy(self, class, bytes);
                 Some(address)
             }
-            Place::Large(have) => resize_large(self, address, have, bytes),
+            AddressKind::Large(have) => resize_large(self, address, have, bytes),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ fn run_stays<P: Platform, E: Engine>(
     let run = yard.heap.region.descriptor(granule);
     let have = run.granules.load(Ordering::Relaxed) as usize;
     address.is_multiple_of(GRANULE)
-        && run.kind() == Kind::Run
+        && run.kind() == GranuleKind::Run
         && bytes <= have * GRANULE
         && yard.growth.asked(&yard.heap, address).unwrap_or(have) == yard.heap.granules_for(bytes)
 }

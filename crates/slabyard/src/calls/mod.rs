@@ -44,7 +44,7 @@ use crate::slow_path::{Background, enter, slow_path_of_free};
 use crate::verify::close::check_free;
 use crate::waiting::deferred::defer;
 use crate::yard::depth::RUN_CALLS;
-use crate::yard::{MOST_BYTES, Place, Yard};
+use crate::yard::{AddressKind, MOST_BYTES, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
@@ -77,7 +77,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
     #[inline]
-    pub fn free(&self, address: usize) -> Result<(), Place> {
+    pub fn free(&self, address: usize) -> Result<(), AddressKind> {
         let class = self.class_at(address);
         if class.is_none() && bank(self, address) {
             return Ok(());
@@ -90,7 +90,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// As [`Yard::free`].
     #[inline]
-    pub fn free_fast(&self, address: usize) -> Result<(), Place> {
+    pub fn free_fast(&self, address: usize) -> Result<(), AddressKind> {
         // The countdown counts the frees of runs, too.
         let class = self.class_at(address);
         if self.platform().count_down()
@@ -166,7 +166,7 @@ fn free_in_slow_path<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: Option<usize>,
     address: usize,
-) -> Result<(), Place> {
+) -> Result<(), AddressKind> {
     let spent = is_countdown_over(yard);
     let cache = class.map(|class| yard.caches.get(class));
     fetch_for_free(yard, cache, address);
@@ -196,7 +196,7 @@ fn free_closely<P: Platform, E: Engine>(
     class: Option<usize>,
     address: usize,
     spent: bool,
-) -> Result<(), Place> {
+) -> Result<(), AddressKind> {
     let cache = class.map(|class| yard.caches.get(class));
     if !is_sized(yard)
         && let Some((class, cache)) = class.zip(cache)

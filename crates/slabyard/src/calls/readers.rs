@@ -14,7 +14,7 @@ use crate::sync::AtomicU32;
 use crate::waiting::batches::{close_batches, serve_waiting, take_for_readers};
 use crate::waiting::{NotTaken, begin_waiting, holds_slabs};
 use crate::yard::depth::{LOOK_CALLS, RUN_CALLS, is_inside};
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 use core::marker::PhantomData;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -101,7 +101,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// See [`NotTaken`].
     pub fn free_rcu(&self, address: usize) -> Result<(), NotTaken> {
         let bytes = match self.place_of(address) {
-            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => bytes,
+            AddressKind::Object { bytes, begin: true, .. } | AddressKind::Large(bytes) => bytes,
             place => return Err(NotTaken::Place(place)),
         };
         let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
@@ -117,7 +117,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// See [`NotWaited`]: the object is live as before. One that is no live object is left alone,
     /// as [`Yard::free`] says.
-    pub fn free_after_waiting(&self, address: usize) -> Result<Result<(), Place>, NotWaited> {
+    pub fn free_after_waiting(&self, address: usize) -> Result<Result<(), AddressKind>, NotWaited> {
         self.synchronize_rcu()?;
         Ok(self.free(address))
     }

@@ -12,7 +12,7 @@ use crate::slow_path::enter_slow_path;
 use crate::sync::Ordering;
 use crate::yard::depth::RUN_CALLS;
 use crate::yard::large::{LARGEST_RUN, LARGEST_WARM_RUN};
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
@@ -45,12 +45,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
         match self.place_of(address) {
             // A debugged object moves, so that stale pointers are found.
-            Place::Object { .. } if self.is_debugged(address) => None,
-            Place::Large(_) if self.is_guarded() => None,
-            Place::Object { bytes: have, begin: true, .. } => {
+            AddressKind::Object { .. } if self.is_debugged(address) => None,
+            AddressKind::Large(_) if self.is_guarded() => None,
+            AddressKind::Object { bytes: have, begin: true, .. } => {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }
-            Place::Large(have) if self.heap.run_bytes(address).is_some() => {
+            AddressKind::Large(have) if self.heap.run_bytes(address).is_some() => {
                 // A run of an object's size has an alignment that no object has; what `realloc`
                 // makes of it is an object, whose size its free may name.
                 if bytes <= classes::LARGEST {
@@ -63,7 +63,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 self.heap.shrink_run(address, bytes);
                 Some(address)
             }
-            Place::Large(have) if bytes > LARGEST_RUN => {
+            AddressKind::Large(have) if bytes > LARGEST_RUN => {
                 let _slow_path = enter_slow_path(self, RUN_CALLS)?;
                 let moved = self.heap.remap_own(address, bytes)?;
                 if bytes > have {

@@ -11,7 +11,7 @@
 //!
 //! Neighbours: [`crate::engine::Header`] has the words, whose version rule this follows; readers of
 //! other processes sample the same words by the same rule (`abi::region`).
-//! Invariants: a sample takes [`TRIES`] times as long as a look at two entries of each row, at most;
+//! Invariants: a sample takes [`SAMPLE_ATTEMPTS`] times as long as a look at two entries of each row, at most;
 //! within each span lies the number of some moment of the sample.
 
 use crate::cache::Cache;
@@ -22,7 +22,7 @@ use slabyard_abi::region::CacheWord::{self, *};
 use slabyard_abi::region::front;
 
 /// Samples until one is exact; else the best of them counts.
-const TRIES: usize = 4;
+const SAMPLE_ATTEMPTS: usize = 4;
 /// Rows of which each top is compared by itself.
 const NEAR_ROWS: usize = 32;
 
@@ -153,7 +153,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let doubt = |sample: &Sample| sample.live.high - sample.live.low;
         let mut best = Sample::default();
         sample_once(self, number, &mut best)?;
-        for _ in 1..TRIES {
+        for _ in 1..SAMPLE_ATTEMPTS {
             if doubt(&best) == 0 {
                 break;
             }
@@ -188,7 +188,7 @@ fn sample_once<P: Platform, E: Engine>(
         return None;
     }
     let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
-    tell(&words, &tops, page_order, sample);
+    fill(&words, &tops, page_order, sample);
     Some(())
 }
 
@@ -222,7 +222,7 @@ fn objects_in<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, slot: Slot)
 }
 
 #[inline(never)]
-fn tell(words: &[Words; 3], [tops, again]: &[Tops; 2], page_order: u32, sample: &mut Sample) {
+fn fill(words: &[Words; 3], [tops, again]: &[Tops; 2], page_order: u32, sample: &mut Sample) {
     let [first, middle, last] = words;
     let steady = first == middle && middle == last;
     let begun = |words: &Words| word(words, Version) as u32;
@@ -306,7 +306,7 @@ mod tests {
             words[Out.index()] = out;
         }
         let mut sample = Sample::default();
-        tell(&words, &[Tops::NONE; 2], 0, &mut sample);
+        fill(&words, &[Tops::NONE; 2], 0, &mut sample);
         assert_eq!((sample.total_objects.low, sample.total_objects.high), (16, 40));
         assert!(sample.live.high <= sample.total_objects.high);
     }

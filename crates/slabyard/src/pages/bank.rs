@@ -7,7 +7,7 @@
 //!
 //! Neighbours: [`crate::large`] asks; [`super::percpu`] frees what left the stack; drains and
 //! passes empty idle ones as they do the lists of blocks.
-//! Invariants: a run in a bank is of kind [`Kind::Parked`] with the slot [`BANKED`]; all its
+//! Invariants: a run in a bank is of kind [`GranuleKind::Parked`] with the slot [`BANKED`]; all its
 //! granules are dirty, and those of a live run with that slot, which a bank gave. It counts among
 //! the live runs (`Buddy::runs`): nothing but its kind changes outside of the gate, so a check
 //! finds the counts exact whatever threads are about, and a thread between the change of the kind
@@ -16,7 +16,7 @@
 //! a new bank takes half of what is left, so that the sizes that a program uses first have the
 //! most. All banks of a CPU together have 3.1 MiB at most.
 
-use super::descriptor::{Descriptor, Kind};
+use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 use crate::sync::Ordering;
@@ -93,12 +93,12 @@ impl Descriptor {
     /// took it out.
     #[inline(always)]
     pub(crate) fn is_banked(&self) -> bool {
-        self.kind() == Kind::Parked && self.slot() == BANKED
+        self.kind() == GranuleKind::Parked && self.slot() == BANKED
     }
 
     /// True of a live run that a bank gave: all its granules are dirty.
     pub(crate) fn is_known_dirty(&self) -> bool {
-        self.kind() == Kind::Run && self.slot() == BANKED
+        self.kind() == GranuleKind::Run && self.slot() == BANKED
     }
 }
 
@@ -125,7 +125,7 @@ impl<P: Platform> PageHeap<P> {
         let Some((slot, address)) = taken else { return Banked::Nothing };
         let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
         if suits(descriptor, address, granules, align) && self.is_near(address) {
-            descriptor.set(Kind::Run, 0, BANKED);
+            descriptor.set(GranuleKind::Run, 0, BANKED);
             return Banked::Run(address);
         }
         self.put_back(slot, address, descriptor)
@@ -138,7 +138,7 @@ impl<P: Platform> PageHeap<P> {
         if self.platform.push(slot, address) {
             return Banked::Nothing;
         }
-        descriptor.set(Kind::Run, 0, BANKED);
+        descriptor.set(GranuleKind::Run, 0, BANKED);
         Banked::Other(address)
     }
 
@@ -156,8 +156,9 @@ impl<P: Platform> PageHeap<P> {
             return None;
         }
         let descriptor = self.region.descriptor(index);
-        let may =
-            descriptor.kind() == Kind::Run && self.page_lists().is_none() && self.is_near(address);
+        let may = descriptor.kind() == GranuleKind::Run
+            && self.page_lists().is_none()
+            && self.is_near(address);
         let slot = bank_of(descriptor.granules.load(Ordering::Relaxed)).filter(|_| may)?;
         Some((index, descriptor, slot))
     }
@@ -174,7 +175,7 @@ impl<P: Platform> PageHeap<P> {
                 self.region.set_dirty(index as usize, granules, true);
             }
         }
-        descriptor.change_run(slot, Kind::Parked, BANKED)
+        descriptor.change_run(slot, GranuleKind::Parked, BANKED)
     }
 
     /// Puts a live run into this CPU's bank, outside of a slow path too; returns its bytes. `None` if
@@ -192,7 +193,7 @@ impl<P: Platform> PageHeap<P> {
         if p.push(slot, address) {
             return Some(granules as usize * GRANULE);
         }
-        descriptor.set(Kind::Run, 0, BANKED);
+        descriptor.set(GranuleKind::Run, 0, BANKED);
         None
     }
 
@@ -225,7 +226,7 @@ impl<P: Platform> PageHeap<P> {
         ) {
             return Some(granules as usize * GRANULE);
         }
-        descriptor.set(Kind::Run, 0, BANKED);
+        descriptor.set(GranuleKind::Run, 0, BANKED);
         None
     }
 
@@ -270,7 +271,7 @@ impl<P: Platform> PageHeap<P> {
     /// free.
     pub(crate) fn forget_banked(&self, address: usize) {
         if let Some(descriptor) = self.banked(address) {
-            descriptor.set(Kind::None, 0, 0);
+            descriptor.set(GranuleKind::None, 0, 0);
         }
     }
 }

@@ -11,7 +11,7 @@
 //! coalesced yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
 //! `dirty_granules`.
 
-use super::descriptor::{Kind, NIL};
+use super::descriptor::{GranuleKind, NIL};
 use super::huge::{HUGE, HUGE_ORDER};
 use super::region::Region;
 use crate::platform::Platform;
@@ -163,7 +163,7 @@ impl Lists {
         let descriptor = region.descriptor(index);
         descriptor.time.store(time, Ordering::Relaxed);
         descriptor.granules.store(0, Ordering::Relaxed);
-        descriptor.set(Kind::Free, order, u16::from(dirty));
+        descriptor.set(GranuleKind::Free, order, u16::from(dirty));
         let list = self.list(order, dirty);
         let old = if young { list.head } else { list.tail };
         if young {
@@ -184,7 +184,7 @@ impl Lists {
         self.free_granules += 1 << order;
     }
 
-    /// Takes a block out of its list; its descriptor is then of kind [`Kind::None`].
+    /// Takes a block out of its list; its descriptor is then of kind [`GranuleKind::None`].
     pub(super) fn remove(&mut self, region: &Region, index: u32) -> (u32, bool) {
         let descriptor = region.descriptor(index);
         let (order, dirty) = (descriptor.order(), descriptor.slot() != 0);
@@ -203,7 +203,7 @@ impl Lists {
         if next != NIL {
             region.descriptor(next).prev.store(prev, Ordering::Relaxed);
         }
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         self.free_granules -= 1 << order;
         (order, dirty)
     }
@@ -392,7 +392,7 @@ pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
     let mut n = 0;
     while n < most && start + n < region.top() {
         let descriptor = region.descriptor((start + n) as u32);
-        if descriptor.kind() != Kind::Free {
+        if descriptor.kind() != GranuleKind::Free {
             break;
         }
         n += 1 << descriptor.order();
@@ -404,7 +404,7 @@ pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
 pub(super) fn is_free(region: &Region, start: usize, order: u32) -> bool {
     (order..ORDERS as u32).any(|order| {
         let descriptor = region.descriptor((start >> order << order) as u32);
-        descriptor.kind() == Kind::Free && descriptor.order() == order
+        descriptor.kind() == GranuleKind::Free && descriptor.order() == order
     })
 }
 

@@ -10,7 +10,7 @@
 //! [`super::region`] grows where nothing is free.
 
 use super::blocks::{Lists, each_block};
-use super::descriptor::Kind;
+use super::descriptor::GranuleKind;
 use super::region::Region;
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 use core::mem::offset_of;
@@ -70,7 +70,7 @@ impl Buddy {
     /// Those of the dirty ones that the system has not refused to take back (locked pages, a filter):
     /// what it refused does not keep reclaim busy.
     #[inline]
-    pub fn waiting_hint(&self) -> usize {
+    pub fn purgeable_hint(&self) -> usize {
         self.dirty_hint().saturating_sub(self.refused.load(Ordering::Relaxed))
     }
 
@@ -148,7 +148,7 @@ impl Lists {
                 break;
             }
             let descriptor = region.descriptor(buddy);
-            if descriptor.kind() != Kind::Free || descriptor.order() != order {
+            if descriptor.kind() != GranuleKind::Free || descriptor.order() != order {
                 break;
             }
             // The coalesced block is as old as its older dirty part.

@@ -12,14 +12,14 @@
 //! (9648b96).
 //!
 //! Neighbours: [`super::buddy`] puts runs on the list and coalesces their blocks, under the
-//! lock of [`super::blocks`]. A run on the list is of kind [`Kind::Freed`], its granules are
+//! lock of [`super::blocks`]. A run on the list is of kind [`GranuleKind::Freed`], its granules are
 //! dirty, and they count as free.
 //! Invariant: no request is refused memory that is on this list, and a purge leaves none of
 //! it behind: a thread that finds no dirty block, or needs all free blocks
 //! ([`PageHeap::all_lists`]), coalesces the list first.
 
 use super::blocks::{Lists, ORDERS, Wanted};
-use super::descriptor::{Kind, NIL};
+use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
 use super::region::Region;
 use crate::platform::{GRANULE, Platform};
@@ -49,7 +49,7 @@ impl Lists {
         descriptor.time.store(time, Ordering::Relaxed);
         descriptor.granules.store(granules as u32, Ordering::Relaxed);
         descriptor.next.store(self.freed.head, Ordering::Relaxed);
-        descriptor.set(Kind::Freed, 0, 0);
+        descriptor.set(GranuleKind::Freed, 0, 0);
         self.freed.head = start;
         self.freed.nr += 1;
         self.free_granules += granules;
@@ -87,7 +87,7 @@ impl Lists {
             NIL => self.freed.head = next,
             before => region.descriptor(before).next.store(next, Ordering::Relaxed),
         }
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         self.freed.nr -= 1;
         self.free_granules -= wanted.granules;
         self.dirty_granules -= wanted.granules;
@@ -110,7 +110,7 @@ impl Lists {
         if left == 0 {
             self.freed.head = descriptor.next.load(Ordering::Relaxed);
             self.freed.nr -= 1;
-            descriptor.set(Kind::None, 0, 0);
+            descriptor.set(GranuleKind::None, 0, 0);
         } else {
             descriptor.granules.store(left, Ordering::Relaxed);
         }

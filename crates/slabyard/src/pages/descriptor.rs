@@ -4,8 +4,8 @@
 //! Neighbours: [`super::region`] has the table; buddy, per-CPU lists and slabs each use the
 //! fields of the runs that they own.
 //!
-//! Only the first descriptor of a run carries a [`Kind`]; the others have
-//! [`Kind::None`]. So one load says whether a run begins at a granule.
+//! Only the first descriptor of a run carries a [`GranuleKind`]; the others have
+//! [`GranuleKind::None`]. So one load says whether a run begins at a granule.
 //! The free set of a slab extends over the descriptors of all its granules: 256 bits
 //! each, enough for objects of 16 bytes; smaller ones have further bits in the slab.
 
@@ -21,7 +21,7 @@ pub const NIL: u32 = 0;
 /// What begins at a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum GranuleKind {
     /// Nothing: the granule is inside of a run or block, was never used, or changes its kind.
     None = 0,
     /// A free block of the buddy.
@@ -67,18 +67,18 @@ unsafe impl Zeroed for Descriptor {}
 impl Descriptor {
     /// What begins here.
     #[inline]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> GranuleKind {
         // Acquire pairs with the Release in `set`: a thread that sees a run or slab sees
         // its other fields.
         match self.head.load(Ordering::Acquire) as u8 {
-            1 => Kind::Free,
-            2 => Kind::Parked,
-            3 => Kind::Run,
-            4 => Kind::Slab,
-            5 => Kind::Purging,
-            6 => Kind::Freed,
-            7 => Kind::Held,
-            _ => Kind::None,
+            1 => GranuleKind::Free,
+            2 => GranuleKind::Parked,
+            3 => GranuleKind::Run,
+            4 => GranuleKind::Slab,
+            5 => GranuleKind::Purging,
+            6 => GranuleKind::Freed,
+            7 => GranuleKind::Held,
+            _ => GranuleKind::None,
         }
     }
 
@@ -96,13 +96,13 @@ impl Descriptor {
 
     /// Sets what begins here.
     #[inline]
-    pub fn set(&self, kind: Kind, order: u32, slot: u16) {
+    pub fn set(&self, kind: GranuleKind, order: u32, slot: u16) {
         let head = kind as u32 | order << 8 | u32::from(slot) << 16;
         self.head.store(head, Ordering::Release);
     }
 
     /// Changes the kind if it is still `from`; false if it is not.
-    pub fn change(&self, from: Kind, to: Kind) -> bool {
+    pub fn change(&self, from: GranuleKind, to: GranuleKind) -> bool {
         let head = self.head.load(Ordering::Acquire);
         head as u8 == from as u8
             && self
@@ -118,8 +118,8 @@ impl Descriptor {
 
     /// Changes a live run with a slot to another kind and slot; false if it is none.
     #[inline]
-    pub(super) fn change_run(&self, from: u16, to: Kind, slot: u16) -> bool {
-        let run = Kind::Run as u32 | u32::from(from) << 16;
+    pub(super) fn change_run(&self, from: u16, to: GranuleKind, slot: u16) -> bool {
+        let run = GranuleKind::Run as u32 | u32::from(from) << 16;
         let to = to as u32 | u32::from(slot) << 16;
         self.head.compare_exchange(run, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -135,11 +135,11 @@ const _: () = {
     assert!(offset_of!(Descriptor, word) == descriptor::WORD);
     assert!(offset_of!(Descriptor, time) == descriptor::LISTED);
     assert!(offset_of!(Descriptor, bits) == descriptor::BITS);
-    assert!(Kind::Free as u8 == descriptor::FREE);
-    assert!(Kind::Parked as u8 == descriptor::PARKED);
-    assert!(Kind::Run as u8 == descriptor::RUN);
-    assert!(Kind::Slab as u8 == descriptor::SLAB);
-    assert!(Kind::Purging as u8 == descriptor::PURGING);
-    assert!(Kind::Freed as u8 == descriptor::FREED);
-    assert!(Kind::Held as u8 == descriptor::HELD);
+    assert!(GranuleKind::Free as u8 == descriptor::FREE);
+    assert!(GranuleKind::Parked as u8 == descriptor::PARKED);
+    assert!(GranuleKind::Run as u8 == descriptor::RUN);
+    assert!(GranuleKind::Slab as u8 == descriptor::SLAB);
+    assert!(GranuleKind::Purging as u8 == descriptor::PURGING);
+    assert!(GranuleKind::Freed as u8 == descriptor::FREED);
+    assert!(GranuleKind::Held as u8 == descriptor::HELD);
 };

@@ -31,7 +31,7 @@ impl Track {
 
 /// What is wrong, in the kernel's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum FindingKind {
     /// Bytes in front of the object.
     LeftRedZone,
     /// Bytes behind what was requested.
@@ -54,21 +54,21 @@ pub enum What {
     Remaining,
 }
 
-impl What {
+impl FindingKind {
     /// The message.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            What::LeftRedZone => "Left Redzone overwritten",
-            What::RightRedZone => "Right Redzone overwritten",
-            What::Poison => "Poison overwritten",
-            What::Padding => "Object padding overwritten",
-            What::Tail => "Padding overwritten",
-            What::Unused => "Free page overwritten",
-            What::State => "Freepointer corrupt",
-            What::Free => "Object already free",
-            What::Pointer => "Invalid object pointer",
-            What::Remaining => "Objects remaining on slabyard_cache_destroy()",
+            FindingKind::LeftRedZone => "Left Redzone overwritten",
+            FindingKind::RightRedZone => "Right Redzone overwritten",
+            FindingKind::Poison => "Poison overwritten",
+            FindingKind::Padding => "Object padding overwritten",
+            FindingKind::Tail => "Padding overwritten",
+            FindingKind::Unused => "Free page overwritten",
+            FindingKind::State => "Freepointer corrupt",
+            FindingKind::Free => "Object already free",
+            FindingKind::Pointer => "Invalid object pointer",
+            FindingKind::Remaining => "Objects remaining on slabyard_cache_destroy()",
         }
     }
 }
@@ -99,7 +99,7 @@ pub enum By {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
-    pub what: What,
+    pub what: FindingKind,
     /// Who found it.
     pub by: By,
     /// Slot of the cache.

@@ -5,7 +5,7 @@
 //! [`super::mappings`] records the mapping.
 
 use super::blocks::free_from;
-use super::descriptor::Kind;
+use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::region::Ahead;
 use crate::platform::{GRANULE, Platform};
@@ -28,7 +28,7 @@ impl<P: Platform> PageHeap<P> {
         let descriptor = self.region.descriptor(index);
         // Its granules will not all be dirty (`super::bank`). First: the child of a fork in between
         // finds one of both, and checks.
-        descriptor.set(Kind::Run, 0, 0);
+        descriptor.set(GranuleKind::Run, 0, 0);
         descriptor.granules.store(new as u32, Ordering::Release);
         self.buddy.run_granules.fetch_add(new - old, Ordering::Relaxed);
         Some(clean)
@@ -74,7 +74,7 @@ impl<P: Platform> PageHeap<P> {
         let index = self.region.granule_of(address)?;
         let moved = self.map_with(bytes, |bytes| self.platform.move_out(address, have, bytes))?;
         let granules = have / GRANULE;
-        self.region.descriptor(index).set(Kind::None, 0, 0);
+        self.region.descriptor(index).set(GranuleKind::None, 0, 0);
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
         let start = index as usize;

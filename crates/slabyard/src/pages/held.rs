@@ -7,7 +7,7 @@
 //! Neighbours: the engine's slabs end here; [`crate::waiting`] takes out those whose time has
 //! come.
 
-use super::descriptor::{Kind, NIL};
+use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
 use crate::platform::{Platform, Slot};
 use crate::rcu::Epoch;
@@ -28,7 +28,7 @@ impl<P: Platform> PageHeap<P> {
         let mut held = self.held.list.lock(&self.platform);
         // Under the lock, so that they do not fall.
         descriptor.bits[0].store(self.rcu.wanted().number(), Ordering::Relaxed);
-        descriptor.set(Kind::Held, order, slot);
+        descriptor.set(GranuleKind::Held, order, slot);
         if held.head == NIL {
             held.head = slab;
         } else {
@@ -66,7 +66,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Takes the first slab whose time has come off the list; its descriptor is of kind
-    /// [`Kind::None`] then.
+    /// [`GranuleKind::None`] then.
     pub(crate) fn take_waited(&self) -> Option<Waited> {
         let mut held = self.held.list.lock(&self.platform);
         let slab = held.head;
@@ -76,7 +76,7 @@ impl<P: Platform> PageHeap<P> {
         let descriptor = self.region.descriptor(slab);
         held.head = descriptor.next.load(Ordering::Relaxed);
         let (order, slot) = (descriptor.order(), Slot(descriptor.slot()));
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         self.held.nr.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(1 << order, Ordering::Relaxed);
         Some(Waited { slab, slot })

@@ -6,7 +6,7 @@
 use super::heap::PageHeap;
 use super::lists::policy;
 use super::lists::table::{PageLists, Rules, Warmth, Zone};
-use super::on_cpus::{COLD_SLOT, MOST_RUNS, OnCpus};
+use super::on_cpus::{COLD_SLOT, CpuPageLists, MOST_RUNS};
 use crate::platform::{GRANULE, Platform};
 use slabyard_abi::stats::Counter;
 
@@ -48,7 +48,7 @@ impl<P: Platform> PageHeap<P> {
         match self.page_lists() {
             None => self.take_block(order),
             Some(rules) => {
-                let on = OnCpus { heap: self, rules, count: &count };
+                let on = CpuPageLists { heap: self, rules, count: &count };
                 policy::alloc(on, order - self.page_order(), warmth)
             }
         }
@@ -66,7 +66,7 @@ impl<P: Platform> PageHeap<P> {
         match self.page_lists() {
             None => self.free_block(index, order),
             Some(rules) => {
-                let on = OnCpus { heap: self, rules, count: &count };
+                let on = CpuPageLists { heap: self, rules, count: &count };
                 policy::free(on, order - self.page_order(), index, warmth);
             }
         }

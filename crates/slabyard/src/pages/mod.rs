@@ -39,7 +39,7 @@ pub mod sheaf;
 mod sheaf_access;
 mod sheaf_pool;
 
-pub use descriptor::{Descriptor, Kind};
+pub use descriptor::{Descriptor, GranuleKind};
 pub use heap::{Cause, Misuse, NODE_LIMIT, PageHeap};
 pub use region::Region;
 pub use sheaf::{Filling, Sheaf};

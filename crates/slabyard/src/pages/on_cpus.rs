@@ -7,11 +7,11 @@
 //! it if the stack was stopped. Drains, passes and checks find the lists as they find the yard's
 //! own ones.
 //!
-//! Invariant: a run on a list is of kind [`Kind::Parked`], with its order.
+//! Invariant: a run on a list is of kind [`GranuleKind::Parked`], with its order.
 
 use super::lists::policy::{End, Lists, Tuning};
 use super::lists::table::{List, Rules};
-use crate::pages::descriptor::Kind;
+use crate::pages::descriptor::GranuleKind;
 use crate::pages::lists::table::LISTED_ORDERS;
 use crate::pages::percpu::FIRST_SLOT;
 use crate::pages::{PageHeap, Sheaf};
@@ -26,21 +26,21 @@ pub(super) const MOST_RUNS: u32 = 1022;
 pub(super) const COLD_SLOT: u16 = FIRST_SLOT + LISTED_ORDERS as u16 - 1;
 
 /// The calling thread's lists.
-pub(super) struct OnCpus<'a, P, C> {
+pub(super) struct CpuPageLists<'a, P, C> {
     pub(super) heap: &'a PageHeap<P>,
     pub(super) rules: &'a Rules,
     pub(super) count: &'a C,
 }
 
-impl<P, C> Clone for OnCpus<'_, P, C> {
+impl<P, C> Clone for CpuPageLists<'_, P, C> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P, C> Copy for OnCpus<'_, P, C> {}
+impl<P, C> Copy for CpuPageLists<'_, P, C> {}
 
-impl<P: Platform, C: Fn(Counter, u32)> OnCpus<'_, P, C> {
+impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
     /// The order of a list's runs, in granules.
     fn order(self, list: List) -> u32 {
         list.order() + self.heap.page_order()
@@ -90,18 +90,18 @@ impl<P: Platform, C: Fn(Counter, u32)> OnCpus<'_, P, C> {
 
     /// Makes a run one of a list's; returns its address.
     fn park(self, list: List, index: u32) -> usize {
-        self.heap.region.descriptor(index).set(Kind::Parked, self.order(list), 0);
+        self.heap.region.descriptor(index).set(GranuleKind::Parked, self.order(list), 0);
         self.heap.region.address(index)
     }
 
     fn leave(self, address: usize) -> Option<u32> {
         let index = self.heap.region.granule_of(address)?;
-        self.heap.region.descriptor(index).set(Kind::None, 0, 0);
+        self.heap.region.descriptor(index).set(GranuleKind::None, 0, 0);
         Some(index)
     }
 }
 
-impl<P: Platform, C: Fn(Counter, u32)> Lists for OnCpus<'_, P, C> {
+impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
     type Run = u32;
 
     fn rules(&self) -> &Rules {
@@ -137,7 +137,7 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for OnCpus<'_, P, C> {
         }
         // There is none yet, it is full, or the tail is wanted.
         let Some(mut sheaf) = self.check_out(list) else {
-            heap.region.descriptor(run).set(Kind::None, 0, 0);
+            heap.region.descriptor(run).set(GranuleKind::None, 0, 0);
             return false;
         };
         let has_room = sheaf.len() < self.rules.capacity(list).min(heap.sheaves.room(&sheaf));
@@ -147,7 +147,7 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for OnCpus<'_, P, C> {
                 heap.sheaves.turn_under(&mut sheaf, 1);
             }
         } else {
-            heap.region.descriptor(run).set(Kind::None, 0, 0);
+            heap.region.descriptor(run).set(GranuleKind::None, 0, 0);
         }
         self.check_in(list, sheaf);
         has_room

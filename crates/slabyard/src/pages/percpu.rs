@@ -1,13 +1,13 @@
 //! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot for
 //! each order, in front of those of the caches.
 //!
-//! A run on such a list is of kind [`Kind::Parked`] and dirty. Runs that programs freed have other
+//! A run on such a list is of kind [`GranuleKind::Parked`] and dirty. Runs that programs freed have other
 //! stacks, behind these ([`super::bank`]).
 //!
 //! Neighbours: slabs take and free their runs here; [`super::buddy`] serves what the lists
 //! cannot; a reclaim pass drains the lists of idle CPUs.
 
-use super::descriptor::Kind;
+use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::lists::table::LIST_BYTES;
 use crate::pages::lists::table::LISTED_ORDERS;
@@ -47,7 +47,7 @@ impl<P: Platform> PageHeap<P> {
             && let Some(address) = self.platform.pop(slot_of(order))
         {
             let index = self.region.granule_of(address)?;
-            self.region.descriptor(index).set(Kind::None, 0, 0);
+            self.region.descriptor(index).set(GranuleKind::None, 0, 0);
             if self.is_of(index, node) {
                 return Some(index);
             }
@@ -62,7 +62,7 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// Frees a run of 2^order granules whose descriptor is of kind [`Kind::None`].
+    /// Frees a run of 2^order granules whose descriptor is of kind [`GranuleKind::None`].
     pub fn free_block(&self, index: u32, order: u32) {
         if order < LISTED_ORDERS && self.is_of(index, self.near()) && self.park(index, order) {
             return;
@@ -74,11 +74,11 @@ impl<P: Platform> PageHeap<P> {
         let (slot, address) = (slot_of(order), self.region.address(index));
         let descriptor = self.region.descriptor(index);
         self.region.set_dirty(index as usize, 1 << order, true);
-        descriptor.set(Kind::Parked, order, 0);
+        descriptor.set(GranuleKind::Parked, order, 0);
         if self.platform.push(slot, address) || self.found_list(slot, order, address) {
             return true;
         }
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         false
     }
 
@@ -136,7 +136,7 @@ impl<P: Platform> PageHeap<P> {
             true => self.end_banked(descriptor),
             false => 1 << descriptor.order(),
         };
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         self.free_run(index, granules);
     }
 
@@ -145,7 +145,7 @@ impl<P: Platform> PageHeap<P> {
         self.region
             .granule_of(address)
             .map(|i| self.region.descriptor(i))
-            .filter(|f| f.kind() == Kind::Parked)
+            .filter(|f| f.kind() == GranuleKind::Parked)
             .map_or(0, |f| match f.is_banked() {
                 true => f.granules.load(Ordering::Relaxed) as usize,
                 false => 1 << f.order(),

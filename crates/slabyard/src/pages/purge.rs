@@ -15,7 +15,7 @@
 //! from [`super::buddy`]; [`super::advice`] learns which extents became sparse.
 
 use super::blocks::ORDERS;
-use super::descriptor::{Descriptor, Kind};
+use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
 use super::huge::{HUGE, HUGE_ORDER};
 use crate::platform::{GRANULE, Platform, Stretch};
@@ -41,7 +41,7 @@ const LOOKS: usize = 16;
 
 /// A part of a free block, out of the buddy.
 #[derive(Clone, Copy)]
-struct Part {
+struct DirtyPart {
     index: u32,
     /// Its granules from the first dirty one to the last; whole huge pages if it is large.
     first: u32,
@@ -51,8 +51,9 @@ struct Part {
     beside_others: bool,
 }
 
-impl Part {
-    const NONE: Part = Part { index: 0, first: 0, granules: 0, order: 0, beside_others: false };
+impl DirtyPart {
+    const NONE: DirtyPart =
+        DirtyPart { index: 0, first: 0, granules: 0, order: 0, beside_others: false };
 
     fn first(&self) -> usize {
         self.first as usize
@@ -83,7 +84,7 @@ impl<P: Platform> PageHeap<P> {
         done
     }
 
-    /// Frees a run whose descriptor is of kind [`Kind::None`], and gives its pages back at once: a
+    /// Frees a run whose descriptor is of kind [`GranuleKind::None`], and gives its pages back at once: a
     /// look at [clean pages](PageHeap::look_at_taken) sees who writes to them. It is neither parked
     /// nor kept for requests of its size.
     pub fn free_clean(&self, index: u32, granules: usize) {
@@ -121,7 +122,7 @@ impl<P: Platform> PageHeap<P> {
         enough: usize,
     ) -> Option<(usize, usize)> {
         // Each by itself: of a pair the compiler makes a copy.
-        let mut parts = [Part::NONE; PARTS];
+        let mut parts = [DirtyPart::NONE; PARTS];
         let mut stretches = [Stretch::NONE; PARTS];
         let (mut n, mut left, mut went) = (0, most, 0);
         while n < PARTS
@@ -160,7 +161,7 @@ impl<P: Platform> PageHeap<P> {
     /// Puts a part back into the buddy that the system refused: as dirty as it was, and
     /// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
     /// Returns its dirty granules.
-    fn put_refused(&self, part: &Part, now: u32) -> usize {
+    fn put_refused(&self, part: &DirtyPart, now: u32) -> usize {
         let region = &self.region;
         let dirty = region.dirty_in(part.first(), part.granules());
         let mut lists = self.buddy.lists.lock(&self.platform);
@@ -172,7 +173,7 @@ impl<P: Platform> PageHeap<P> {
 
     /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
     /// enough: at most so many granules, and how many of them are dirty. Tries larger orders first.
-    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<(Part, usize)> {
+    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<(DirtyPart, usize)> {
         let region = &self.region;
         let mut lists = self.all_lists();
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
@@ -207,8 +208,8 @@ impl<P: Platform> PageHeap<P> {
         let dirty = region.dirty_in(first, granules);
         lists.dirty_granules -= dirty;
         self.publish_counts(&lists);
-        region.descriptor(index as u32).set(Kind::Purging, order as u32, 0);
-        let part = Part {
+        region.descriptor(index as u32).set(GranuleKind::Purging, order as u32, 0);
+        let part = DirtyPart {
             index: index as u32,
             first: first as u32,
             granules: granules as u32,
@@ -224,10 +225,10 @@ impl<P: Platform> PageHeap<P> {
         let start = index as usize;
         let descriptor = self.region.descriptor(index);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         lists.free_range(&self.region, start, start + (1 << order), false, since);
         // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
-        if descriptor.kind() == Kind::Free && descriptor.order() == order as u32 {
+        if descriptor.kind() == GranuleKind::Free && descriptor.order() == order as u32 {
             descriptor.granules.store(made, Ordering::Relaxed);
         }
     }
@@ -297,7 +298,7 @@ impl<P: Platform> PageHeap<P> {
         })?;
         let (since, done) = (since(index), made(index));
         lists.remove(region, index);
-        region.descriptor(index).set(Kind::Purging, order as u32, 0);
+        region.descriptor(index).set(GranuleKind::Purging, order as u32, 0);
         Some((index, order, since, done))
     }
 }

@@ -12,7 +12,7 @@
 //! Invariant: no other thread is in a slow path.
 
 use super::blocks::{Lists, ORDERS};
-use super::descriptor::Kind;
+use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
@@ -31,13 +31,13 @@ impl<P: Platform> PageHeap<P> {
         self.held.list.abandon();
     }
 
-    /// Marks a run that a row's list holds: the others of kind [`Kind::Parked`] are in the hands of
+    /// Marks a run that a row's list holds: the others of kind [`GranuleKind::Parked`] are in the hands of
     /// threads that are not there.
     pub(crate) fn mark_on_list(&self, address: usize) {
         let granule = self.region.granule_of(address);
         let descriptor = granule.map(|granule| self.region.descriptor(granule));
         if let Some(descriptor) =
-            descriptor.filter(|it| it.kind() == Kind::Parked && !it.is_banked())
+            descriptor.filter(|it| it.kind() == GranuleKind::Parked && !it.is_banked())
         {
             descriptor.granules.store(ON_LIST, Ordering::Relaxed);
         }
@@ -57,33 +57,38 @@ impl<P: Platform> PageHeap<P> {
             let descriptor = region.descriptor(at as u32);
             let kind = descriptor.kind();
             let granules = match kind {
-                Kind::None => 1,
-                Kind::Parked if descriptor.is_banked() => {
+                GranuleKind::None => 1,
+                GranuleKind::Parked if descriptor.is_banked() => {
                     descriptor.granules.load(Ordering::Relaxed) as usize
                 }
-                Kind::Run | Kind::Freed => descriptor.granules.load(Ordering::Relaxed) as usize,
+                GranuleKind::Run | GranuleKind::Freed => {
+                    descriptor.granules.load(Ordering::Relaxed) as usize
+                }
                 _ => 1 << descriptor.order(),
             }
             .max(1);
             let is_live = match kind {
-                Kind::None | Kind::Free | Kind::Purging | Kind::Freed => false,
+                GranuleKind::None
+                | GranuleKind::Free
+                | GranuleKind::Purging
+                | GranuleKind::Freed => false,
                 // In a bank or in a hand, it counts among the live runs.
-                Kind::Parked if descriptor.is_banked() => {
+                GranuleKind::Parked if descriptor.is_banked() => {
                     runs += 1;
                     run_granules += granules;
                     true
                 }
-                Kind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
-                Kind::Run => {
+                GranuleKind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
+                GranuleKind::Run => {
                     runs += 1;
                     run_granules += granules;
                     true
                 }
-                Kind::Held => {
+                GranuleKind::Held => {
                     run_granules += granules;
                     true
                 }
-                Kind::Slab => {
+                GranuleKind::Slab => {
                     slab(at as u32);
                     true
                 }
@@ -91,8 +96,8 @@ impl<P: Platform> PageHeap<P> {
             if is_live {
                 self.insert_range(&mut lists, begin, at);
                 begin = at + granules;
-            } else if kind != Kind::None {
-                descriptor.set(Kind::None, 0, 0);
+            } else if kind != GranuleKind::None {
+                descriptor.set(GranuleKind::None, 0, 0);
             }
             at += granules;
         }

@@ -10,13 +10,13 @@ use crate::pages::descriptor::Descriptor;
 use crate::pages::huge::HUGE;
 use crate::pages::nodes::STRIPE;
 use crate::pages::region::{Ahead, MOST_AHEAD};
-use crate::pages::{Kind, PageHeap};
+use crate::pages::{GranuleKind, PageHeap};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 impl<P: Platform> PageHeap<P> {
     /// Takes a run of granules aligned to `align` granules (a power of two); returns its
-    /// first index. Its descriptor is of kind [`Kind::None`]; the caller sets its kind.
+    /// first index. Its descriptor is of kind [`GranuleKind::None`]; the caller sets its kind.
     /// `None` if the system refuses memory.
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
         self.take_run_in(granules, granules, align)
@@ -94,7 +94,7 @@ impl<P: Platform> PageHeap<P> {
 
     /// Takes up to so many runs of 2^order granules, each aligned to its size: those that are free
     /// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
-    /// each descriptor is [`Kind::None`]. Returns how many: fewer if the system refuses memory.
+    /// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the system refuses memory.
     pub(super) fn take_runs(&self, order: u32, most: u32, mut f: impl FnMut(u32)) -> u32 {
         let wanted = Wanted::new(1 << order, 1 << order, 1 << order, false);
         let mut taken = 0;
@@ -117,7 +117,7 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// Frees runs that left a CPU's list, of kind [`Kind::Parked`], under one hold of the lock.
+    /// Frees runs that left a CPU's list, of kind [`GranuleKind::Parked`], under one hold of the lock.
     pub(super) fn free_parked_runs(&self, runs: impl Iterator<Item = u32>) {
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
@@ -125,7 +125,7 @@ impl<P: Platform> PageHeap<P> {
             let descriptor = self.region.descriptor(index);
             let granules = 1 << descriptor.order();
             self.region.set_dirty(index as usize, granules, true);
-            descriptor.set(Kind::None, 0, 0);
+            descriptor.set(GranuleKind::None, 0, 0);
             lists.add_freed(&self.region, index, granules, now);
         }
         self.publish_freed(&lists);
@@ -151,7 +151,7 @@ impl<P: Platform> PageHeap<P> {
         Some(start)
     }
 
-    /// Frees a run whose descriptor is of kind [`Kind::None`]. Its granules are dirty. It is
+    /// Frees a run whose descriptor is of kind [`GranuleKind::None`]. Its granules are dirty. It is
     /// coalesced later.
     pub fn free_run(&self, index: u32, granules: usize) {
         let now = self.platform.now_ms() as u32;
@@ -179,7 +179,7 @@ impl<P: Platform> PageHeap<P> {
         let index = self.take_run_in(room.max(granules), granules, align)?;
         let descriptor = self.region.descriptor(index);
         descriptor.granules.store(granules as u32, Ordering::Relaxed);
-        descriptor.set(Kind::Run, 0, 0);
+        descriptor.set(GranuleKind::Run, 0, 0);
         self.buddy.nr_runs.fetch_add(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_add(granules, Ordering::Relaxed);
         Some(self.region.address(index))
@@ -189,7 +189,7 @@ impl<P: Platform> PageHeap<P> {
     pub fn run_bytes(&self, address: usize) -> Option<usize> {
         let index = self.region.granule_of(address)?;
         let descriptor = self.region.descriptor(index);
-        (self.region.address(index) == address && descriptor.kind() == Kind::Run)
+        (self.region.address(index) == address && descriptor.kind() == GranuleKind::Run)
             .then(|| descriptor.granules.load(Ordering::Relaxed) as usize * GRANULE)
     }
 
@@ -216,7 +216,7 @@ impl<P: Platform> PageHeap<P> {
         // dirty, for the child of a fork in between.
         self.region.set_dirty(index as usize, bytes / GRANULE, true);
         // Of two threads that free the same run, one gets it.
-        if !self.region.descriptor(index).change(Kind::Run, Kind::None) {
+        if !self.region.descriptor(index).change(GranuleKind::Run, GranuleKind::None) {
             return None;
         }
         let granules = bytes / GRANULE;

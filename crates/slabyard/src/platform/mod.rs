@@ -426,7 +426,7 @@ pub trait Platform: Park + Sync {
 
     /// Has a place taken back when this thread ends. False if the platform cannot: then the
     /// thread must not have the place.
-    fn on_thread_end(&self, place: &reader::Place) -> bool;
+    fn on_thread_end(&self, place: &reader::ReaderSlot) -> bool;
 
     /// Stores to a word that this thread alone changes. The store may reach other CPUs after loads
     /// that follow, unless a fence lies between.

@@ -11,14 +11,14 @@ pub const ENDED: usize = 2;
 
 /// One thread's place, in a cache line of its own. The word is 0 while nobody has the place.
 #[repr(C, align(64))]
-pub struct Place {
+pub struct ReaderSlot {
     /// The thread's sections: see [`crate::rcu`].
     pub word: AtomicU64,
     /// Whose place it is: the address of the thread's words; 0 if it is nobody's.
     pub thread: AtomicUsize,
 }
 
-impl Place {
+impl ReaderSlot {
     /// The thread ends, or does not exist in the child of a fork. A section in which it ends is
     /// over.
     pub fn leave(&self) {

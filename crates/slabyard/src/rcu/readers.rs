@@ -5,26 +5,26 @@
 use super::grace::Grace;
 use super::word::{EPOCH_SHIFT, FENCED, NEST, TAKEN};
 use crate::platform::Platform;
-use crate::platform::reader::{ENDED, Place, TAKING};
+use crate::platform::reader::{ENDED, ReaderSlot, TAKING};
 use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, Rank, compiler_fence};
 use crate::table::{Table, Zeroed};
 
 /// Threads with a place, at most: the others count.
 pub const MOST_PLACES: usize = 1 << 12;
-const PLACES_BYTES: usize = MOST_PLACES * size_of::<Place>();
+const PLACES_BYTES: usize = MOST_PLACES * size_of::<ReaderSlot>();
 
 /// The first epoch.
 const FIRST: u64 = 1;
 
 // SAFETY: atomic numbers only.
-unsafe impl Zeroed for Place {}
+unsafe impl Zeroed for ReaderSlot {}
 
 /// The readers of a yard, and its grace periods.
 pub struct Rcu {
     pub(crate) epoch: AtomicU64,
     /// Grace periods up to this one have ended.
     pub(crate) completed: AtomicU64,
-    pub(crate) places: Table<Place>,
+    pub(crate) places: Table<ReaderSlot>,
     /// Address of the first place, from which on [`PLACES_BYTES`] are places.
     pub(crate) begin: AtomicUsize,
     /// Places were refused by the system: no reader tries again before one is free.
@@ -49,11 +49,11 @@ impl Rcu {
 
     /// This thread's place, if its word names one of this yard's.
     #[inline(always)]
-    fn place<P: Platform>(&self, p: &P) -> Option<&Place> {
+    fn place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
         let at = p.reader()[0].load(Ordering::Relaxed);
         let offset = at.wrapping_sub(self.begin.load(Ordering::Relaxed));
         // SAFETY: the thread took it: it is one of the table's, which stays.
-        (offset < PLACES_BYTES).then(|| unsafe { &*(at as *const Place) })
+        (offset < PLACES_BYTES).then(|| unsafe { &*(at as *const ReaderSlot) })
     }
 
     /// Opens a section. False if this thread has no place at hand: nothing has changed.
@@ -118,7 +118,7 @@ impl Rcu {
 
     /// True in a section of this thread's.
     pub(crate) fn is_in_section<P: Platform>(&self, p: &P) -> bool {
-        let nests = |place: &Place| p.announced(&place.word) & NEST != 0;
+        let nests = |place: &ReaderSlot| p.announced(&place.word) & NEST != 0;
         self.is_in_slow_section(p)
             || self.place(p).map_or_else(|| self.own_place(p).is_some_and(nests), nests)
     }
@@ -129,12 +129,12 @@ impl Rcu {
         word != TAKING && word != ENDED && self.refused.load(Ordering::Relaxed) == 0
     }
 
-    pub(crate) fn each_place(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn each_place(&self) -> impl Iterator<Item = &ReaderSlot> {
         (0..self.places.len()).map(|nth| self.places.get(nth))
     }
 
     /// The place that this thread took before its word named one of another yard's.
-    fn own_place<P: Platform>(&self, p: &P) -> Option<&Place> {
+    fn own_place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
         let me = p.reader().as_ptr() as usize;
         self.each_place().find(|place| place.thread.load(Ordering::Relaxed) == me)
     }
@@ -178,7 +178,7 @@ impl Rcu {
     }
 
     /// A place that is nobody's, or that seems to be this thread's own; it is the thread's then.
-    fn vacant_place<P: Platform>(&self, p: &P) -> Option<&Place> {
+    fn vacant_place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
         let me = p.reader().as_ptr() as usize;
         let _grace = self.grace.lock(p);
         loop {
@@ -205,7 +205,7 @@ impl Rcu {
     pub(crate) fn forget_others<P: Platform>(&self, p: &P) {
         let me = p.reader().as_ptr() as usize;
         let others = self.each_place().filter(|it| it.thread.load(Ordering::Relaxed) != me);
-        others.for_each(Place::leave);
+        others.for_each(ReaderSlot::leave);
         self.forget_others_sections(p);
         self.refused.store(0, Ordering::Relaxed);
     }

@@ -53,7 +53,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 /// more of it comes.
 #[inline]
 pub(crate) fn has_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    yard.heap.buddy.waiting_hint() > yard.surplus.bound.load(Ordering::Relaxed)
+    yard.heap.buddy.purgeable_hint() > yard.surplus.bound.load(Ordering::Relaxed)
         && !yard.surplus.sparse.is_asked()
 }
 
@@ -118,7 +118,7 @@ fn least<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
 /// Finds the surplus for which there are tokens, and sets the bound anew.
 fn find_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
     let state = &yard.surplus;
-    let dirty = yard.heap.buddy.waiting_hint();
+    let dirty = yard.heap.buddy.purgeable_hint();
     let live = live_granules(yard, yard.heap.free_count().free);
     let collapsed = state.look_at_heap(live, dirty, yard.heap.region.top());
     if collapsed {

@@ -26,11 +26,11 @@ use crate::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::yard::{Yard, choose_pops};
 
 /// The ticker runs while there are so many dirty free granules: 256 KiB.
-const PENDING: usize = 64;
+const TICKER_MIN_GRANULES: usize = 64;
 /// And where a helper gives back, while barns have so many bytes, which keep slabs.
-const PENDING_IN_BARNS: usize = 1 << 20;
+const TICKER_MIN_BARN_BYTES: usize = 1 << 20;
 /// Dirty free granules that may wait for the decay time however little is live: 32 MiB.
-const MUCH: usize = (32 << 20) / GRANULE;
+const BACKLOG_GRANULES: usize = (32 << 20) / GRANULE;
 /// The longest interval while there is a purge backlog: a burst of frees may end at any moment.
 const BACKLOG_INTERVAL: u32 = 8;
 /// Granules that one slice purges, as a guess: blocks may be smaller.
@@ -51,9 +51,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 }
 
 fn is_pending<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    yard.heap.buddy.waiting_hint() >= PENDING
+    yard.heap.buddy.purgeable_hint() >= TICKER_MIN_GRANULES
         || yard.surplus.is_helped()
-            && yard.heap.parked_node_bytes.load(Ordering::Relaxed) >= PENDING_IN_BARNS
+            && yard.heap.parked_node_bytes.load(Ordering::Relaxed) >= TICKER_MIN_BARN_BYTES
 }
 
 /// Starts the reclaim ticker if enough dirty free pages wait to be purged.
@@ -115,7 +115,7 @@ fn adapt_interval<P: Platform, E: Engine>(yard: &Yard<P, E>, now: u64, interval:
     }
     let mut slices = u64::from(yard.open.load(Ordering::Relaxed)) * SLICES_A_PASS;
     if is_pending(yard) {
-        slices += (yard.heap.buddy.waiting_hint() / GRANULES_A_SLICE) as u64;
+        slices += (yard.heap.buddy.purgeable_hint() / GRANULES_A_SLICE) as u64;
     }
     let has_backlog = yard.backlog.load(Ordering::Relaxed) > 0;
     let longest = if has_backlog { BACKLOG_INTERVAL } else { LONGEST_INTERVAL };
@@ -203,10 +203,10 @@ fn purge_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 /// memory. Not where large blocks come and go: there the allocation of one makes room
 /// ([`crate::large`]).
 fn raise_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>, interval: u32) {
-    let dirty = yard.heap.buddy.waiting_hint();
-    if dirty > MUCH && !is_large_warm(yard) {
+    let dirty = yard.heap.buddy.purgeable_hint();
+    if dirty > BACKLOG_GRANULES && !is_large_warm(yard) {
         let live = live_granules(yard, yard.heap.free_count().free);
-        let surplus = dirty.saturating_sub(MUCH + live / WARM_PART);
+        let surplus = dirty.saturating_sub(BACKLOG_GRANULES + live / WARM_PART);
         yard.backlog.fetch_max(surplus, Ordering::Relaxed);
         look_at_surplus(yard);
         if surplus > 0 && interval > BACKLOG_INTERVAL {

@@ -40,7 +40,7 @@
 
 use super::Geometry;
 use crate::pages::descriptor::DESCRIPTOR_BITS;
-use crate::pages::{Kind, PageHeap};
+use crate::pages::{GranuleKind, PageHeap};
 use crate::platform::Platform;
 use crate::slab::word::Word;
 use crate::sync::{AtomicU64, Ordering};
@@ -132,7 +132,7 @@ impl<P: Platform> PageHeap<P> {
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
         let descriptor = self.region.descriptor(slab);
         // Where the bits lie follows from the order.
-        descriptor.set(Kind::None, geometry.order, slot);
+        descriptor.set(GranuleKind::None, geometry.order, slot);
         let mut left = geometry.objects;
         for word in geometry.words() {
             let n = left.min(64);
@@ -142,19 +142,19 @@ impl<P: Platform> PageHeap<P> {
         let word = u64::from(self.next_version()) << VERSION_SHIFT | u64::from(geometry.objects);
         descriptor.word.store(word, Ordering::Release);
         descriptor.time.store(0, Ordering::Relaxed);
-        descriptor.set(Kind::Slab, geometry.order, slot);
+        descriptor.set(GranuleKind::Slab, geometry.order, slot);
         let offset = crate::platform::Slot(slot).offset() as u16;
         self.region.set_map(slab, geometry.granules(), offset);
     }
 
     /// Ends a slab whose objects are all free and which is on no list. Its descriptor is then
-    /// of kind [`Kind::None`].
+    /// of kind [`GranuleKind::None`].
     pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
         let descriptor = self.region.descriptor(slab);
         self.region.set_map(slab, geometry.granules(), 0);
         debug_assert_eq!(parts(descriptor.word.load(Ordering::Acquire)).1, geometry.objects);
         descriptor.word.store(0, Ordering::Release);
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
     }
 
     /// Writes the page map for a slab that a thread which is gone had just begun, or was about to

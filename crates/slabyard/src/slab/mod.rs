@@ -15,7 +15,7 @@ pub use freeset::{Put, Version};
 pub use geometry::Geometry;
 pub use word::Word;
 
-use crate::pages::{Cause, Kind, PageHeap};
+use crate::pages::{Cause, GranuleKind, PageHeap};
 use crate::platform::{GRANULE, Platform};
 
 /// One object: the slab's first granule, and the object's number in it.
@@ -63,7 +63,7 @@ impl<P: Platform> PageHeap<P> {
     #[inline]
     pub fn is_slab(&self, granule: u32, slot: u16) -> bool {
         let descriptor = self.region.descriptor(granule);
-        descriptor.kind() == Kind::Slab && descriptor.slot() == slot
+        descriptor.kind() == GranuleKind::Slab && descriptor.slot() == slot
     }
 
     /// The slab around an address, and the word of its bitmap with the object there. Holds if

@@ -12,7 +12,7 @@
 //! path needs no look.
 
 use super::home::{Home, YardOf};
-use super::kind::{Fresh, Kind};
+use super::kind::{Fresh, ObjectKind};
 use super::record::{Lies, Record};
 use crate::cache::{CacheId, CacheSettings};
 use crate::calls::bulk::{PIECE, push_run};
@@ -191,7 +191,7 @@ impl<Y: Home> Record<Y> {
     /// A live object of this cache, of which this is the record, and which nobody uses any more;
     /// of this type and kind.
     #[inline(always)]
-    pub(super) unsafe fn free<T, K: Kind>(&self, address: usize) {
+    pub(super) unsafe fn free<T, K: ObjectKind>(&self, address: usize) {
         // A stack that takes the objects of one slab is for the slow path.
         if Y::Engine::TAGGED || !self.yard.platform().push_inlined(&self.words, address) {
             // SAFETY: the caller's promise.
@@ -204,7 +204,7 @@ impl<Y: Home> Record<Y> {
     /// # Safety
     /// As [`Record::free`], for each; none twice.
     #[inline(never)]
-    pub(super) unsafe fn free_bulk<T, K: Kind>(&self, addresses: &[usize]) {
+    pub(super) unsafe fn free_bulk<T, K: ObjectKind>(&self, addresses: &[usize]) {
         let mut done = 0;
         while done < addresses.len() {
             let left = &addresses[done..];
@@ -221,7 +221,7 @@ impl<Y: Home> Record<Y> {
     /// As [`Record::free`]. Once the object is freed, the record may be gone.
     #[cold]
     #[inline(never)]
-    unsafe fn free_slow<T, K: Kind>(&self, address: usize) {
+    unsafe fn free_slow<T, K: ObjectKind>(&self, address: usize) {
         // SAFETY: the caller's promise.
         unsafe { K::before_slow_free::<T, Y>(address, self) };
         let &Record { yard, id, lies, .. } = self;

@@ -2,7 +2,7 @@
 
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::{Fresh, Kind};
+use super::kind::{Fresh, ObjectKind};
 use super::record::Record;
 use crate::process::ProcessYard;
 use core::borrow::{Borrow, BorrowMut};
@@ -74,27 +74,27 @@ use core::ptr::NonNull;
 /// }
 /// println!("{word}");
 /// ```
-pub struct CacheBox<T, K: Kind = Fresh, Y: Home = ProcessYard> {
+pub struct CacheBox<T, K: ObjectKind = Fresh, Y: Home = ProcessYard> {
     object: NonNull<T>,
     record: NonNull<Record<Y>>,
     owns: PhantomData<(T, K)>,
 }
 
 // SAFETY: it owns the object, as a `Box` does; what it shares with its cache is for all threads.
-unsafe impl<T: Send, K: Kind, Y: Home> Send for CacheBox<T, K, Y> {}
+unsafe impl<T: Send, K: ObjectKind, Y: Home> Send for CacheBox<T, K, Y> {}
 // SAFETY: as above: a shared box gives shared access to the object alone.
-unsafe impl<T: Sync, K: Kind, Y: Home> Sync for CacheBox<T, K, Y> {}
+unsafe impl<T: Sync, K: ObjectKind, Y: Home> Sync for CacheBox<T, K, Y> {}
 // The object does not move when the box does.
-impl<T, K: Kind, Y: Home> Unpin for CacheBox<T, K, Y> {}
+impl<T, K: ObjectKind, Y: Home> Unpin for CacheBox<T, K, Y> {}
 
 /// Frees the memory of an object, whatever the end of its use does.
-pub(super) struct Memory<'a, T, K: Kind, Y: Home> {
+pub(super) struct Memory<'a, T, K: ObjectKind, Y: Home> {
     record: &'a Record<Y>,
     address: usize,
     frees: PhantomData<(T, K)>,
 }
 
-impl<'a, T, K: Kind, Y: Home> Memory<'a, T, K, Y> {
+impl<'a, T, K: ObjectKind, Y: Home> Memory<'a, T, K, Y> {
     /// # Safety
     /// A live object of this record that nobody uses any more when this is dropped.
     #[inline(always)]
@@ -103,7 +103,7 @@ impl<'a, T, K: Kind, Y: Home> Memory<'a, T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Drop for Memory<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Drop for Memory<'_, T, K, Y> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the promise of whoever made this.
@@ -111,7 +111,7 @@ impl<T, K: Kind, Y: Home> Drop for Memory<'_, T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> CacheBox<T, K, Y> {
     /// A box around an object that was allocated with this record.
     #[inline(always)]
     pub(super) unsafe fn of(object: NonNull<T>, record: NonNull<Record<Y>>) -> Self {
@@ -257,7 +257,7 @@ impl<T, Y: Home> CacheBox<T, Fresh, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Drop for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Drop for CacheBox<T, K, Y> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the record lives at least until the object's memory is freed.
@@ -272,7 +272,7 @@ impl<T, K: Kind, Y: Home> Drop for CacheBox<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Deref for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Deref for CacheBox<T, K, Y> {
     type Target = T;
 
     #[inline(always)]
@@ -282,7 +282,7 @@ impl<T, K: Kind, Y: Home> Deref for CacheBox<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> DerefMut for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> DerefMut for CacheBox<T, K, Y> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and it is borrowed by its owner alone.
@@ -290,63 +290,63 @@ impl<T, K: Kind, Y: Home> DerefMut for CacheBox<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> AsRef<T> for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> AsRef<T> for CacheBox<T, K, Y> {
     fn as_ref(&self) -> &T {
         self
     }
 }
 
-impl<T, K: Kind, Y: Home> AsMut<T> for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> AsMut<T> for CacheBox<T, K, Y> {
     fn as_mut(&mut self) -> &mut T {
         self
     }
 }
 
-impl<T, K: Kind, Y: Home> Borrow<T> for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Borrow<T> for CacheBox<T, K, Y> {
     fn borrow(&self) -> &T {
         self
     }
 }
 
-impl<T, K: Kind, Y: Home> BorrowMut<T> for CacheBox<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> BorrowMut<T> for CacheBox<T, K, Y> {
     fn borrow_mut(&mut self) -> &mut T {
         self
     }
 }
 
-impl<T: fmt::Debug, K: Kind, Y: Home> fmt::Debug for CacheBox<T, K, Y> {
+impl<T: fmt::Debug, K: ObjectKind, Y: Home> fmt::Debug for CacheBox<T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: fmt::Display, K: Kind, Y: Home> fmt::Display for CacheBox<T, K, Y> {
+impl<T: fmt::Display, K: ObjectKind, Y: Home> fmt::Display for CacheBox<T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: PartialEq, K: Kind, Y: Home> PartialEq for CacheBox<T, K, Y> {
+impl<T: PartialEq, K: ObjectKind, Y: Home> PartialEq for CacheBox<T, K, Y> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: Eq, K: Kind, Y: Home> Eq for CacheBox<T, K, Y> {}
+impl<T: Eq, K: ObjectKind, Y: Home> Eq for CacheBox<T, K, Y> {}
 
-impl<T: PartialOrd, K: Kind, Y: Home> PartialOrd for CacheBox<T, K, Y> {
+impl<T: PartialOrd, K: ObjectKind, Y: Home> PartialOrd for CacheBox<T, K, Y> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (**self).partial_cmp(&**other)
     }
 }
 
-impl<T: Ord, K: Kind, Y: Home> Ord for CacheBox<T, K, Y> {
+impl<T: Ord, K: ObjectKind, Y: Home> Ord for CacheBox<T, K, Y> {
     fn cmp(&self, other: &Self) -> Ordering {
         (**self).cmp(&**other)
     }
 }
 
-impl<T: Hash, K: Kind, Y: Home> Hash for CacheBox<T, K, Y> {
+impl<T: Hash, K: ObjectKind, Y: Home> Hash for CacheBox<T, K, Y> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
     }

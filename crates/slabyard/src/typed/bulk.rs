@@ -11,7 +11,7 @@ use super::cache::no_memory;
 use super::errors::AllocError;
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::{Fresh, Kind};
+use super::kind::{Fresh, ObjectKind};
 use super::record::{Lies, Record};
 use crate::calls::bulk::PIECE;
 use core::marker::PhantomData;
@@ -171,7 +171,7 @@ impl<T, Y: Home, const N: usize> Drop for Taken<'_, T, Y, N> {
     }
 }
 
-impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     /// Frees the objects of many boxes, whatever their caches are.
     ///
     /// ```
@@ -204,12 +204,12 @@ impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
 /// Drops a box of another cache, or of an object that lies in a mapping.
 #[cold]
 #[inline(never)]
-fn drop_alone<T, K: Kind, Y: Home>(object: CacheBox<T, K, Y>) {
+fn drop_alone<T, K: ObjectKind, Y: Home>(object: CacheBox<T, K, Y>) {
     drop(object);
 }
 
 /// Objects of one cache that are about to be freed. They are freed if an end panics, too.
-struct Piece<'a, T, K: Kind, Y: Home> {
+struct Piece<'a, T, K: ObjectKind, Y: Home> {
     /// Of the handle, which is borrowed: it stays.
     record: &'a Record<Y>,
     addresses: &'a mut [MaybeUninit<usize>; PIECE],
@@ -217,7 +217,7 @@ struct Piece<'a, T, K: Kind, Y: Home> {
     frees: PhantomData<(T, K)>,
 }
 
-impl<T, K: Kind, Y: Home> Piece<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Piece<'_, T, K, Y> {
     #[inline(always)]
     fn add(&mut self, object: CacheBox<T, K, Y>) {
         if self.len == PIECE {
@@ -239,7 +239,7 @@ impl<T, K: Kind, Y: Home> Piece<'_, T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Drop for Piece<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Drop for Piece<'_, T, K, Y> {
     #[inline(always)]
     fn drop(&mut self) {
         self.free();

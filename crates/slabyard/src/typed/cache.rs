@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::errors::{AllocError, CreateError, InUse};
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::{Fresh, Kind};
+use super::kind::{Fresh, ObjectKind};
 use super::record::Record;
 use crate::cache::{CacheId, CacheSettings};
 use crate::created::NotDestroyed;
@@ -56,7 +56,7 @@ impl<T> ObjectCache<T> {
     }
 }
 
-impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     pub(super) fn make(
         name: &str,
         settings: &CacheSettings,
@@ -249,7 +249,7 @@ pub(super) fn no_memory() -> ! {
     panic!("no memory for an object: `try_alloc` and `try_take` return an error")
 }
 
-impl<T, K: Kind, Y: Home> Drop for ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Drop for ObjectCache<T, K, Y> {
     fn drop(&mut self) {
         let record = self.record();
         let &Record { yard, id, .. } = record;
@@ -261,7 +261,7 @@ impl<T, K: Kind, Y: Home> Drop for ObjectCache<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> fmt::Debug for ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> fmt::Debug for ObjectCache<T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectCache").field("id", &self.id()).finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::Kind;
+use super::kind::ObjectKind;
 use crate::cache::CacheSettings;
 use crate::cache::table::MOST_CREATED;
 use crate::created::NotCreated;
@@ -110,7 +110,7 @@ impl<T> fmt::Display for AllocError<T> {
 impl<T> Error for AllocError<T> {}
 
 /// A cache that was not destroyed.
-pub struct InUse<T, K: Kind, Y: Home> {
+pub struct InUse<T, K: ObjectKind, Y: Home> {
     /// The cache, as it was.
     pub cache: ObjectCache<T, K, Y>,
     /// So many objects are live, or in the hands of a call that is under way. `None` if the caller
@@ -118,13 +118,13 @@ pub struct InUse<T, K: Kind, Y: Home> {
     pub live: Option<u64>,
 }
 
-impl<T, K: Kind, Y: Home> fmt::Debug for InUse<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> fmt::Debug for InUse<T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InUse").field("live", &self.live).finish_non_exhaustive()
     }
 }
 
-impl<T, K: Kind, Y: Home> fmt::Display for InUse<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> fmt::Display for InUse<T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.live {
             Some(live) => write!(f, "{live} objects of the cache are live: drop their boxes first"),
@@ -133,4 +133,4 @@ impl<T, K: Kind, Y: Home> fmt::Display for InUse<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Error for InUse<T, K, Y> {}
+impl<T, K: ObjectKind, Y: Home> Error for InUse<T, K, Y> {}

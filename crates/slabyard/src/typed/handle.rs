@@ -3,7 +3,7 @@
 //! Neighbours: [`super::cache`] has its calls; [`super::record`] is what it points to.
 
 use super::home::Home;
-use super::kind::{Fresh, Kind};
+use super::kind::{Fresh, ObjectKind};
 use super::record::Record;
 use crate::process::ProcessYard;
 use core::marker::PhantomData;
@@ -43,7 +43,7 @@ use core::ptr::NonNull;
 /// assert_eq!(nodes.live(), Some(0));
 /// # Ok::<(), slabyard::typed::CreateError>(())
 /// ```
-pub struct ObjectCache<T, K: Kind = Fresh, Y: Home = ProcessYard> {
+pub struct ObjectCache<T, K: ObjectKind = Fresh, Y: Home = ProcessYard> {
     pub(super) record: NonNull<Record<Y>>,
     pub(super) makes: PhantomData<fn(T) -> T>,
     pub(super) kind: PhantomData<K>,
@@ -51,11 +51,11 @@ pub struct ObjectCache<T, K: Kind = Fresh, Y: Home = ProcessYard> {
 
 // SAFETY: it has no object. Fresh objects are made of values that the calling thread has; the
 // builder of a cache of kept ones asks that they be `Send`.
-unsafe impl<T, K: Kind, Y: Home> Send for ObjectCache<T, K, Y> {}
+unsafe impl<T, K: ObjectKind, Y: Home> Send for ObjectCache<T, K, Y> {}
 // SAFETY: as above; all calls on the yard are for all threads.
-unsafe impl<T, K: Kind, Y: Home> Sync for ObjectCache<T, K, Y> {}
+unsafe impl<T, K: ObjectKind, Y: Home> Sync for ObjectCache<T, K, Y> {}
 
-impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     #[inline(always)]
     pub(super) fn record(&self) -> &Record<Y> {
         // SAFETY: the block lives as long as the handle.

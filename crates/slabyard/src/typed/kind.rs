@@ -31,7 +31,7 @@ mod sealed {
 }
 
 /// [`Fresh`] or [`Kept`].
-pub trait Kind: sealed::Sealed + Sized {
+pub trait ObjectKind: sealed::Sealed + Sized {
     /// Ends the use of an object whose memory will be given to the cache next.
     #[doc(hidden)]
     #[allow(private_interfaces)]
@@ -43,7 +43,7 @@ pub trait Kind: sealed::Sealed + Sized {
     unsafe fn before_slow_free<T, Y: Home>(address: usize, record: &Record<Y>);
 }
 
-impl Kind for Fresh {
+impl ObjectKind for Fresh {
     #[inline(always)]
     #[allow(private_interfaces)]
     unsafe fn end_use<T, Y: Home>(object: *mut T, _record: &Record<Y>) {
@@ -84,8 +84,8 @@ impl<T> KeptObject<T> {
         None
     };
 
-    fn at(address: usize) -> Place<T> {
-        Place(core::ptr::with_exposed_provenance_mut(address))
+    fn at(address: usize) -> KeptPtr<T> {
+        KeptPtr(core::ptr::with_exposed_provenance_mut(address))
     }
 
     /// Drops the value, if there is one.
@@ -104,9 +104,9 @@ impl<T> KeptObject<T> {
 }
 
 /// Where an object is.
-struct Place<T>(*mut KeptObject<T>);
+struct KeptPtr<T>(*mut KeptObject<T>);
 
-impl<T> Place<T> {
+impl<T> KeptPtr<T> {
     fn clear(self) {
         // SAFETY: an object of a slab that begins: nobody else uses it.
         unsafe { (&raw mut (*self.0).made).write(false) };
@@ -132,7 +132,7 @@ impl<T> Drop for Unmake<T> {
     }
 }
 
-impl Kind for Kept {
+impl ObjectKind for Kept {
     #[inline(always)]
     #[allow(private_interfaces)]
     unsafe fn end_use<T, Y: Home>(object: *mut T, record: &Record<Y>) {

@@ -7,7 +7,7 @@
 
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::Kind;
+use super::kind::ObjectKind;
 use super::record::Record;
 use crate::live::Walked;
 
@@ -21,7 +21,7 @@ pub struct LiveObjects {
     pub with_free: bool,
 }
 
-impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     /// Writes the addresses of the live objects to `out`, in the order of the slabs, as many as
     /// there is room for; those that prefilled sheaves hold are among them, and those that were
     /// allocated in a handler that interrupted a slow path are not.

@@ -32,7 +32,7 @@ pub use builder::{Builder, KeptBuilder};
 pub use errors::{AllocError, CreateError, InUse};
 pub use handle::ObjectCache;
 pub use home::Home;
-pub use kind::{Fresh, Kept, Kind};
+pub use kind::{Fresh, Kept, ObjectKind};
 pub use live::LiveObjects;
 pub use prefill::Prefilled;
 pub use slabyard_abi::debug::DebugFlags;

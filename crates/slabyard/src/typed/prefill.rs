@@ -9,7 +9,7 @@ use super::boxed::CacheBox;
 use super::errors::AllocError;
 use super::handle::ObjectCache;
 use super::home::Home;
-use super::kind::{Fresh, Kept, Kind};
+use super::kind::{Fresh, Kept, ObjectKind};
 use super::record::{Lies, Record};
 use crate::calls::prefill;
 use crate::process::ProcessYard;
@@ -53,13 +53,13 @@ use core::ptr::NonNull;
 /// let _ = spare.alloc(1);
 /// ```
 #[must_use]
-pub struct Prefilled<'a, T, K: Kind = Fresh, Y: Home = ProcessYard> {
+pub struct Prefilled<'a, T, K: ObjectKind = Fresh, Y: Home = ProcessYard> {
     cache: &'a ObjectCache<T, K, Y>,
     /// `None` once it is being dropped.
     objects: Option<prefill::Prefilled>,
 }
 
-impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     /// Sets so many objects apart.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> Prefilled<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Prefilled<'_, T, K, Y> {
     /// Objects in it.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -190,7 +190,7 @@ fn empty() -> ! {
     panic!("the prefilled sheaf is empty: prefill as many objects as will be needed")
 }
 
-impl<T, K: Kind, Y: Home> Drop for Prefilled<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> Drop for Prefilled<'_, T, K, Y> {
     fn drop(&mut self) {
         let record = self.cache.record();
         let Some(objects) = self.objects.take() else { return };
@@ -205,7 +205,7 @@ impl<T, K: Kind, Y: Home> Drop for Prefilled<'_, T, K, Y> {
     }
 }
 
-impl<T, K: Kind, Y: Home> fmt::Debug for Prefilled<'_, T, K, Y> {
+impl<T, K: ObjectKind, Y: Home> fmt::Debug for Prefilled<'_, T, K, Y> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prefilled").field("len", &self.len()).finish_non_exhaustive()
     }

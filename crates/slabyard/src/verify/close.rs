@@ -29,9 +29,9 @@ use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
 use crate::slow_path::enter_slow_path;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::yard::checks::Seen;
+use crate::yard::checks::LookGuard;
 use crate::yard::depth::RUN_CALLS;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// Objects of a stack that this check looks at, where neighbours count as one: a sheaf of the
 /// smallest.
@@ -60,7 +60,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Looks through the objects of stacks at the process's end. Reports the first that is parked
     /// twice, or free in its slab and parked, or no object.
     pub fn check_parked(&self) {
-        let Some(mut seen) = Seen::take(&self.checks.table) else { return };
+        let Some(mut seen) = LookGuard::take(&self.checks.table) else { return };
         // Other threads may move objects meanwhile: a real fault is found each time.
         let mut is_odd = |class| {
             let first = odd_of(self, class, &mut seen);
@@ -91,7 +91,7 @@ pub(crate) fn check_free<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: usize,
     address: usize,
-) -> Result<bool, Place> {
+) -> Result<bool, AddressKind> {
     let shape = yard.caches.get(class).shape();
     if !yard.heap.begins_object(&shape.geometry, address) {
         return Err(yard.place_of(address));
@@ -172,7 +172,7 @@ fn any_stack<P: Platform, E: Engine>(
 fn odd_of<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: usize,
-    seen: &mut Seen<'_>,
+    seen: &mut LookGuard<'_>,
 ) -> Option<usize> {
     seen.begin_cache();
     let cache = yard.caches.get(class);
@@ -193,7 +193,7 @@ fn odd_of<P: Platform, E: Engine>(
 fn odd_in<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     shape: &Shape,
-    seen: &mut Seen<'_>,
+    seen: &mut LookGuard<'_>,
     objects: &[AtomicUsize],
 ) -> Option<usize> {
     let (g, geometry) = (&yard.heap, &shape.geometry);

@@ -23,7 +23,7 @@ use crate::cache::slots::{number_of, slot_of};
 use crate::engine::{Debug, Engine};
 use crate::observe::Quiesced;
 use crate::pages::descriptor::Descriptor;
-use crate::pages::{Cause, Kind, PageHeap};
+use crate::pages::{Cause, GranuleKind, PageHeap};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
@@ -268,45 +268,45 @@ fn check_pages<P: Platform, E: Engine>(
     while at < g.region.top() {
         let descriptor = g.region.descriptor(at as u32);
         let granules = match descriptor.kind() {
-            Kind::None => {
+            GranuleKind::None => {
                 return Err(Fault { what: "granule of nobody", at, found: 0, expected: 1 });
             }
-            Kind::Free => {
+            GranuleKind::Free => {
                 free_granules += 1 << descriptor.order();
                 dirty += g.region.dirty_in(at, 1 << descriptor.order());
                 1 << descriptor.order()
             }
             // In a bank, or in the hands of a thread on its way there or from there.
-            Kind::Parked if descriptor.is_banked() => {
+            GranuleKind::Parked if descriptor.is_banked() => {
                 banked += 1;
                 sound.runs += 1;
                 let granules = granules_of_run(g, at, descriptor)?;
                 run_granules += granules;
                 granules
             }
-            Kind::Parked => {
+            GranuleKind::Parked => {
                 parked_granules += 1 << descriptor.order();
                 1 << descriptor.order()
             }
-            Kind::Purging => 1 << descriptor.order(),
-            Kind::Held => {
+            GranuleKind::Purging => 1 << descriptor.order(),
+            GranuleKind::Held => {
                 held += 1;
                 run_granules += 1 << descriptor.order();
                 1 << descriptor.order()
             }
-            Kind::Freed => {
+            GranuleKind::Freed => {
                 let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
                 free_granules += granules;
                 dirty += g.region.dirty_in(at, granules);
                 granules
             }
-            Kind::Run => {
+            GranuleKind::Run => {
                 sound.runs += 1;
                 let granules = granules_of_run(g, at, descriptor)?;
                 run_granules += granules;
                 granules
             }
-            Kind::Slab => {
+            GranuleKind::Slab => {
                 let number = number_of(Slot(descriptor.slot()));
                 let Some(number) = number.filter(|number| yard.caches().is_there(*number)) else {
                     return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });

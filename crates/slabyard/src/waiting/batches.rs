@@ -11,8 +11,8 @@ use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Platform;
 use crate::sync::Ordering;
-use crate::yard::batches::{BATCH, PARTS, Part, Tickets};
-use crate::yard::{Place, Yard};
+use crate::yard::batches::{BATCH, BatchShard, PARTS, Tickets};
+use crate::yard::{AddressKind, Yard};
 
 /// Bytes of objects that may wait.
 pub const MOST_BYTES: usize = 32 << 20;
@@ -83,7 +83,7 @@ fn put<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Result<(), 
 
 fn open_batch<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
-    part: &mut Part,
+    part: &mut BatchShard,
 ) -> Result<Sheaf, NotTaken> {
     let p = yard.platform();
     let batch = yard.heap.sheaves.take(p, BATCH).ok_or(NotTaken::Memory)?;
@@ -93,7 +93,8 @@ fn open_batch<P: Platform, E: Engine>(
 
 /// Frees an object that waited; returns its bytes.
 fn free_waited<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
-    let (Place::Object { bytes, .. } | Place::Large(bytes)) = yard.place_of(address) else {
+    let (AddressKind::Object { bytes, .. } | AddressKind::Large(bytes)) = yard.place_of(address)
+    else {
         // The program freed it meanwhile, and its pages are gone.
         return 0;
     };
@@ -185,7 +186,7 @@ const MOST_SLABS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
     /// It is not the begin of a live object, or not of this cache's: where it lies.
-    Place(Place),
+    Place(AddressKind),
     /// More than [`MOST_BYTES`], or as many batches as there are, wait for readers that stay.
     /// Try again after sections, or wait by [`Yard::free_after_waiting`].
     Full,

@@ -12,7 +12,7 @@ use crate::inside::free_inside;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
-use crate::yard::{Place, Yard};
+use crate::yard::{AddressKind, Yard};
 
 /// The first word of an object that `run_deferred` has taken off the list: no link.
 const DONE: usize = usize::MAX;
@@ -20,7 +20,10 @@ const DONE: usize = usize::MAX;
 /// Defers a free of a handler that interrupted a slow path to the end of the next slow path.
 /// The object's first word is the link.
 pub(crate) fn defer<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) {
-    if !matches!(yard.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
+    if !matches!(
+        yard.place_of(address),
+        AddressKind::Object { begin: true, .. } | AddressKind::Large(_)
+    ) {
         return;
     }
     if yard.heap.own_bytes(address).is_some() {

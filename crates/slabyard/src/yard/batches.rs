@@ -32,7 +32,7 @@ pub(crate) const PARTS: usize = 8;
 const RING: usize = 16;
 
 /// A part: what some CPUs freed.
-pub(crate) struct Part {
+pub(crate) struct BatchShard {
     /// A list of one sheaf, or of none.
     pub(crate) open: u32,
     pub(crate) opened_ms: u64,
@@ -44,8 +44,8 @@ pub(crate) struct Part {
     pub(crate) freed: u64,
 }
 
-impl Part {
-    pub(crate) const NEW: Part = Part {
+impl BatchShard {
+    pub(crate) const NEW: BatchShard = BatchShard {
         open: NO_SHEAF,
         opened_ms: 0,
         ring: [(NO_SHEAF, 0); RING],
@@ -90,7 +90,7 @@ impl Part {
 pub(crate) struct Tickets(pub(crate) [u64; PARTS]);
 /// All batches of a yard.
 pub(crate) struct Batches {
-    pub(crate) parts: [Lock<Part>; PARTS],
+    pub(crate) parts: [Lock<BatchShard>; PARTS],
     /// Objects that wait, and their bytes.
     pub(crate) objects: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
@@ -99,7 +99,7 @@ pub(crate) struct Batches {
 impl Batches {
     pub(crate) const fn new() -> Self {
         Batches {
-            parts: [const { Lock::new(Rank::Waiting, Part::NEW) }; PARTS],
+            parts: [const { Lock::new(Rank::Waiting, BatchShard::NEW) }; PARTS],
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
         }
@@ -128,7 +128,7 @@ impl Batches {
         self.objects.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn own<'a, P: Platform>(&'a self, p: &'a P) -> Guard<'a, Part, P> {
+    pub(crate) fn own<'a, P: Platform>(&'a self, p: &'a P) -> Guard<'a, BatchShard, P> {
         self.parts[p.row_hint().unwrap_or(0) % PARTS].lock(p)
     }
 
@@ -136,7 +136,7 @@ impl Batches {
     pub(crate) fn each<'a, P: Platform>(
         &'a self,
         p: &'a P,
-    ) -> impl Iterator<Item = &'a Lock<Part>> + 'a {
+    ) -> impl Iterator<Item = &'a Lock<BatchShard>> + 'a {
         let own = p.row_hint().unwrap_or(0);
         (0..PARTS).map(move |nth| &self.parts[(own + nth) % PARTS])
     }

@@ -112,7 +112,7 @@ impl Table {
 }
 
 /// The table, for one who looks.
-pub(crate) struct Seen<'a> {
+pub(crate) struct LookGuard<'a> {
     pub(crate) table: &'a Table,
     /// Of the look that is under way.
     pub(crate) nr_words: usize,
@@ -121,14 +121,14 @@ pub(crate) struct Seen<'a> {
     pub(crate) left: usize,
 }
 
-impl Drop for Seen<'_> {
+impl Drop for LookGuard<'_> {
     fn drop(&mut self) {
         // Pairs with the Acquire in `take`.
         self.table.taken.store(0, Ordering::Release);
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> LookGuard<'a> {
     /// Bits of a key: the slab, the word in it, the look.
     pub(crate) const SLAB: u32 = 32;
     pub(crate) const WORD: u32 = 12;
@@ -137,7 +137,7 @@ impl<'a> Seen<'a> {
     /// `None` while another thread looks.
     pub(crate) fn take(table: &'a Table) -> Option<Self> {
         let is_free = table.taken.swap(1, Ordering::Acquire) == 0;
-        is_free.then_some(Seen { table, nr_words: 0, look: 0, left: ALL_LOOKS })
+        is_free.then_some(LookGuard { table, nr_words: 0, look: 0, left: ALL_LOOKS })
     }
 
     pub(crate) fn begin_cache(&mut self) {

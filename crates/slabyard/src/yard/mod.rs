@@ -23,7 +23,7 @@ pub(crate) mod surplus;
 pub(crate) mod waiting;
 
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
-pub use place::Place;
+pub use place::AddressKind;
 
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, Caches, classes};

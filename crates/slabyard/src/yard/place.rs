@@ -4,7 +4,7 @@
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressKind {
     /// In a slab of the cache of this number, which has so many bytes an object.
     Object {
         /// Number of the cache: a class of malloc's, or a created one.
@@ -24,12 +24,14 @@ pub enum Place {
     Foreign,
 }
 
-impl Place {
+impl AddressKind {
     /// Bytes that the live allocation there may use; `None` if there is none.
     #[inline]
     pub fn usable(self) -> Option<usize> {
         match self {
-            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
+            AddressKind::Object { bytes, begin: true, .. } | AddressKind::Large(bytes) => {
+                Some(bytes)
+            }
             _ => None,
         }
     }

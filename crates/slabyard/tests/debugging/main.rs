@@ -21,11 +21,11 @@ mod pages;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
-use slabyard::pages::finding::{By, Finding, Hooks, Track, What};
+use slabyard::pages::finding::{By, Finding, FindingKind, Hooks, Track};
 use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
 use slabyard::slab::debug::Maker;
-use slabyard::yard::{Place, Settings, Yard};
+use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 use slabyard_testkit::machine::{Config, Machine};
@@ -80,7 +80,7 @@ fn write(yard: &Yards, at: usize, value: u8) {
 }
 
 /// What was found since the last call.
-fn found() -> Vec<What> {
+fn found() -> Vec<FindingKind> {
     FOUND.take().iter().map(|finding| finding.what).collect()
 }
 
@@ -96,9 +96,11 @@ fn is_sound(yard: &Yards) {
 
 #[test]
 fn a_clobbered_zone_is_found_at_the_free_and_by_a_look() {
-    for (offset, what) in
-        [(64, What::RightRedZone), (71, What::RightRedZone), (-1, What::LeftRedZone)]
-    {
+    for (offset, what) in [
+        (64, FindingKind::RightRedZone),
+        (71, FindingKind::RightRedZone),
+        (-1, FindingKind::LeftRedZone),
+    ] {
         let yard = yard_with(|_| DebugFlags::NONE);
         let id = cache_of(&yard, 64, DebugFlags::RED_ZONE);
         let (p, q) = (alloc(&yard, id), alloc(&yard, id));
@@ -137,7 +139,7 @@ fn a_track_that_was_written_over_names_nobody() {
         assert_eq!(yard.free_to(id, p), Ok(()));
         let all = FOUND.take();
         let [finding] = all[..] else { panic!("{all:?}") };
-        assert_eq!(finding.what, What::State);
+        assert_eq!(finding.what, FindingKind::State);
         assert_eq!(finding.allocated, Some(Track::SPOILED), "{words}");
         // The one of the free lies behind it.
         assert_eq!(finding.freed, (words > 17).then_some(Track::SPOILED), "{words}");
@@ -155,12 +157,12 @@ fn a_clobbered_state_is_found() {
     // SAFETY: as in `write`.
     unsafe { yard.platform().write_word(state(p), usize::MAX) };
     assert_eq!(yard.free_to(id, p), Ok(()));
-    assert_eq!(found(), [What::State]);
+    assert_eq!(found(), [FindingKind::State]);
     // Of a free object, too.
     assert_eq!(yard.free_to(id, q), Ok(()));
     // SAFETY: as in `write`.
     unsafe { yard.platform().write_word(state(q), 0) };
-    assert_eq!((validate(&yard), found()), (1, vec![What::State]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::State]));
     is_sound(&yard);
 }
 
@@ -175,7 +177,7 @@ fn a_write_after_the_free_is_found_by_a_look_and_by_the_allocation() {
         write(&yard, p + offset, 0x12);
         assert_eq!(validate(&yard), 1);
         let finding = FOUND.take()[0];
-        assert_eq!((finding.what, finding.object), (What::Poison, p));
+        assert_eq!((finding.what, finding.object), (FindingKind::Poison, p));
         for track in [finding.allocated, finding.freed] {
             let track = track.expect("it was tracked");
             assert_eq!((track.thread, track.frames[0], track.bytes), (7, 0x1234, 64));
@@ -188,7 +190,7 @@ fn a_write_after_the_free_is_found_by_a_look_and_by_the_allocation() {
         let objects: Vec<_> = (0..1500).map(|_| alloc(&yard, id)).collect();
         objects.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
         let again: Vec<_> = (0..1500).map(|_| alloc(&yard, id)).collect();
-        assert_eq!(found(), [What::Poison], "at {offset}");
+        assert_eq!(found(), [FindingKind::Poison], "at {offset}");
         assert!(!again.contains(&q), "its slab was set aside");
         assert!(yard.set_aside() > 0);
         is_sound(&yard);
@@ -202,7 +204,7 @@ fn a_clobbered_zone_of_a_free_object_is_found() {
     let p = alloc(&yard, id);
     assert_eq!(yard.free_to(id, p), Ok(()));
     write(&yard, p + 64, 0xab);
-    assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
 }
 
 #[test]
@@ -212,9 +214,9 @@ fn a_zone_begins_where_the_request_ends() {
     assert_eq!(yard.usable(p), Some(18));
     is_sound(&yard);
     write(&yard, p + 18, 0xab);
-    assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
     write(&yard, p + 31, 0xab);
-    assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
     assert_eq!(yard.resize(p, 16), None, "it moves");
 }
 
@@ -227,7 +229,7 @@ fn a_cache_with_a_live_object_stays_and_reports_it() {
     // SAFETY: no other thread.
     assert_eq!(unsafe { yard.destroy_cache(id) }, Err(NotDestroyed::Live(1)));
     let finding = FOUND.take()[0];
-    assert_eq!((finding.what, finding.object), (What::Remaining, q));
+    assert_eq!((finding.what, finding.object), (FindingKind::Remaining, q));
     assert!(finding.allocated.is_some_and(|track| track.thread == 7));
     assert_eq!(yard.free_to(id, q), Ok(()));
     // SAFETY: no other thread.
@@ -287,7 +289,7 @@ fn a_second_free_is_found_in_quarantine_and_in_the_slab() {
         many.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
         assert!(!many.contains(&p), "it waits");
         assert_eq!(yard.free_to(id, p), Ok(()));
-        assert_eq!(found(), [What::Free], "after {others}");
+        assert_eq!(found(), [FindingKind::Free], "after {others}");
         is_sound(&yard);
     }
 }
@@ -299,9 +301,9 @@ fn a_pointer_that_is_none_is_found_and_changes_nothing() {
     for offset in [1, 8, 16, 63, 100] {
         assert_eq!(yard.free(p + offset), Ok(()));
         let finding = FOUND.take()[0];
-        assert_eq!((finding.what, finding.pointer), (What::Pointer, p + offset));
+        assert_eq!((finding.what, finding.pointer), (FindingKind::Pointer, p + offset));
     }
-    assert_eq!(yard.free(0x1000), Err(Place::Foreign));
+    assert_eq!(yard.free(0x1000), Err(AddressKind::Foreign));
     is_sound(&yard);
     assert_eq!(yard.free(p), Ok(()));
     assert_eq!(found(), []);
@@ -425,7 +427,7 @@ fn makers_are_noted_with_checks() {
             let noted = flags.has(DebugFlags::CHECK).then_some(Maker::NewArray);
             assert_eq!((yard.maker_at(p), yard.usable(p)), (noted, Some(bytes)));
             write(&yard, p + bytes, 0x12);
-            assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+            assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
             assert_eq!(yard.maker_at(p), noted);
             is_sound(&yard);
             assert_eq!(yard.free(p), Ok(()));
@@ -447,7 +449,7 @@ fn a_report_tells_how_many_objects_are_used() {
         assert_eq!(yard.free_to(id, objects[wrong]), Ok(()));
         let all = FOUND.take();
         let [finding] = all[..] else { panic!("{all:?}") };
-        assert_eq!((finding.what, finding.objects[1]), (What::RightRedZone, used));
+        assert_eq!((finding.what, finding.objects[1]), (FindingKind::RightRedZone, used));
     }
     is_sound(&yard);
 }
@@ -476,11 +478,11 @@ fn verify_compares_states_with_bits() {
 /// A checker that sees nothing would pass some of the tests above: each part is looked at.
 #[test]
 fn each_flag_finds_its_own_and_nothing_else() {
-    let corrupt: [(DebugFlags, isize, bool, What); 4] = [
-        (DebugFlags::RED_ZONE, 64, false, What::RightRedZone),
-        (DebugFlags::RED_ZONE, -1, true, What::LeftRedZone),
-        (DebugFlags::POISON, 10, true, What::Poison),
-        (DebugFlags::POISON, 63, true, What::Poison),
+    let corrupt: [(DebugFlags, isize, bool, FindingKind); 4] = [
+        (DebugFlags::RED_ZONE, 64, false, FindingKind::RightRedZone),
+        (DebugFlags::RED_ZONE, -1, true, FindingKind::LeftRedZone),
+        (DebugFlags::POISON, 10, true, FindingKind::Poison),
+        (DebugFlags::POISON, 63, true, FindingKind::Poison),
     ];
     for has in [DebugFlags::RED_ZONE, DebugFlags::POISON, DebugFlags::CHECK, DebugFlags::TRACK] {
         for (of, offset, is_free, what) in corrupt {
@@ -522,7 +524,7 @@ fn it_holds_on_each_page_size_and_without_stops() {
             write(&yard, p + bytes, 0x12);
             assert_eq!(validate(&yard), 1);
             live.drain(..).for_each(|(p, _)| assert_eq!(yard.free(p), Ok(())));
-            assert_eq!(found(), [What::RightRedZone]);
+            assert_eq!(found(), [FindingKind::RightRedZone]);
             yard.trim();
             is_sound(&yard);
         }

@@ -8,11 +8,11 @@ fn large_blocks_have_a_zone_and_a_seal() {
         let yard = yard_with(|_| all());
         let (p, q) =
             (yard.alloc(bytes, 16).expect("memory"), yard.alloc(bytes, 4096).expect("memory"));
-        assert_eq!((yard.usable(p), yard.place_of(p)), (Some(bytes), Place::Large(bytes)));
+        assert_eq!((yard.usable(p), yard.place_of(p)), (Some(bytes), AddressKind::Large(bytes)));
         is_sound(&yard);
         if bytes % 4096 != 4096 - 16 {
             write(&yard, p + bytes, 0x12);
-            assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]), "{bytes}");
+            assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]), "{bytes}");
         }
         is_sound(&yard);
         write(&yard, q + bytes, 0x12);
@@ -21,9 +21,9 @@ fn large_blocks_have_a_zone_and_a_seal() {
         let track = finding.allocated.expect("it was tracked");
         assert_eq!(
             (finding.what, track.thread, track.bytes),
-            (What::RightRedZone, 7, bytes as u64)
+            (FindingKind::RightRedZone, 7, bytes as u64)
         );
-        assert_eq!(yard.free(q), Err(Place::Free));
+        assert_eq!(yard.free(q), Err(AddressKind::Free));
         assert_eq!(yard.resize(p, bytes + 1), None, "it moves");
         assert_eq!(yard.free(p), Ok(()));
         for _ in 0..100 {
@@ -61,7 +61,7 @@ fn a_write_behind_the_last_object_of_a_slab_is_found() {
     // By a look: the first byte, and the last.
     for offset in [|tail, _| tail, |_, end| end - 1] {
         let (yard, ..) = of(offset);
-        assert_eq!((validate(&yard), found()), (1, vec![What::Tail]));
+        assert_eq!((validate(&yard), found()), (1, vec![FindingKind::Tail]));
         is_sound(&yard);
     }
     // By the free of the last object.
@@ -70,7 +70,7 @@ fn a_write_behind_the_last_object_of_a_slab_is_found() {
     objects.into_iter().for_each(|object| assert_eq!(yard.free_to(id, object), Ok(())));
     assert_eq!(found(), []);
     assert_eq!(yard.free_to(id, last), Ok(()));
-    assert_eq!(found(), [What::Tail]);
+    assert_eq!(found(), [FindingKind::Tail]);
     is_sound(&yard);
 }
 
@@ -86,7 +86,7 @@ fn a_write_to_a_page_of_nobody_is_found() {
     let block = block.expect("free pages");
     assert_ne!(block & !4095, p & !4095);
     write(&yard, block + 8 + 77, 0x12);
-    assert_eq!((validate(&yard), found()), (1, vec![What::Unused]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::Unused]));
     is_sound(&yard);
     // What was used is dirty, and nobody knows what it should be.
     let run = yard.alloc(4 << 20, 16).expect("memory");
@@ -106,10 +106,10 @@ fn a_write_to_an_object_of_an_empty_slab_is_found() {
         // The first of them left quarantine long ago.
         write(&yard, objects[0] + 50, 0x12);
         if by_look {
-            assert_eq!((validate(&yard), found()), (1, vec![What::Poison]));
+            assert_eq!((validate(&yard), found()), (1, vec![FindingKind::Poison]));
         }
         assert!(yard.shrink_cache(id));
-        assert_eq!(found(), if by_look { vec![] } else { vec![What::Poison] });
+        assert_eq!(found(), if by_look { vec![] } else { vec![FindingKind::Poison] });
         is_sound(&yard);
     }
 }
@@ -128,12 +128,12 @@ fn a_write_to_the_pages_of_a_slab_that_ended_is_found() {
         is_sound(&yard);
         write(&yard, p + 50, 0x12);
         if by_look {
-            assert_eq!((validate(&yard), found()), (1, vec![What::Unused]));
+            assert_eq!((validate(&yard), found()), (1, vec![FindingKind::Unused]));
         } else {
             while alloc(&yard, id) & !4095 != p & !4095 {
                 assert_eq!(found(), []);
             }
-            assert_eq!(found(), [What::Unused]);
+            assert_eq!(found(), [FindingKind::Unused]);
         }
         is_sound(&yard);
     }
@@ -148,7 +148,7 @@ fn no_bytes_are_a_block() {
     assert_eq!(yard.usable(p), Some(0));
     is_sound(&yard);
     write(&yard, p + 5000, 0x12);
-    assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+    assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
     is_sound(&yard);
     assert_eq!((yard.free(p), yard.free(q)), (Ok(()), Ok(())));
     is_sound(&yard);

@@ -3,7 +3,7 @@
 use slabyard::pages::bank::{CPU_BYTES, bank_of};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::sync::Ordering;
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::row;
 use slabyard_testkit::machine::{Config, Machine};
@@ -47,7 +47,7 @@ fn a_freed_run_serves_the_next_request_of_its_size_without_a_slow_path() {
             assert_eq!(yard.free(run), Ok(()));
         }
         assert_eq!(slow_paths(&yard), paths);
-        assert_eq!(yard.free(run), Err(Place::Free), "freed twice");
+        assert_eq!(yard.free(run), Err(AddressKind::Free), "freed twice");
         assert_eq!(yard.verify().expect("no slow path").expect("sound").runs, 0);
         yard.trim();
     }

@@ -4,7 +4,7 @@
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
-use slabyard::yard::{Place, Settings, Yard};
+use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::machine::{Body, Config, Machine};
 use std::cell::RefCell;
 
@@ -84,7 +84,7 @@ impl<'a, E: Engine> Program<'a, E> {
 
 /// Whole slabs that are free end, and what comes after may have no object there.
 fn is_in_a_slab<E: Engine>(yard: &Yard<Machine, E>, address: usize) -> bool {
-    matches!(yard.place_of(address), Place::Object { begin: true, .. })
+    matches!(yard.place_of(address), AddressKind::Object { begin: true, .. })
 }
 
 #[test]
@@ -125,7 +125,10 @@ fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
                 && checked > 0
             {
                 let found = yard.free_fast(address + 16);
-                assert!(matches!(found, Err(Place::Object { begin: false, .. })), "{found:?}");
+                assert!(
+                    matches!(found, Err(AddressKind::Object { begin: false, .. })),
+                    "{found:?}"
+                );
                 assert!(!yard.looks_freed(*address));
             }
         }
@@ -259,7 +262,7 @@ fn large_blocks_fault_after_their_free_as_many_as_the_time_allows() {
     assert!((8..=12).contains(&mapped), "{mapped} are mapped at once");
     assert!(!is_run(&blocks[0]));
     yard.free(blocks[0]).expect("a live block");
-    assert_eq!(yard.place_of(blocks[0]), Place::Foreign, "it is gone");
+    assert_eq!(yard.place_of(blocks[0]), AddressKind::Foreign, "it is gone");
     assert!(is_run(&block(200_000)), "enough for now");
     yard.set_decay_ms(10_000);
     for bytes in [200_000, 400_000, 1 << 20] {
@@ -267,7 +270,7 @@ fn large_blocks_fault_after_their_free_as_many_as_the_time_allows() {
         let late = block(bytes);
         assert!(!is_run(&late), "{bytes} bytes, though such blocks come and go");
         yard.free(late).expect("a live block");
-        assert_eq!(yard.place_of(late), Place::Foreign, "it is gone");
+        assert_eq!(yard.place_of(late), AddressKind::Foreign, "it is gone");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Deferred coalescing (`pages/coalesce.rs`): few freed runs wait for it, and not for long;
 //! and an allocation finds all free memory.
 
-use slabyard::pages::Kind;
+use slabyard::pages::GranuleKind;
 use slabyard::platform::GRANULE;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -25,7 +25,9 @@ fn odd_runs(yard: &Yard<Machine>, number: usize) -> Vec<usize> {
 
 fn waiting(yard: &Yard<Machine>) -> usize {
     let region = &yard.heap.region;
-    (1..region.top() as u32).filter(|at| region.descriptor(*at).kind() == Kind::Freed).count()
+    (1..region.top() as u32)
+        .filter(|at| region.descriptor(*at).kind() == GranuleKind::Freed)
+        .count()
 }
 
 fn free(yard: &Yard<Machine>, address: usize) {

@@ -99,7 +99,7 @@ enum Kinds {
 
 /// A kind of an engine.
 #[derive(Debug)]
-enum Kind {
+enum EngineKind {
     Rules(Rules),
     Policy(Choice),
 }
@@ -118,18 +118,18 @@ thread_local! {
 }
 
 impl Kinds {
-    fn all(self) -> Vec<Kind> {
+    fn all(self) -> Vec<EngineKind> {
         match self {
             Kinds::Of(front) => {
-                Rules::kinds().filter(|kind| kind.front == front).map(Kind::Rules).collect()
+                Rules::kinds().filter(|kind| kind.front == front).map(EngineKind::Rules).collect()
             }
-            Kinds::Policies => Choice::all().map(Kind::Policy).collect(),
+            Kinds::Policies => Choice::all().map(EngineKind::Policy).collect(),
         }
     }
 }
 
 impl Turn {
-    fn kind(self) -> Kind {
+    fn kind(self) -> EngineKind {
         let mut all = self.kinds.all();
         let nr_kinds = all.len();
         all.swap_remove(self.nth * STRIDE % nr_kinds)
@@ -194,12 +194,12 @@ pub fn new_yard<P: Platform, E: Engine>(platform: P) -> Yard<P, E> {
     for cache in yard.caches().classes() {
         let engine: &dyn Any = &cache.engine;
         match &kind {
-            Kind::Rules(rules) => {
+            EngineKind::Rules(rules) => {
                 let alone = engine.downcast_ref().map(|engine: &OnCpus| engine.follow(rules));
                 let below = || engine.downcast_ref().map(|engine: &Mixed| engine.follow(rules));
                 alone.or_else(below).expect("an engine that has kinds");
             }
-            Kind::Policy(choice) => {
+            EngineKind::Policy(choice) => {
                 engine.downcast_ref::<ArrayCaches>().expect("SLAB").follow(*choice);
             }
         }

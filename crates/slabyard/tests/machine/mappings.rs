@@ -3,7 +3,7 @@
 
 use slabyard::pages::mappings::LIMITS;
 use slabyard::platform::GRANULE;
-use slabyard::yard::{LARGEST_WARM_RUN, Place, Settings, Yard};
+use slabyard::yard::{AddressKind, LARGEST_WARM_RUN, Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 use std::collections::HashSet;
 
@@ -52,11 +52,11 @@ fn sparse_blocks_stay_mappings_beyond_the_first_table() {
     assert_eq!(yard.heap.mappings.live(), (nr, nr * bytes));
     assert!(yard.heap.mappings.longest_search() <= 2 * SHORT);
     for address in &all {
-        assert_eq!(yard.place_of(*address), Place::Large(bytes));
+        assert_eq!(yard.place_of(*address), AddressKind::Large(bytes));
     }
     // This one looks at all of them.
     for address in all.iter().step_by(500) {
-        assert_eq!(yard.place_of(address + GRANULE), Place::Inside);
+        assert_eq!(yard.place_of(address + GRANULE), AddressKind::Inside);
     }
     // A mapping that grows stays in its table.
     let last = yard.resize(all[nr - 1], 2 * bytes).expect("memory");

@@ -6,7 +6,7 @@ use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::platform::Platform;
 use slabyard::sync::Ordering;
-use slabyard::yard::{Place, Settings, Yard};
+use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const INSIDE: u32 = 1;
 
 fn usable<E: Engine>(yard: &Yard<Machine, E>, address: usize) -> usize {
     match yard.place_of(address) {
-        Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => bytes,
+        AddressKind::Object { bytes, begin: true, .. } | AddressKind::Large(bytes) => bytes,
         place => panic!("{address:#x} is {place:?}"),
     }
 }

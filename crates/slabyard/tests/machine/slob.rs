@@ -7,7 +7,7 @@ use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::units::UNIT;
 use slabyard::sync::Ordering;
-use slabyard::yard::{Place, Settings, Yard};
+use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
@@ -54,10 +54,10 @@ fn each_call_is_served_by_its_size() {
         let third = yard.alloc(0, 256).expect("memory");
         assert!(third.is_multiple_of(256) && third / page == first / page);
         let largest = yard.alloc(page - HEADER - 1, 16).expect("memory");
-        assert!(matches!(yard.place_of(largest), Place::Object { begin: true, .. }));
+        assert!(matches!(yard.place_of(largest), AddressKind::Object { begin: true, .. }));
         for (bytes, align) in [(page - HEADER, 16), (16, page), (page / 2, page / 2)] {
             let large = yard.alloc(bytes, align).expect("memory");
-            assert!(matches!(yard.place_of(large), Place::Large(_)), "{bytes} at {align}");
+            assert!(matches!(yard.place_of(large), AddressKind::Large(_)), "{bytes} at {align}");
             assert_eq!(yard.free(large), Ok(()));
         }
         assert_eq!(yard.cache(0).nr_slabs(), 2);
@@ -72,10 +72,11 @@ fn a_created_cache_has_slabs_of_its_own() {
     let malloced = yard.alloc(64, 16).expect("memory");
     let id = yard.create_cache("own", &CacheSettings::of(24)).expect("a cache");
     let objects: Vec<_> = (0..1000).map(|_| yard.alloc_from(id).expect("memory")).collect();
-    let is_own =
-        |at: &usize| matches!(yard.place_of(*at), Place::Object { begin: true, bytes: 24, .. });
+    let is_own = |at: &usize| {
+        matches!(yard.place_of(*at), AddressKind::Object { begin: true, bytes: 24, .. })
+    };
     assert!(objects.iter().all(is_own));
-    assert!(matches!(yard.free_to(id, malloced), Err(Place::Object { .. })));
+    assert!(matches!(yard.free_to(id, malloced), Err(AddressKind::Object { .. })));
     assert_eq!(fault(&yard), None);
     objects.iter().for_each(|at| assert_eq!(yard.free_to(id, *at), Ok(())));
     assert_eq!(yard.free(malloced), Ok(()));

@@ -153,7 +153,7 @@ each_engine! {
     }
 
     fn a_burst_of_frees_purges_while_it_lasts<E>() {
-        const MUCH: usize = 32 << 20;
+        const BACKLOG_BYTES: usize = 32 << 20;
         let yard: Yard<Machine, E> = each_engine::new_yard(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
         let objects: Vec<_> =
@@ -167,15 +167,15 @@ each_engine! {
         }
         let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
         assert!(
-            waiting > MUCH / 2 || gives_back_at_once(&yard),
+            waiting > BACKLOG_BYTES / 2 || gives_back_at_once(&yard),
             "{waiting} bytes wait: the decay time is not for nothing"
         );
-        assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+        assert!(waiting < BACKLOG_BYTES + BACKLOG_BYTES / 4, "{waiting} bytes wait");
     }
 
     /// The clock stands still: the backlog is purged all the same.
     fn a_burst_that_takes_no_time_purges_its_backlog<E>() {
-        const MUCH: usize = 32 << 20;
+        const BACKLOG_BYTES: usize = 32 << 20;
         let yard: Yard<Machine, E> = each_engine::new_yard(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
         let objects: Vec<_> =
@@ -184,8 +184,8 @@ each_engine! {
             yard.free_fast(object).expect("a live object");
         }
         let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-        assert!(waiting > MUCH / 2 || gives_back_at_once(&yard), "{waiting} bytes wait");
-        assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+        assert!(waiting > BACKLOG_BYTES / 2 || gives_back_at_once(&yard), "{waiting} bytes wait");
+        assert!(waiting < BACKLOG_BYTES + BACKLOG_BYTES / 4, "{waiting} bytes wait");
     }
 }
 

@@ -4,7 +4,7 @@ use super::{check, yard_on};
 use slabyard::cache::CacheSettings;
 use slabyard::calls::readers::NotWaited;
 use slabyard::waiting::{BATCH, MOST_BYTES, NotTaken};
-use slabyard::yard::Place;
+use slabyard::yard::AddressKind;
 use slabyard_testkit::machine::Config;
 
 #[test]
@@ -83,7 +83,7 @@ fn what_is_no_object_is_not_taken() {
     let is_place = |taken| matches!(taken, Err(NotTaken::Place(_)));
     assert!(is_place(yard.free_to_rcu(two, object)));
     assert!(is_place(yard.free_to_rcu(one, object + 8)));
-    assert_eq!(yard.free_rcu(1 << 46), Err(NotTaken::Place(Place::Foreign)));
+    assert_eq!(yard.free_rcu(1 << 46), Err(NotTaken::Place(AddressKind::Foreign)));
     yard.free_to(one, object).expect("still live");
 }
 

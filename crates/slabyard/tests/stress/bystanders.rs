@@ -2,7 +2,7 @@
 //! checks the yard, and the watch that reports progress.
 
 use crate::Stressed;
-use crate::token::{self, HUNG, Held};
+use crate::token::{self, HUNG, TokenObject};
 use crate::worker::{Load, Random};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -22,7 +22,7 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     /// What the handler keeps until the next signal; no destructor, no lazy
     /// beginning: it is there whenever a signal comes.
-    static STASH: Cell<Option<Held>> = const { Cell::new(None) };
+    static STASH: Cell<Option<TokenObject>> = const { Cell::new(None) };
     static LEFT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -53,7 +53,7 @@ extern "C" fn handler(_signal: i32) {
         let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let mut random = Random(sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let bytes = random.bytes();
-        let new = Held::alloc(yard, bytes, 16, HANDLER + sequence % 256, sequence);
+        let new = TokenObject::alloc(yard, bytes, 16, HANDLER + sequence % 256, sequence);
         if new.is_none() {
             token::wrong("no memory in a handler", 0, 0, 0);
         }

@@ -31,7 +31,7 @@ pub const LARGEST: usize = (1 << BYTES_BITS) - 1;
 /// An object owned.
 #[derive(Debug)]
 #[must_use]
-pub struct Held {
+pub struct TokenObject {
     address: usize,
     bytes: usize,
     token: u64,
@@ -71,7 +71,7 @@ fn places(address: usize, bytes: usize) -> [usize; 2] {
     [address, address + (bytes.max(8) - 8) / 8 * 8]
 }
 
-impl Held {
+impl TokenObject {
     /// Allocates and signs. `None` without memory.
     pub fn alloc(
         yard: &Stressed,
@@ -79,7 +79,7 @@ impl Held {
         align: usize,
         owner: u64,
         sequence: u64,
-    ) -> Option<Held> {
+    ) -> Option<TokenObject> {
         // Room for a token, whatever the object is for.
         let address = yard.alloc_fast(bytes.max(8), align)?;
         if !address.is_multiple_of(align.max(16)) {
@@ -98,7 +98,7 @@ impl Held {
         for place in places(address, bytes) {
             word(place).store(token, Ordering::Relaxed);
         }
-        Some(Held { address, bytes, token })
+        Some(TokenObject { address, bytes, token })
     }
 
     /// Is the owner's token still there?

@@ -3,7 +3,7 @@
 use crate::Stressed;
 use crate::asker;
 use crate::bystanders;
-use crate::token::{self, Held, LARGEST};
+use crate::token::{self, LARGEST, TokenObject};
 use slabyard::platform::linux::Mode;
 use slabyard::platform::{Platform, rseq};
 use std::sync::Mutex;
@@ -44,7 +44,7 @@ pub struct Load {
     /// Kernel's numbers of the threads to interrupt, 0 for none: the workers' and
     /// that of the thread that trims.
     pub threads: [AtomicI32; WORKERS + 1],
-    places: Vec<Mutex<Option<Held>>>,
+    places: Vec<Mutex<Option<TokenObject>>>,
 }
 
 /// Small generator (xorshift).
@@ -80,7 +80,7 @@ struct Worker<'a> {
     owner: u64,
     sequence: u64,
     random: Random,
-    kept: Vec<Held>,
+    kept: Vec<TokenObject>,
 }
 
 impl Load {
@@ -203,20 +203,20 @@ impl Worker<'_> {
         }
     }
 
-    fn alloc(&mut self, bytes: usize) -> Held {
+    fn alloc(&mut self, bytes: usize) -> TokenObject {
         self.sequence += 1;
         let align = match self.random.below(64) {
             0 => 16 << self.random.below(9),
             _ => 16,
         };
-        let held = Held::alloc(self.load.yard, bytes, align, self.owner, self.sequence);
+        let held = TokenObject::alloc(self.load.yard, bytes, align, self.owner, self.sequence);
         held.unwrap_or_else(|| {
             token::wrong("no memory", 0, bytes as u64, align as u64);
             unreachable!("the process has ended")
         })
     }
 
-    fn free(&mut self, held: Held) {
+    fn free(&mut self, held: TokenObject) {
         held.free(self.load.yard);
     }
 

@@ -5,7 +5,7 @@
 
 use super::in_modes::{check, in_each_mode, in_each_mode_of_any, nr_caches};
 use slabyard::engine::{Any, Engine};
-use slabyard::pages::finding::{Hooks, What};
+use slabyard::pages::finding::{FindingKind, Hooks};
 use slabyard::typed::{DebugFlags, Fresh, Kept};
 use slabyard::{CacheBox, ObjectCache, ProcessYard};
 use slabyard_testkit::Random;
@@ -227,7 +227,7 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 const HOOKS: Hooks = Hooks {
     report: |finding| {
         // A cache is destroyed while it has objects: as planned.
-        if finding.what != What::Remaining {
+        if finding.what != FindingKind::Remaining {
             eprintln!("{finding:?}");
             WRONG.fetch_add(1, Ordering::Relaxed);
         }

@@ -7,7 +7,7 @@ use super::Machine;
 use super::config::Broken;
 use super::sequence::Takes;
 use slabyard::platform::birth::CHILD;
-use slabyard::platform::reader::Place;
+use slabyard::platform::reader::ReaderSlot;
 use slabyard::platform::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use slabyard::platform::{Event, FastPath, Park, Planted, Platform, Stretch, Use};
 use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -233,7 +233,7 @@ impl Platform for Machine {
         &self.here().reader
     }
 
-    fn on_thread_end(&self, _: &Place) -> bool {
+    fn on_thread_end(&self, _: &ReaderSlot) -> bool {
         self.config.finds_ends
     }
 

@@ -7,7 +7,7 @@
 use super::Machine;
 use super::config::Broken;
 use super::turns::{Announced, Words};
-use slabyard::platform::reader::{ENDED, Place};
+use slabyard::platform::reader::{ENDED, ReaderSlot};
 use slabyard::sync::{AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -75,7 +75,7 @@ impl Machine {
         let at = place.swap(ENDED, Ordering::Relaxed);
         if at > ENDED {
             // SAFETY: a place, in a table that stays until the machine is dropped.
-            unsafe { &*std::ptr::with_exposed_provenance::<Place>(at) }.leave();
+            unsafe { &*std::ptr::with_exposed_provenance::<ReaderSlot>(at) }.leave();
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::Debug;
 use crate::engine::PageSlabs;
-use crate::pages::finding::{By, Bytes, Finding, What};
+use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::Platform;
 use crate::slab::Object;
 use crate::slab::debug::{Known, State};
@@ -21,7 +21,7 @@ impl Debug {
     pub(super) fn found<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        what: What,
+        what: FindingKind,
         object: usize,
         bytes: Option<Bytes>,
     ) {
@@ -32,14 +32,14 @@ impl Debug {
     /// Reports a free of an object that is free. Nothing is corrupt.
     #[cold]
     pub(super) fn found_twice<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
-        self.report(on, (What::Free, By::Call), object, object, None);
+        self.report(on, (FindingKind::Free, By::Call), object, object, None);
     }
 
     /// Reports a free of an address in a slab of the cache where no object begins.
     #[cold]
     pub(super) fn found_pointer<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) {
         let object = self.nearest(on, pointer);
-        self.report(on, (What::Pointer, By::Call), object, pointer, None);
+        self.report(on, (FindingKind::Pointer, By::Call), object, pointer, None);
     }
 
     /// The object in whose stride an address lies, its left zone included.
@@ -54,7 +54,7 @@ impl Debug {
     fn report<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        (what, by): (What, By),
+        (what, by): (FindingKind, By),
         object: usize,
         pointer: usize,
         bytes: Option<Bytes>,
@@ -116,7 +116,7 @@ impl Debug {
             wrong += 1;
             let last = geometry.address_of(begin, geometry.objects - 1);
             self.set_aside(on, last);
-            self.report(on, (What::Tail, By::Look), last, last, Some(bytes));
+            self.report(on, (FindingKind::Tail, By::Look), last, last, Some(bytes));
             on.heap.fill_tail(self.layout(), geometry, begin);
         }
         wrong
@@ -138,7 +138,7 @@ impl Debug {
                     let wrong = on.heap.wrong_of(self.layout(), object, known);
                     wrong.map(|(what, bytes)| (what, Some(bytes)))
                 }
-                None => Some((What::State, None)),
+                None => Some((FindingKind::State, None)),
             };
             if let Some((what, bytes)) = wrong {
                 self.report(on, (what, By::Call), object, object, bytes);
@@ -146,7 +146,7 @@ impl Debug {
         }
         if let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, begin) {
             let last = geometry.address_of(begin, geometry.objects - 1);
-            self.report(on, (What::Tail, By::Call), last, last, Some(bytes));
+            self.report(on, (FindingKind::Tail, By::Call), last, last, Some(bytes));
         }
     }
 
@@ -157,7 +157,7 @@ impl Debug {
         if object == geometry.address_of(slab, geometry.objects - 1)
             && let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, slab)
         {
-            self.found(on, What::Tail, object, Some(bytes));
+            self.found(on, FindingKind::Tail, object, Some(bytes));
             on.heap.fill_tail(self.layout(), geometry, slab);
         }
     }
@@ -169,7 +169,7 @@ impl Debug {
         for index in 0..geometry.objects {
             let object = on.heap.address_of(geometry, Object { slab, index });
             if on.heap.known(self.layout(), object).is_some_and(|k| k.state == State::Live) {
-                self.report(on, (What::Remaining, By::Look), object, object, None);
+                self.report(on, (FindingKind::Remaining, By::Look), object, object, None);
                 live += 1;
             }
         }
@@ -182,14 +182,16 @@ impl Debug {
         &self,
         on: PageSlabs<'_, P>,
         object: usize,
-    ) -> Option<(What, Option<Bytes>, Known)> {
+    ) -> Option<(FindingKind, Option<Bytes>, Known)> {
         let layout = self.layout();
         for _ in 0..LOOKS {
             let Some(known) = on.heap.known(layout, object) else {
                 // It is nobody's to change but a program's with a bug.
                 let all = Known::new(State::Live, layout.object);
                 let zone = on.heap.wrong_of(layout, object, all);
-                return Some(zone.map_or((What::State, None, all), |(w, b)| (w, Some(b), all)));
+                return Some(
+                    zone.map_or((FindingKind::State, None, all), |(w, b)| (w, Some(b), all)),
+                );
             };
             if known.state == State::Busy {
                 continue;

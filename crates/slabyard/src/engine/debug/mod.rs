@@ -30,9 +30,9 @@ use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans, partial, tiny};
 use crate::pages::PageHeap;
-use crate::pages::finding::{Bytes, Call, What};
+use crate::pages::finding::{Bytes, Call, FindingKind};
 use crate::platform::{Platform, Slot};
-use crate::slab::debug::{Asked, Known, Layout, State, Which};
+use crate::slab::debug::{Known, Layout, LayoutRequest, State, TrackKind};
 use crate::slab::{Geometry, Object, Word};
 use crate::sync::{AtomicU32, Once, Ordering};
 use quarantine::Quarantine;
@@ -113,7 +113,7 @@ impl Debug {
 
     /// The geometry for these objects, which without debugging would have slabs of
     /// `order`. Called once, before the cache begins. `None` if these are no objects for slabs.
-    pub fn lay_out(&self, asked: &Asked, order: u32, page_order: u32) -> Option<Geometry> {
+    pub fn lay_out(&self, asked: &LayoutRequest, order: u32, page_order: u32) -> Option<Geometry> {
         let first = asked.first;
         let mut flags = self.flags();
         let mut layout = Layout::new(flags, asked);
@@ -191,16 +191,21 @@ impl Debug {
         &self,
         on: PageSlabs<'_, P>,
         object: usize,
-    ) -> Result<(), (What, Option<Bytes>)> {
+    ) -> Result<(), (FindingKind, Option<Bytes>)> {
         let known = on.heap.known(self.layout(), object);
-        let known = known.filter(|known| known.state == State::Free).ok_or((What::State, None))?;
+        let known =
+            known.filter(|known| known.state == State::Free).ok_or((FindingKind::State, None))?;
         if self.flags().has(Self::LOOKS_AT)
             && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
         {
             return Err((what, Some(bytes)));
         }
         // Else a program wrote to its state between the two.
-        if on.heap.claim(self.layout(), object, known) { Ok(()) } else { Err((What::State, None)) }
+        if on.heap.claim(self.layout(), object, known) {
+            Ok(())
+        } else {
+            Err((FindingKind::State, None))
+        }
     }
 
     /// Makes an object of a slab that was set aside sound again, so that it is reported once.
@@ -210,11 +215,15 @@ impl Debug {
     }
 
     /// Claims a live object for its free; says why it is none.
-    fn claim<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) -> Result<Known, What> {
+    fn claim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        object: usize,
+    ) -> Result<Known, FindingKind> {
         loop {
-            let known = on.heap.known(self.layout(), object).ok_or(What::State)?;
+            let known = on.heap.known(self.layout(), object).ok_or(FindingKind::State)?;
             if known.state != State::Live {
-                return Err(What::Free);
+                return Err(FindingKind::Free);
             }
             if on.heap.claim(self.layout(), object, known) {
                 return Ok(known);
@@ -286,7 +295,7 @@ impl Engine for Debug {
 
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
         let align = (1 << object.trailing_zeros()).min(MOST_ALIGN);
-        let asked = Asked { object, align, first: 0, body: object };
+        let asked = LayoutRequest { object, align, first: 0, body: object };
         self.lay_out(&asked, order.max(page_order), page_order)
             .expect("each class of malloc's fits the largest slab")
     }
@@ -310,7 +319,7 @@ impl Engine for Debug {
         let _moving = on.cache.moving();
         let object = self.take_sound(on)?;
         let requested = (bytes as u32).min(on.cache.shape().geometry.object);
-        on.heap.set_track(self.layout(), object, Which::Alloc, requested);
+        on.heap.set_track(self.layout(), object, TrackKind::Alloc, requested);
         on.heap.hand_out(self.layout(), object, requested);
         self.trace(on, Call::Alloc(bytes), object);
         Some(object)
@@ -329,18 +338,18 @@ impl Engine for Debug {
                     self.found(on, what, address, Some(bytes));
                 }
                 self.look_at_tail(on, address);
-                on.heap.set_track(layout, address, Which::Free, known.requested);
+                on.heap.set_track(layout, address, TrackKind::Free, known.requested);
                 on.heap.release(layout, address);
                 self.trace(on, Call::Free, address);
                 self.quarantine(on, address);
             }
-            Err(What::Free) => self.found_twice(on, address),
+            Err(FindingKind::Free) => self.found_twice(on, address),
             Err(_) => {
                 // What ran over the state ran over the zone in front of it, most often.
                 let all = Known::new(State::Live, layout.object);
                 match on.heap.wrong_of(layout, address, all) {
                     Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
-                    None => self.found(on, What::State, address, None),
+                    None => self.found(on, FindingKind::State, address, None),
                 }
                 self.restore_free(on, address);
             }

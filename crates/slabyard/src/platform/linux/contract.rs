@@ -6,7 +6,7 @@
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
 use super::{bytes, calls, handlers, huge, memory, nodes, slots};
-use crate::platform::reader::Place;
+use crate::platform::reader::ReaderSlot;
 use crate::platform::rseq::{self, flags};
 use crate::platform::stack::{Rows, Slot, Stack, Stopped};
 use crate::platform::{Event, FastPath, Platform, Stretch, Use};
@@ -349,7 +349,7 @@ impl<C: Counting> Platform for OnLinux<C> {
         &rseq::thread().reader
     }
 
-    fn on_thread_end(&self, place: &Place) -> bool {
+    fn on_thread_end(&self, place: &ReaderSlot) -> bool {
         self.readers.ends(place)
     }
 

@@ -6,7 +6,7 @@
 //! first 32 is not used: glibc allocates for such a key's first value, and a reader may be a signal
 //! handler that interrupted the allocator.
 
-use crate::platform::reader::{ENDED, Place};
+use crate::platform::reader::{ENDED, ReaderSlot};
 use crate::platform::{rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -36,7 +36,7 @@ pub(super) struct Readers {
 unsafe extern "C" fn end_reader(place: *mut u8) {
     rseq::thread().reader[0].store(ENDED, Ordering::Relaxed);
     // SAFETY: `on_thread_end` set the value: a place, in a table that stays.
-    unsafe { &*place.cast::<Place>() }.leave();
+    unsafe { &*place.cast::<ReaderSlot>() }.leave();
 }
 
 impl Readers {
@@ -70,7 +70,7 @@ impl Readers {
     }
 
     /// True if the end of this thread will free a place.
-    pub(super) fn ends(&self, place: &Place) -> bool {
+    pub(super) fn ends(&self, place: &ReaderSlot) -> bool {
         let place = core::ptr::from_ref(place).cast::<u8>();
         self.key().is_some_and(|key| {
             // SAFETY: the key was made.

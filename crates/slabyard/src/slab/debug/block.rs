@@ -17,7 +17,7 @@
 use super::Maker;
 use super::object::check_of;
 use crate::pages::PageHeap;
-use crate::pages::finding::{Bytes, Track, What};
+use crate::pages::finding::{Bytes, FindingKind, Track};
 use crate::platform::Platform;
 use crate::slab::debug::layout::TRACK_BYTES;
 use crate::sync::{AtomicU64, Ordering};
@@ -94,13 +94,13 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// What is wrong with a block's red zone or seal.
-    pub fn wrong_block(&self, address: usize, end: usize) -> Option<(What, Option<Bytes>)> {
+    pub fn wrong_block(&self, address: usize, end: usize) -> Option<(FindingKind, Option<Bytes>)> {
         let Some(requested) = self.sealed(address, end) else {
-            return Some((What::State, None));
+            return Some((FindingKind::State, None));
         };
         let (begin, bytes) = self.zone(address, end, requested);
         let wrong = self.wrong_in(begin, bytes, RED_LIVE)?;
-        Some((What::RightRedZone, Some(wrong)))
+        Some((FindingKind::RightRedZone, Some(wrong)))
     }
 
     /// Begin and bytes of a block's red zone: of one of no bytes, behind its first page, which may

@@ -27,7 +27,7 @@ pub(super) const WORD: u32 = 8;
 
 /// Objects for which a layout is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct LayoutRequest {
     /// Bytes of an object.
     pub object: u32,
     /// Its alignment: a power of two, 8 at least.
@@ -58,8 +58,8 @@ pub struct Layout {
 impl Layout {
     /// The parts for these objects.
     #[must_use]
-    pub const fn new(flags: DebugFlags, asked: &Asked) -> Self {
-        let Asked { object, align, .. } = *asked;
+    pub const fn new(flags: DebugFlags, asked: &LayoutRequest) -> Self {
+        let LayoutRequest { object, align, .. } = *asked;
         let has_zones = flags.has(DebugFlags::RED_ZONE);
         // As in the kernel: at least a word.
         let zone = if has_zones { WORD } else { 0 };
@@ -132,7 +132,8 @@ mod tests {
                 (4096, 4096),
                 (32768, 8),
             ]) {
-                let it = Layout::new(flags, &Asked { object, align, first: 0, body: object });
+                let it =
+                    Layout::new(flags, &LayoutRequest { object, align, first: 0, body: object });
                 let (padding, bytes) = it.padding();
                 assert!(it.right >= object && it.state() == it.right as usize + 8);
                 assert_eq!(it.right > object && it.left > 0, flags.has(DebugFlags::RED_ZONE));

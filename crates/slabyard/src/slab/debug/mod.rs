@@ -16,6 +16,6 @@ mod track;
 mod unused;
 
 pub use block::SEAL;
-pub use layout::{Asked, Layout};
+pub use layout::{Layout, LayoutRequest};
 pub use object::{Known, Maker, State};
-pub use track::Which;
+pub use track::TrackKind;

@@ -14,9 +14,9 @@
 //! A [check](PageHeap::wrong_of) of objects of others looks at the state before and after.
 
 use super::layout::WORD;
-use super::{Layout, Which};
+use super::{Layout, TrackKind};
 use crate::pages::PageHeap;
-use crate::pages::finding::{Bytes, What};
+use crate::pages::finding::{Bytes, FindingKind};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering, fence};
 use slabyard_abi::debug::DebugFlags;
@@ -212,29 +212,39 @@ impl<P: Platform> PageHeap<P> {
         Some(Bytes { first, last, found, expected })
     }
 
-    fn wrong_zone(&self, layout: &Layout, object: usize, known: Known) -> Option<(What, Bytes)> {
+    fn wrong_zone(
+        &self,
+        layout: &Layout,
+        object: usize,
+        known: Known,
+    ) -> Option<(FindingKind, Bytes)> {
         if !layout.flags.has(DebugFlags::RED_ZONE) {
             return None;
         }
         let value = if known.state == State::Free { RED_FREE } else { RED_LIVE };
         let left = layout.left as usize;
         if let Some(bytes) = self.wrong_in(object - left, left, value) {
-            return Some((What::LeftRedZone, bytes));
+            return Some((FindingKind::LeftRedZone, bytes));
         }
         let (at, bytes) = right_zone(layout, value, known.requested);
         let wrong = self.wrong_in(object + at, bytes, value)?;
-        Some((What::RightRedZone, wrong))
+        Some((FindingKind::RightRedZone, wrong))
     }
 
     /// What is wrong with the parts of an object that was known to be free or live.
-    pub fn wrong_of(&self, layout: &Layout, object: usize, known: Known) -> Option<(What, Bytes)> {
+    pub fn wrong_of(
+        &self,
+        layout: &Layout,
+        object: usize,
+        known: Known,
+    ) -> Option<(FindingKind, Bytes)> {
         let zone = self.wrong_zone(layout, object, known);
         if zone.is_some() || !layout.flags.has(DebugFlags::POISON) {
             return zone;
         }
         let (at, bytes) = layout.padding();
         if let Some(bytes) = self.wrong_in(object + at, bytes, POISON_NEW) {
-            return Some((What::Padding, bytes));
+            return Some((FindingKind::Padding, bytes));
         }
         if known.state != State::Free || layout.body == 0 {
             return None;
@@ -242,7 +252,7 @@ impl<P: Platform> PageHeap<P> {
         let end = object + layout.body as usize - 1;
         let body = self.wrong_in(object, layout.body as usize - 1, POISON_FREE);
         let wrong = body.or_else(|| self.wrong_in(end, 1, POISON_END))?;
-        Some((What::Poison, wrong))
+        Some((FindingKind::Poison, wrong))
     }
 
     /// Restores the parts of an object after what is wrong was reported.
@@ -276,7 +286,7 @@ impl<P: Platform> PageHeap<P> {
         layout: &Layout,
         object: usize,
     ) -> [Option<crate::pages::finding::Track>; 2] {
-        [Which::Alloc, Which::Free].map(|which| self.track(layout, object, which))
+        [TrackKind::Alloc, TrackKind::Free].map(|which| self.track(layout, object, which))
     }
 }
 

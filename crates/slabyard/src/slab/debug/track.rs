@@ -13,9 +13,9 @@ use crate::sync::{AtomicU64, Ordering};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::debugging as abi;
 
-/// Which of the two.
+/// The two tracks that an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum TrackKind {
     /// Of the last allocation.
     Alloc = 0,
     /// Of the last free.
@@ -23,7 +23,7 @@ pub enum Which {
 }
 
 /// Where a track of an object begins.
-fn track_of(layout: &Layout, object: usize, which: Which) -> usize {
+fn track_of(layout: &Layout, object: usize, which: TrackKind) -> usize {
     object + layout.tracks() + which as usize * TRACK_BYTES as usize
 }
 
@@ -37,7 +37,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Writes who allocates or frees an object, where that is tracked.
-    pub fn set_track(&self, layout: &Layout, object: usize, which: Which, bytes: u32) {
+    pub fn set_track(&self, layout: &Layout, object: usize, which: TrackKind, bytes: u32) {
         if layout.flags.has(DebugFlags::TRACK) {
             self.write_track(track_of(layout, object, which), bytes.into());
         }
@@ -69,7 +69,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Who did it last, where that is tracked; `None` if nobody did.
-    pub fn track(&self, layout: &Layout, object: usize, which: Which) -> Option<Track> {
+    pub fn track(&self, layout: &Layout, object: usize, which: TrackKind) -> Option<Track> {
         layout
             .flags
             .has(DebugFlags::TRACK)
@@ -97,7 +97,7 @@ impl<P: Platform> PageHeap<P> {
     /// Nobody did anything with an object of a new slab yet.
     pub(super) fn clear_tracks(&self, layout: &Layout, object: usize) {
         if layout.flags.has(DebugFlags::TRACK) {
-            for which in [Which::Alloc, Which::Free] {
+            for which in [TrackKind::Alloc, TrackKind::Free] {
                 self.track_words(track_of(layout, object, which))
                     .iter()
                     .for_each(|word| word.store(0, Ordering::Relaxed));

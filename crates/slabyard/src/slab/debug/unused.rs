@@ -15,7 +15,7 @@
 //! Invariant: no lock is held during a report.
 
 use crate::pages::PageHeap;
-use crate::pages::finding::{By, Bytes, Finding, What};
+use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -48,7 +48,7 @@ impl<P: Platform> PageHeap<P> {
         self.findings.fetch_add(1, Ordering::Relaxed);
         if let Some(hooks) = self.hooks.try_get() {
             (hooks.report)(&Finding {
-                what: What::Unused,
+                what: FindingKind::Unused,
                 by,
                 slot: SLOT,
                 slab: address,

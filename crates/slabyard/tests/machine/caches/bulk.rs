@@ -7,7 +7,7 @@ use slabyard::engine::cpu_slabs::Rules;
 use slabyard::engine::{Any, Engine};
 use slabyard::live::Walked;
 use slabyard::slab::{Constructor, Destructor};
-use slabyard::yard::{Place, Yard};
+use slabyard::yard::{AddressKind, Yard};
 use slabyard_abi::engines::EngineName;
 use slabyard_kernels::Release;
 use slabyard_testkit::machine::{Config, Machine};
@@ -88,13 +88,13 @@ fn what_is_no_object_of_the_cache_ends_a_bulk_free() {
     let foreign = yard.alloc_from(other).expect("memory");
     let mut objects = [0; 6];
     assert!(yard.alloc_bulk_from(id, &mut objects));
-    let place = Place::Object { class: other.number(), bytes: 64, begin: true };
+    let place = AddressKind::Object { class: other.number(), bytes: 64, begin: true };
     for (bad, place) in [
         (foreign, place),
-        (0, Place::Foreign),
+        (0, AddressKind::Foreign),
         // As near to 0 as objects of a slab are to each other, at the begin of a bulk too.
-        (8, Place::Foreign),
-        (objects[5] + 8, Place::Object { class: id.number(), bytes: 64, begin: false }),
+        (8, AddressKind::Foreign),
+        (objects[5] + 8, AddressKind::Object { class: id.number(), bytes: 64, begin: false }),
     ] {
         let mut freed = objects;
         freed[3] = bad;
@@ -104,7 +104,7 @@ fn what_is_no_object_of_the_cache_ends_a_bulk_free() {
         objects[..3].copy_from_slice(&freed[..3]);
     }
     for bad in [0, 8, 64, usize::MAX - 63] {
-        assert_eq!(yard.free_bulk_to(id, &[bad]), Err((0, Place::Foreign)));
+        assert_eq!(yard.free_bulk_to(id, &[bad]), Err((0, AddressKind::Foreign)));
     }
     assert_eq!(yard.cache_of(foreign + 40), Some(other));
     assert_eq!(yard.cache_of(0), None);

@@ -9,7 +9,7 @@ use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::{Geometry, Object, Word};
-use slabyard::yard::{Place, Yard};
+use slabyard::yard::{AddressKind, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine};
 use std::cell::RefCell;
@@ -89,7 +89,8 @@ fn fill_and_free<E: Engine>(page_bytes: usize) {
         let begin = all[0] & !(geometry.slab_bytes() - 1);
         for inside in [all[0] + 1, begin, begin + FAR_BYTES - 8] {
             let is_object = geometry.object_at((inside - begin) as u32).is_some();
-            let place = Place::Object { class: id.number(), bytes: bytes as usize, begin: false };
+            let place =
+                AddressKind::Object { class: id.number(), bytes: bytes as usize, begin: false };
             assert!(is_object || yard.free(inside) == Err(place), "{inside:#x} is an object");
         }
         shuffle(&mut random, &mut all);

@@ -6,7 +6,7 @@ use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine, Sheaves};
-use slabyard::pages::finding::{Hooks, What};
+use slabyard::pages::finding::{FindingKind, Hooks};
 use slabyard::platform::{Park, Platform};
 use slabyard::yard::Yard;
 use slabyard_abi::debug::DebugFlags;
@@ -42,7 +42,7 @@ impl Shared {
 
 /// A cache of a thread's own.
 #[derive(Clone, Copy)]
-struct Own {
+struct OwnCache {
     id: CacheId,
     bytes: u32,
     closing: bool,
@@ -75,7 +75,7 @@ fn any_flags(random: &mut Random) -> DebugFlags {
 
 /// A finding fails the test, but of what remains in a cache that is to go.
 const HOOKS: Hooks = Hooks {
-    report: |finding| assert_eq!(finding.what, What::Remaining, "{finding:?}"),
+    report: |finding| assert_eq!(finding.what, FindingKind::Remaining, "{finding:?}"),
     track: |track| track.frames[0] = 1,
     trace: |_, _, _| {},
     fails: || false,
@@ -129,7 +129,7 @@ impl<E: Engine> Scene<E> {
     fn work(&self, seed: u64, steps: usize) {
         let yard = &self.yard;
         let mut random = Random::new(seed);
-        let mut own: Vec<Own> = Vec::new();
+        let mut own: Vec<OwnCache> = Vec::new();
         for _ in 0..steps {
             match random.below(12) {
                 0 if own.len() < 6 => {
@@ -137,19 +137,19 @@ impl<E: Engine> Scene<E> {
                     let debug = (self.flags)(&mut random);
                     let settings = CacheSettings { debug, ..CacheSettings::of(bytes) };
                     match yard.create_cache("own", &settings) {
-                        Ok(id) => own.push(Own { id, bytes, closing: false }),
+                        Ok(id) => own.push(OwnCache { id, bytes, closing: false }),
                         // The thread that forks was preempted for long.
                         Err(why) => assert_eq!(why, NotCreated::Interrupted),
                     }
                 }
                 1 if !own.is_empty() => {
-                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    let OwnCache { id, bytes, closing } = own[random.below(own.len())];
                     if !closing {
                         self.in_bulk(id, bytes as usize, 2 + random.below(70));
                     }
                 }
                 2..=4 if !own.is_empty() => {
-                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    let OwnCache { id, bytes, closing } = own[random.below(own.len())];
                     if !closing {
                         let address = yard.alloc_from(id).expect("memory");
                         self.shared().hand_out(id, address, bytes as usize);
@@ -164,7 +164,7 @@ impl<E: Engine> Scene<E> {
                     }
                 }
                 9 if !own.is_empty() => {
-                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    let OwnCache { id, bytes, closing } = own[random.below(own.len())];
                     if !closing {
                         self.hand_out_prefilled(id, bytes as usize, &mut random);
                     }

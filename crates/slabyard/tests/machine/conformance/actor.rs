@@ -7,13 +7,13 @@
 //! the same time is found.
 
 use super::books;
-use super::oracle::{Held, Kind, Oracle};
+use super::oracle::{Allocation, BlockKind, Oracle};
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::sync::Ordering;
-use slabyard::yard::{LARGEST_RUN, Place, Yard};
+use slabyard::yard::{AddressKind, LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::Machine;
@@ -169,7 +169,7 @@ impl<'a, E: Engine> Actor<'a, E> {
                 assert!(address.is_multiple_of(align.max(16)), "{address:#x} for {request:?}");
                 let held = self.look(address);
                 assert!(held.bytes >= bytes, "{held:x?} for {request:?}");
-                assert!(way != Way::Nested || held.kind == Kind::Mapping, "{held:x?}");
+                assert!(way != Way::Nested || held.kind == BlockKind::Mapping, "{held:x?}");
                 self.books().give(held);
             }
             None => self.refused += 1,
@@ -181,16 +181,18 @@ impl<'a, E: Engine> Actor<'a, E> {
     }
 
     /// What the yard says of a live allocation.
-    fn look(&self, address: usize) -> Held {
+    fn look(&self, address: usize) -> Allocation {
         let yard = self.yard;
         let (kind, bytes) = match yard.place_of(address) {
-            Place::Object { begin: true, bytes, .. } => (Kind::Slab, bytes),
-            Place::Large(bytes) if yard.heap.own_bytes(address).is_some() => (Kind::Mapping, bytes),
-            Place::Large(bytes) => (Kind::Run, bytes),
+            AddressKind::Object { begin: true, bytes, .. } => (BlockKind::Slab, bytes),
+            AddressKind::Large(bytes) if yard.heap.own_bytes(address).is_some() => {
+                (BlockKind::Mapping, bytes)
+            }
+            AddressKind::Large(bytes) => (BlockKind::Run, bytes),
             other => panic!("{address:#x} is live, and the yard says {other:?}"),
         };
         assert_eq!(yard.usable(address), Some(bytes));
-        Held { address, bytes, kind }
+        Allocation { address, bytes, kind }
     }
 
     /// Frees any allocation. False if there is none.
@@ -207,7 +209,7 @@ impl<'a, E: Engine> Actor<'a, E> {
         };
         assert_eq!(freed, Ok(()), "{held:x?}");
         // With others, the deferred free may be done already.
-        if way == Way::Nested && held.kind != Kind::Mapping && self.is_alone() {
+        if way == Way::Nested && held.kind != BlockKind::Mapping && self.is_alone() {
             self.books().deferred.push(held);
         }
         if way == Way::Slow {
@@ -242,13 +244,14 @@ impl<'a, E: Engine> Actor<'a, E> {
             None => assert_eq!(now, held, "refused, and yet it changed"),
             Some(address) => {
                 // A large run that has no room moves its pages out.
-                let may_be_mapping = held.kind == Kind::Run && held.bytes > LARGEST_RUN;
+                let may_be_mapping = held.kind == BlockKind::Run && held.bytes > LARGEST_RUN;
                 let is_kept = now.kind == held.kind;
                 assert!(
-                    now.bytes >= bytes && (is_kept || may_be_mapping && now.kind == Kind::Mapping),
+                    now.bytes >= bytes
+                        && (is_kept || may_be_mapping && now.kind == BlockKind::Mapping),
                     "{held:x?} is {now:x?}"
                 );
-                assert!(address == held.address || now.kind == Kind::Mapping);
+                assert!(address == held.address || now.kind == BlockKind::Mapping);
             }
         }
         self.books().give(now);
@@ -256,7 +259,7 @@ impl<'a, E: Engine> Actor<'a, E> {
 
     /// Frees what is no live allocation: the yard must say what it is instead.
     fn free_wrongly(&mut self) {
-        assert_eq!(self.yard.free(0x1000), Err(Place::Foreign));
+        assert_eq!(self.yard.free(0x1000), Err(AddressKind::Foreign));
         self.deferred_are_done();
         let Some(held) = self.oracle.lock().unwrap().take(&mut self.random) else {
             return;
@@ -264,27 +267,28 @@ impl<'a, E: Engine> Actor<'a, E> {
         let findings = self.yard.findings();
         let inside = self.yard.free(held.address + 8);
         match held.kind {
-            Kind::Slab if self.yard.is_debugged(held.address) => {
+            BlockKind::Slab if self.yard.is_debugged(held.address) => {
                 assert!(inside.is_ok() && self.yard.findings() > findings, "{held:x?}");
             }
-            Kind::Slab => {
-                let found = matches!(inside, Err(Place::Object { begin: false, .. }));
+            BlockKind::Slab => {
+                let found = matches!(inside, Err(AddressKind::Object { begin: false, .. }));
                 assert!(found, "{inside:?} for the middle of {held:x?}");
             }
-            Kind::Run | Kind::Mapping => {
-                assert_eq!(inside, Err(Place::Inside), "{held:x?}");
+            BlockKind::Run | BlockKind::Mapping => {
+                assert_eq!(inside, Err(AddressKind::Inside), "{held:x?}");
                 let last = held.address + held.bytes - GRANULE;
                 if last != held.address {
-                    assert_eq!(self.yard.free(last), Err(Place::Inside), "{held:x?}");
+                    assert_eq!(self.yard.free(last), Err(AddressKind::Inside), "{held:x?}");
                 }
             }
         }
-        if held.kind == Kind::Slab || !self.is_alone() {
+        if held.kind == BlockKind::Slab || !self.is_alone() {
             return self.books().give(held);
         }
         assert_eq!(self.yard.free(held.address), Ok(()));
         let again = self.yard.free(held.address);
-        let gone = if held.kind == Kind::Run { Place::Free } else { Place::Foreign };
+        let gone =
+            if held.kind == BlockKind::Run { AddressKind::Free } else { AddressKind::Foreign };
         assert_eq!(again, Err(gone), "freed twice: {held:x?}");
     }
 

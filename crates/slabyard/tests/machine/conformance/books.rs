@@ -3,7 +3,7 @@
 
 use super::oracle::Sums;
 use slabyard::engine::Engine;
-use slabyard::pages::Kind;
+use slabyard::pages::GranuleKind;
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::verify::Sound;
@@ -95,7 +95,7 @@ pub fn all_granules<E: Engine>(yard: &Yard<Machine, E>) -> usize {
 }
 
 /// The first granule that begins a thing of this kind.
-pub fn find<E: Engine>(yard: &Yard<Machine, E>, kind: Kind) -> u32 {
+pub fn find<E: Engine>(yard: &Yard<Machine, E>, kind: GranuleKind) -> u32 {
     let region = &yard.heap.region;
     (1..region.top() as u32)
         .find(|i| region.descriptor(*i).kind() == kind)

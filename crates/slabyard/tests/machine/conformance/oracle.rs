@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Where an allocation lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     Slab,
     Run,
     Mapping,
@@ -13,21 +13,21 @@ pub enum Kind {
 
 /// One allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Allocation {
     pub address: usize,
     /// Usable bytes: no other allocation may have one of them.
     pub bytes: usize,
-    pub kind: Kind,
+    pub kind: BlockKind,
 }
 
 /// All allocations that are handed out.
 #[derive(Default)]
 pub struct Oracle {
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<usize, Allocation>,
     /// Keys of `held`, for a fair choice.
     addresses: Vec<usize>,
     /// Freed inside of a slow path, and still to be freed by the yard.
-    pub deferred: Vec<Held>,
+    pub deferred: Vec<Allocation>,
 }
 
 /// What the oracle expects the yard to count.
@@ -43,7 +43,7 @@ pub struct Sums {
 
 impl Oracle {
     /// Something is handed out: no byte of it may be of another allocation.
-    pub fn give(&mut self, new: Held) {
+    pub fn give(&mut self, new: Allocation) {
         let end = new.address + new.bytes;
         let below = self.held.range(..end).next_back().map(|(_, held)| *held);
         for other in below.iter().chain(&self.deferred) {
@@ -57,7 +57,7 @@ impl Oracle {
     }
 
     /// Takes any allocation out, to free or resize it.
-    pub fn take(&mut self, random: &mut Random) -> Option<Held> {
+    pub fn take(&mut self, random: &mut Random) -> Option<Allocation> {
         if self.addresses.is_empty() {
             return None;
         }
@@ -75,9 +75,9 @@ impl Oracle {
         let mut sums = Sums::default();
         for held in self.held.values().chain(&self.deferred) {
             let (n, bytes) = match held.kind {
-                Kind::Slab => (&mut sums.objects, &mut sums.object_bytes),
-                Kind::Run => (&mut sums.runs, &mut sums.run_bytes),
-                Kind::Mapping => (&mut sums.mappings, &mut sums.mapped_bytes),
+                BlockKind::Slab => (&mut sums.objects, &mut sums.object_bytes),
+                BlockKind::Run => (&mut sums.runs, &mut sums.run_bytes),
+                BlockKind::Mapping => (&mut sums.mappings, &mut sums.mapped_bytes),
             };
             *n += 1;
             *bytes += held.bytes as u64;

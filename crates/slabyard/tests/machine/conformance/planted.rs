@@ -8,7 +8,7 @@ use super::oracle::{Oracle, Sums};
 use super::yard_on;
 use slabyard::cache::{classes, slots};
 use slabyard::engine::partial::each_partial;
-use slabyard::pages::{Descriptor, Kind, percpu};
+use slabyard::pages::{Descriptor, GranuleKind, percpu};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::slab::{Object, Word};
@@ -217,7 +217,7 @@ fn a_slab_that_its_cache_does_not_know_is_found() {
 fn a_slab_that_has_gone_is_found() {
     plant("granule of nobody", |scene| {
         let slab = scene.listed()[0];
-        scene.yard.heap.region.descriptor(slab).set(Kind::None, 0, 0);
+        scene.yard.heap.region.descriptor(slab).set(GranuleKind::None, 0, 0);
     });
 }
 
@@ -225,7 +225,7 @@ fn a_slab_that_has_gone_is_found() {
 fn a_slab_of_no_cache_is_found() {
     plant("slab of no cache", |scene| {
         let descriptor = scene.yard.heap.region.descriptor(scene.listed()[0]);
-        descriptor.set(Kind::Slab, descriptor.order(), 0);
+        descriptor.set(GranuleKind::Slab, descriptor.order(), 0);
     });
 }
 
@@ -252,7 +252,7 @@ fn a_run_freed_behind_its_count_is_found() {
         let g = &scene.yard.heap;
         let bytes = g.run_bytes(scene.run).expect("a run");
         let granule = g.region.granule_of(scene.run).expect("a run");
-        g.region.descriptor(granule).set(Kind::None, 0, 0);
+        g.region.descriptor(granule).set(GranuleKind::None, 0, 0);
         g.free_run(granule, bytes / GRANULE);
     });
 }
@@ -268,7 +268,7 @@ fn a_run_counted_twice_is_found() {
         g.region.descriptor(first).granules.store(half, Ordering::Relaxed);
         let second = g.region.descriptor(first + half);
         second.granules.store(granules as u32 - half, Ordering::Relaxed);
-        second.set(Kind::Run, 0, 0);
+        second.set(GranuleKind::Run, 0, 0);
     });
 }
 
@@ -323,7 +323,7 @@ fn a_freed_run_that_its_list_lost_is_found() {
             g.region.descriptor(g.region.granule_of(run).expect("a run"))
         });
         // The newest is first.
-        assert_eq!(descriptors[1].kind(), Kind::Freed);
+        assert_eq!(descriptors[1].kind(), GranuleKind::Freed);
         descriptors[1].next.store(0, Ordering::Relaxed);
     });
 }
@@ -334,7 +334,7 @@ fn a_freed_run_of_a_wrong_size_is_found() {
         let g = &scene.yard.heap;
         assert!(g.free_live_run(scene.run).is_some());
         let descriptor = g.region.descriptor(g.region.granule_of(scene.run).expect("a run"));
-        assert_eq!(descriptor.kind(), Kind::Freed);
+        assert_eq!(descriptor.kind(), GranuleKind::Freed);
         descriptor.granules.fetch_sub(1, Ordering::Relaxed);
     });
 }
@@ -342,8 +342,8 @@ fn a_freed_run_of_a_wrong_size_is_found() {
 #[test]
 fn a_free_block_of_a_wrong_order_is_found() {
     plant("granule", |scene| {
-        let descriptor = scene.yard.heap.region.descriptor(find(&scene.yard, Kind::Free));
-        descriptor.set(Kind::Free, descriptor.order() + 1, descriptor.slot());
+        let descriptor = scene.yard.heap.region.descriptor(find(&scene.yard, GranuleKind::Free));
+        descriptor.set(GranuleKind::Free, descriptor.order() + 1, descriptor.slot());
     });
 }
 

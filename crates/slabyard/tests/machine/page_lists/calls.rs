@@ -4,7 +4,7 @@ use super::{BIG_ZONE, SMALL_ZONE, books, yard_of};
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::engine::{Counter, Tiny};
-use slabyard::pages::Kind;
+use slabyard::pages::GranuleKind;
 use slabyard::pages::lists::{PageLists, Warmth};
 use slabyard::pages::percpu::FIRST_SLOT;
 use slabyard::platform::{Platform, Slot};
@@ -154,13 +154,13 @@ fn a_page_that_a_list_lost_is_found() {
         let order = descriptor.order();
         // As if a give-back had forgotten one of its pages.
         assert_eq!(take(&yard), page);
-        descriptor.set(Kind::Parked, order, 0);
+        descriptor.set(GranuleKind::Parked, order, 0);
         let fault = books::verify(&yard).unwrap_err();
         assert!(fault.contains("parked granules"), "{kind:?}: {fault}");
         // And as if a page was on a list, and free.
-        descriptor.set(Kind::None, 0, 0);
+        descriptor.set(GranuleKind::None, 0, 0);
         give(&yard, page);
-        descriptor.set(Kind::Free, order, 0);
+        descriptor.set(GranuleKind::Free, order, 0);
         assert!(books::verify(&yard).is_err(), "{kind:?}");
     }
 }
