@@ -6,7 +6,8 @@
 //! holds no lock during the call; the rest of their blocks stays in the buddy.
 //!
 //! The purge also releases the metadata of a large free block: its descriptors (but the
-//! first) and its part of the page map are zeros, as in memory that was never touched.
+//! first) and its part of the page map are zeros, as in memory that was never touched. Without
+//! this, 88 MB stayed resident 3 s after 3 GB were freed, in place of 46 (462e753).
 //! The first descriptor's `granules` counts the slices made for it; a block with all of them
 //! is *released*. In a small heap this waits: its descriptors are little memory, and an
 //! allocation from the block would fault their pages in one by one.

@@ -81,7 +81,9 @@ impl Rate {
         self.rate.load(Ordering::Relaxed) < SLOW
     }
 
-    /// The interval, in frees, at which so many slices are made in time.
+    /// The interval, in frees, at which so many slices are made in time. With the longest one
+    /// always, 41 % of the empty pages were back 1 s after 99 % of 300,000 objects were freed, at
+    /// 1000 pairs of calls a second; so it is 91 % (462e753).
     pub(crate) fn interval(&self, slices: u64) -> u32 {
         let rate = self.rate.load(Ordering::Relaxed).min(1 << 32);
         let often = rate * SLOW_PATH_MS / 1000;
