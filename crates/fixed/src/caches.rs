@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 use slabyard::engine::slob::Lists;
 use slabyard::sync::{Nobody, Ordering, compiler_fence};
 
-/// Most caches.
+/// A page's entry has the number of its cache in 8 bits.
 const MOST_CACHES: u32 = 255;
 /// Caches that the table has room for at first.
 const FIRST_CACHES: u32 = 8;
@@ -31,7 +31,7 @@ pub struct Settings {
     pub min_partial: Option<u32>,
     /// Free objects on a CPU's partial list; 0: there are none.
     pub cpu_partial: u32,
-    /// Objects in a sheaf.
+    /// Without effect on engines that have no sheaves.
     pub sheaf_objects: u32,
 }
 
@@ -41,7 +41,7 @@ impl Settings {
         Settings { max_order: None, min_partial: None, cpu_partial: 0, sheaf_objects: 12 };
 }
 
-/// What a cache is to be.
+/// What [`Yard`](crate::Yard) makes a cache of.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSettings {
     /// Bytes of an object.
@@ -65,7 +65,7 @@ pub struct CacheId(pub u8);
 /// What a board with a [live map](LiveMap) needs of an engine: what is live is marked, and a repair makes
 /// all else anew.
 pub trait Repair: Sized + 'static {
-    /// A cache.
+    /// What a yard's table of caches has of each.
     type Cache;
 
     /// Marks a block that is about to be handed out as live: of a cache, else of `malloc` or pages.
@@ -98,7 +98,7 @@ pub trait Repair: Sized + 'static {
 
 /// An engine of a yard on a fixed memory.
 pub trait FixedEngine: Repair {
-    /// Its name.
+    /// A word for reports, such as `slub`.
     const NAME: &'static str;
 
     /// A cache of a number, of objects of so many bytes, a multiple of their alignment.
@@ -110,7 +110,7 @@ pub trait FixedEngine: Repair {
     ) -> Option<Self::Cache>;
     /// Before a cache goes, whose objects are all free: gives back what it has beside itself.
     fn end_cache(core: &Core<Self>, cache: &Self::Cache);
-    /// Bytes of what CPUs have of a cache.
+    /// Of each cache, for as many CPUs as the board has.
     fn cpu_bytes(cpus: u32) -> u32;
     /// Allocates an object.
     fn alloc(core: &Core<Self>, cpu: u32, cache: &Self::Cache) -> Option<usize>;
@@ -152,7 +152,7 @@ pub fn mark_one<E>(core: &Core<E>, live: &LiveMap, address: usize) {
 
 /// Pages and caches.
 pub struct Core<E> {
-    /// Pages.
+    /// All pages of the board, cut or whole.
     pub pages: Pages,
     pub nobody: Nobody,
     /// SLOB's.

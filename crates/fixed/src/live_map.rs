@@ -74,7 +74,8 @@ impl LiveMap {
         is_cut
     }
 
-    /// Ends a call.
+    /// A repair after this finds no call that was cut off. The fence keeps the call's writes before
+    /// it.
     #[inline]
     pub fn end_call(&self) {
         compiler_fence(Ordering::SeqCst);

@@ -13,7 +13,7 @@ use core::fmt;
 pub struct Buddy {
     /// Free blocks.
     pub blocks: [u32; MOST_ORDER as usize + 1],
-    /// Bytes of a page.
+    /// To print blocks in KiB by.
     pub page_bytes: usize,
 }
 

@@ -9,7 +9,7 @@ use crate::tally::{Counts, Tally};
 use core::ops::Range;
 use slabyard::engine::slob::{self, Place, Request};
 
-/// SLOB.
+/// The engine without caches' slabs: objects of all sizes share pages.
 pub enum Slob {}
 
 /// A cache of SLOB: the size of its objects, and their alignment.

@@ -90,7 +90,7 @@ fn nothing(layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(first) }, 0)
 }
 
-/// As `Allocator::allocate`.
+/// What the trait's function of the same name does, for both of our allocators.
 #[inline]
 pub(crate) fn allocate(
     blocks: Option<&impl Blocks>,
@@ -102,7 +102,7 @@ pub(crate) fn allocate(
     slice(blocks.and_then(|blocks| blocks.take(layout)).ok_or(AllocError)?)
 }
 
-/// As `Allocator::allocate_zeroed`.
+/// What the trait's function of the same name does, for both of our allocators.
 pub(crate) fn allocate_zeroed(
     blocks: Option<&impl Blocks>,
     layout: Layout,

@@ -26,7 +26,7 @@ pub struct ParkedRuns {
     pub granules: usize,
     /// Runs in banks: they count among the live ones, too.
     pub banked: usize,
-    /// Their granules.
+    /// How large those in banks are together.
     pub banked_granules: usize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn as_it_is<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Quiesced<'_
 }
 
 impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
-    /// The yard.
+    /// No other thread is in a slow path of it while this value lives.
     #[must_use]
     pub fn yard(&self) -> &'a Yard<P, E> {
         self.yard

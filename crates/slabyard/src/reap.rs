@@ -34,7 +34,7 @@ pub enum Turn {
     WaitAndStop,
 }
 
-/// What a turn did.
+/// How long a thread waited for the clock, and what the clock reaped then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turned {
     /// What the clock did.

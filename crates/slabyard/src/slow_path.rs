@@ -190,7 +190,6 @@ impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
 pub(crate) enum Background {
     /// An allocation, or another call that may take its time.
     Any,
-    /// A free.
     Free,
     /// A free that found its row's countdown over.
     CountdownExpired,

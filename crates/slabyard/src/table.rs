@@ -192,7 +192,7 @@ impl<T: Zeroed> Table<T> {
         self.committed_bytes.as_ptr() as usize
     }
 
-    /// Bytes committed.
+    /// From the first item on; behind them the table has no memory.
     pub fn committed_bytes(&self) -> usize {
         self.committed_bytes.load(Ordering::Relaxed)
     }

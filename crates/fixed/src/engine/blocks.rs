@@ -10,7 +10,7 @@ use slabyard::engine::slob::{Lists, Pages as Units, kernel_unit};
 /// The lists of a yard, and its pages.
 #[derive(Clone, Copy)]
 pub struct Blocks<'a> {
-    /// Pages.
+    /// Those of the whole board: SLOB's take what they need.
     pub pages: &'a Pages,
     /// The lists of partly free ones.
     pub lists: &'a Cell<Lists>,

@@ -21,14 +21,14 @@ use slabyard::sync::{AtomicUsize, Nobody};
 pub struct Object(pub(super) u32);
 
 impl Object {
-    /// An object of a slab.
+    /// Names the `index`-th object of the slab whose first page is `slab`.
     #[inline]
     #[must_use]
     pub const fn new(slab: u32, index: u32) -> Self {
         Object(slab << 16 | index)
     }
 
-    /// The slab.
+    /// Number of its first page.
     #[inline]
     #[must_use]
     pub const fn slab(self) -> u32 {
@@ -50,11 +50,11 @@ pub struct CacheLimits {
     pub min_partial: Option<u32>,
     /// Free objects on a CPU's partial list; 0: no such lists.
     pub cpu_partial: u32,
-    /// Objects in a sheaf.
+    /// Room of a CPU's stack, in engines that have sheaves.
     pub sheaf_objects: u32,
-    /// CPUs.
+    /// How many the board has: each has its own stacks.
     pub cpus: u32,
-    /// Bytes of a page.
+    /// 4096 on a board with an MMU; smaller where memory is.
     pub page_bytes: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct CacheLimits {
 pub trait SlabEngine: Sized + 'static {
     /// What a cache has beside its header.
     type State;
-    /// Words of each CPU.
+    /// What [`Cache`] keeps of each CPU, in words of 32 bits.
     const CPU_WORDS: u32;
     /// The rules of its sheaves.
     const RULES: Rules = Rules::KERNEL;
@@ -70,10 +70,10 @@ pub trait SlabEngine: Sized + 'static {
     const MOST_ORDER: u32 = 3;
     /// Slabs have the orders of SLAB, not those of SLUB.
     const IS_SLAB: bool = false;
-    /// Its name.
+    /// A word for reports, such as `slub`.
     const NAME: &'static str;
 
-    /// Objects of a stack.
+    /// Room of a CPU's stack; 0 for engines without stacks.
     fn stack_objects(_: &Geometry, _: &CacheLimits) -> u32 {
         0
     }
@@ -81,11 +81,11 @@ pub trait SlabEngine: Sized + 'static {
     fn state(header: &Header, limits: &CacheLimits) -> Self::State;
     /// Allocates.
     fn alloc(on: FixedSlabs<'_, Self>) -> Option<Object>;
-    /// Frees.
+    /// To the CPU's stack, or past it if that is full.
     fn free(on: FixedSlabs<'_, Self>, object: Object);
-    /// From slabs.
+    /// Past the CPU's stacks, from slabs.
     fn alloc_below(on: FixedSlabs<'_, Self>) -> Option<Object>;
-    /// To slabs.
+    /// Past the CPU's stacks, to its slab.
     fn free_below(on: FixedSlabs<'_, Self>, object: Object) {
         flush::put_one(on, on.cache.header.shape(), &FixedSlabs::<Self>::group_of(object));
     }
@@ -107,7 +107,6 @@ pub trait SlabEngine: Sized + 'static {
     );
 }
 
-/// A cache.
 pub struct Cache<K: SlabEngine> {
     /// Shape, tunables, partial list.
     pub header: Header,
@@ -141,7 +140,7 @@ impl<K: SlabEngine> Cache<K> {
         self.cpus
     }
 
-    /// Its number.
+    /// Its index in the yard's table, which pages' entries carry.
     pub fn number(&self) -> u8 {
         self.number
     }
@@ -154,9 +153,7 @@ impl<K: SlabEngine> Cache<K> {
 
 /// What a call is about: a cache, on a CPU.
 pub struct FixedSlabs<'a, K: SlabEngine> {
-    /// Pages.
     pub pages: &'a Pages,
-    /// The cache.
     pub cache: &'a Cache<K>,
     /// The CPU, and how many there are.
     pub cpu: (u32, u32),

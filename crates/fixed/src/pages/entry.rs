@@ -18,7 +18,7 @@ pub const MOST_ORDER: u32 = 10;
 /// The end of a chain of free objects.
 pub const NONE: u16 = u16::MAX;
 
-/// What a page is.
+/// What a page is used for, and which list it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -42,7 +42,7 @@ pub enum PageKind {
     Parked = 8,
     /// A page of blocks of several sizes.
     Blocks = 9,
-    /// As `Blocks`, on a list.
+    /// The same, on the list of pages with free units.
     ListedBlocks = 10,
     /// A page of the allocator's own tables.
     Meta = 11,
@@ -91,7 +91,7 @@ pub struct Entry {
     head: Cell<u16>,
     /// Free objects, units or places.
     pub free: Cell<u16>,
-    /// The first of them.
+    /// Where the chain of these begins in the page.
     pub first: Cell<u16>,
     /// The next page of a list.
     pub next: Cell<u16>,
@@ -103,7 +103,7 @@ pub struct Entry {
 pub const ENTRY_BYTES: usize = size_of::<Entry>();
 
 impl Entry {
-    /// What it is.
+    /// From the low 4 bits of the first word.
     #[inline]
     pub fn kind(&self) -> PageKind {
         PageKind::ALL[(self.head.get() & 15) as usize % PageKind::ALL.len()]
@@ -121,7 +121,7 @@ impl Entry {
         (self.head.get() >> 8) as u8
     }
 
-    /// Says what it is.
+    /// Replaces kind, order and cache in one write, so that a repair sees all or nothing.
     #[inline]
     pub fn set(&self, kind: PageKind, order: u32, cache: u8) {
         self.head.set(kind as u16 | (order as u16) << 4 | u16::from(cache) << 8);

@@ -23,7 +23,7 @@ pub(super) fn size_for(bytes: u32, page_shift: u32) -> (u32, u32) {
 
 /// All pages, and those that are cut.
 pub struct Pages {
-    /// The pages.
+    /// The free blocks.
     pub buddy: PageBuddy,
     /// The heads of the lists, by size.
     heads: [Cell<u16>; SIZES],

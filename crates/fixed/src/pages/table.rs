@@ -127,13 +127,13 @@ impl Table {
         self.nr.set(nr);
     }
 
-    /// Bytes of a page.
+    /// A power of two.
     #[inline]
     pub fn page_bytes(&self) -> u32 {
         1 << self.shift
     }
 
-    /// As a shift.
+    /// The bytes are 1 shifted left by it.
     #[inline]
     pub fn page_shift(&self) -> u32 {
         self.shift

@@ -69,14 +69,14 @@ impl CacheSettings {
         self
     }
 
-    /// With a constructor.
+    /// Called for each object of a slab as the slab begins, not at allocations.
     #[must_use]
     pub const fn constructor(mut self, constructor: Constructor) -> Self {
         self.constructor = Some(constructor);
         self
     }
 
-    /// With a destructor.
+    /// Called for each object of a slab as the slab ends, not at frees.
     #[must_use]
     pub const fn destructor(mut self, destructor: Destructor) -> Self {
         self.destructor = Some(destructor);

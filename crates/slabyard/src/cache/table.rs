@@ -39,7 +39,7 @@ pub struct CacheId {
 }
 
 impl CacheId {
-    /// The cache's number.
+    /// Its index among all caches: malloc's classes come first.
     #[inline]
     #[must_use]
     pub const fn number(self) -> usize {
@@ -194,7 +194,7 @@ impl<E: Engine> Caches<E> {
         self.is_there(number) && u64::from(self.get(number).generation()) == generation
     }
 
-    /// Numbers of all caches that are there.
+    /// Of malloc's classes, and of the created ones that are not destroyed, in order.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + '_ {
         (0..CLASSES).chain(self.there.each().map(|index| CLASSES + index))
     }

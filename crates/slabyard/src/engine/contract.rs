@@ -56,7 +56,7 @@ pub trait Engine: Sized + Send + Sync + 'static {
         is_that
     }
 
-    /// Which engine it is.
+    /// By the row of reports and of the readable region.
     fn name(&self) -> EngineName;
 
     /// The order of slabs of objects of `size` bytes, where `order` is that of malloc's own table and

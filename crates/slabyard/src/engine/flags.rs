@@ -7,7 +7,7 @@
 pub struct CacheFlags(u32);
 
 impl CacheFlags {
-    /// None.
+    /// What `kmem_cache_create` takes as 0.
     pub const NONE: Self = CacheFlags(0);
     /// Objects are aligned to cache lines; small ones to the largest part of a line, halved again
     /// and again, that still holds one.

@@ -223,7 +223,7 @@ impl Header {
         self.shown.words(to);
     }
 
-    /// Its shape.
+    /// Set as the cache begins, and not changed while it lives.
     #[inline]
     pub fn shape(&self) -> &Shape {
         self.shape.get()
@@ -395,7 +395,7 @@ pub struct BarnWords {
     pub objects: u64,
     /// Full sheaves.
     pub full: u64,
-    /// Empty ones.
+    /// Empty sheaves, kept for frees.
     pub empty: u64,
     /// The first full one, as readers outside find it.
     pub head: u32,

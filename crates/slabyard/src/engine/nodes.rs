@@ -51,7 +51,7 @@ pub struct NodeSettings {
 impl NodeSettings {
     /// SLAB's, which has no ratio.
     pub const SLAB: Self = NodeSettings { remote_percent: 0, has_aliens: true };
-    /// SLUB's.
+    /// Looks at other nodes each time, and has no alien arrays.
     pub const SLUB: Self = NodeSettings { remote_percent: 100, has_aliens: false };
 }
 

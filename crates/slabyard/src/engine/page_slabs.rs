@@ -19,7 +19,7 @@ use crate::sync::{AtomicUsize, Lock, Ordering};
 pub struct PageSlabs<'a, P, R = ()> {
     /// The platform and its pages.
     pub heap: &'a PageHeap<P>,
-    /// The cache.
+    /// Its tunables, its partial list and its published words.
     pub cache: &'a Header,
     /// The rules of its engine, if they are not always the same.
     pub rules: R,
@@ -35,7 +35,7 @@ impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 
 /// What an engine has beside a cache, by which its [`Rules`] follow.
 pub trait Ruled: Copy {
-    /// The rules.
+    /// The variant of the policy, constant for all caches of the engine.
     const RULES: Rules;
 
     /// The node of new slabs, if it is to be one.

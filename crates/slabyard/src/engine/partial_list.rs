@@ -3,14 +3,14 @@
 //! Neighbour: [`super::partial`] takes objects out of its slabs, and relists and ends them.
 //! Invariant: the list lock protects it.
 
-/// The list.
+/// A node's partial list, linked through the slabs' descriptors.
 pub struct Partial {
     pub(super) head: u32,
     pub(super) tail: u32,
     pub(super) nr_partial: u32,
 }
 
-/// An end of the list.
+/// Allocations take from the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)] // For `slabyard-model`.
 pub enum End {

@@ -43,16 +43,16 @@ pub enum Flush {
 /// Which of two full sheaves goes to the barn; the other one is the spare then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// What the spare was.
+    /// It was filled first.
     Spare,
-    /// The main one.
+    /// It was filled last: its objects are warm.
     Main,
 }
 
 /// Which slabs on the list a slab that became empty counts, before it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The others.
+    /// All but the slab itself.
     Others,
     /// All: itself, too, if it is listed.
     All,
@@ -63,7 +63,7 @@ pub enum Counted {
 pub struct Rules {
     /// How a sheaf is refilled.
     pub refill: Refill,
-    /// What is flushed.
+    /// How many objects leave a full stack.
     pub flush: Flush,
     /// What the barn is offered.
     pub offered: Offered,
@@ -97,9 +97,9 @@ impl Rules {
 /// numbers have no bits: there, the mask has as many bits as there are objects.
 #[derive(Clone, Copy)]
 pub struct Group {
-    /// Their slab.
+    /// By its first granule.
     pub slab: u32,
-    /// Their word.
+    /// Which 64 objects of the slab they are among.
     pub word: Word,
     /// Their bits.
     pub mask: u64,

@@ -98,7 +98,6 @@ fn publish_word<P: Platform, E: Engine>(yard: &Yard<P, E>, word: Word, value: u6
     header_word(yard, word.index()).store(value, Ordering::Relaxed);
 }
 
-/// A word of the header.
 pub(crate) fn header_word<P: Platform, E: Engine>(yard: &Yard<P, E>, index: usize) -> &AtomicU64 {
     &yard.platform().rows().header()[index]
 }

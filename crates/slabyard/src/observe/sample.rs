@@ -82,7 +82,7 @@ pub struct Sample {
     pub object_size: u64,
     /// Bytes from one object to the next.
     pub slab_size: u64,
-    /// Bytes of a slab.
+    /// From one slab to the next: 2^`order` of the machine's pages.
     pub bytes_of_slab: u64,
     /// A slab is 2^order of the machine's pages.
     pub order: u64,
@@ -96,7 +96,7 @@ pub struct Sample {
     pub min_partial: u64,
     /// Slow paths begun, a wrapping number of 32 bits.
     pub slow_paths: u64,
-    /// Slabs.
+    /// Full, partial and empty ones.
     pub slabs: Span,
     /// Objects in all slabs.
     pub total_objects: Span,

@@ -84,7 +84,7 @@ pub(crate) enum Banked {
     Run(usize),
     /// Another run, live, for which the bank has no room any more: the caller frees it.
     Other(usize),
-    /// Nothing.
+    /// The bank is empty, or its run does not fit the request.
     Nothing,
 }
 

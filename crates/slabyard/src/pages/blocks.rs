@@ -276,7 +276,6 @@ impl Lists {
         Some((block, block))
     }
 
-    /// The blocks of a list, from `at` on.
     fn each_of(region: &Region, at: u32) -> impl Iterator<Item = u32> + '_ {
         let is_block = |at: &u32| *at != NIL;
         let next = |at: &u32| region.descriptor(*at).next.load(Ordering::Relaxed);

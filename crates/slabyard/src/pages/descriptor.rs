@@ -30,7 +30,7 @@ pub enum GranuleKind {
     Parked = 2,
     /// A live run.
     Run = 3,
-    /// A slab.
+    /// The first granule of a live slab; the slot is its cache's.
     Slab = 4,
     /// A free block whose pages are being given back.
     Purging = 5,

@@ -13,7 +13,7 @@ pub const FRAMES: usize = slabyard_abi::region::debugging::FRAMES;
 pub struct Track {
     /// Return addresses, the innermost first; 0 behind the last.
     pub frames: [usize; FRAMES],
-    /// The thread.
+    /// The system's number of it.
     pub thread: u32,
     /// The row it ran on: its CPU, unless rows belong to threads.
     pub row: u32,
@@ -76,9 +76,9 @@ impl FindingKind {
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
-    /// The first.
+    /// Address of the first wrong byte.
     pub first: usize,
-    /// The last.
+    /// Address of the last wrong byte.
     pub last: usize,
     /// What the first is.
     pub found: u8,
@@ -95,7 +95,7 @@ pub enum By {
     Look,
 }
 
-/// One finding.
+/// What a report is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
@@ -106,13 +106,13 @@ pub struct Finding {
     pub slot: u16,
     /// Address of the slab.
     pub slab: usize,
-    /// Its bytes.
+    /// The length of the slab, or of the block.
     pub slab_bytes: usize,
     /// Objects of the slab, and those that are not free.
     pub objects: [u32; 2],
     /// Address of the object: the nearest one, if the pointer is none's.
     pub object: usize,
-    /// Bytes of the object.
+    /// What its user may write to.
     pub object_bytes: u32,
     /// Bytes that were requested.
     pub requested: u32,
@@ -131,7 +131,7 @@ pub struct Finding {
 pub enum Call {
     /// An allocation of so many bytes.
     Alloc(usize),
-    /// A free.
+    /// By `free` or a function like it.
     Free,
 }
 

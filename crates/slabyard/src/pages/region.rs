@@ -27,7 +27,6 @@ const SMALLEST: usize = 16 << 20;
 /// What the region has behind the run that it grows for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ahead {
-    /// Nothing.
     Nothing,
     /// Free granules, for further runs: what is committed, but at most [`MOST_FREE`].
     Free,

@@ -8,7 +8,7 @@
 use super::elements::size_for;
 use crate::sync::{AtomicUsize, Ordering, is_unwinding};
 
-/// No sheaf.
+/// Ends a list of sheaves, and stands where there is none.
 pub const NO_SHEAF: u32 = u32::MAX;
 
 const _: () = assert!(NO_SHEAF == slabyard_abi::region::sheaf::NONE);

@@ -50,7 +50,7 @@ pub enum Event {
     /// A slow free that drained a CPU partial list of so many slabs, maybe of none, and what it
     /// cost.
     Drained {
-        /// Slabs.
+        /// How many were on the list.
         slabs: u32,
         /// Nanoseconds.
         ns: u64,
@@ -63,7 +63,7 @@ pub enum Event {
 pub struct Stretch {
     /// Its first address.
     pub address: usize,
-    /// Its bytes.
+    /// A multiple of the page size; 0 for no page.
     pub bytes: usize,
 }
 

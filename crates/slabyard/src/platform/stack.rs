@@ -44,7 +44,7 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Entries in a row: as many as 16 bits of an offset reach.
 pub const SLOTS: usize = ROW_STRIDE / ENTRY_BYTES;
-/// Bytes of an entry.
+/// Top and end, of 32 bits each: read and written at once.
 pub const ENTRY_BYTES: usize = 8;
 /// Bytes of a row that are usable from the begin: a page, so that it lies on its CPU's node.
 pub const FIRST_ROW_BYTES: usize = 4096;
@@ -62,7 +62,7 @@ pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
 pub const ZERO_ROWS_AT: usize = u32::MAX as usize - (ZERO_ROWS * ROW_STRIDE - 1);
 /// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
-/// Bytes of an element.
+/// An address: a stack's elements are what the fast path hands out.
 pub const ELEMENT_BYTES: usize = 8;
 
 /// Number of an entry within its row.

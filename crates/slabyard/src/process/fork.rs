@@ -13,7 +13,7 @@ use crate::platform::linux::{Counting, OnLinux};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 
-/// A handler of a fork.
+/// The C library calls it before a fork, or after it in parent or child.
 pub type Handler = extern "C" fn();
 
 /// Registers handlers by what the C library has: glibc's `pthread_atfork` is a part of each

@@ -11,7 +11,6 @@ pub const DELIVERY_MS: u64 = 10;
 pub struct Epoch(pub(super) u64);
 
 impl Epoch {
-    /// Its number.
     pub(crate) const fn number(self) -> u64 {
         self.0
     }

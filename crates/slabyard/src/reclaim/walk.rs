@@ -18,7 +18,7 @@ pub(crate) enum Stacks {
     All,
     /// Lists and banks of runs.
     Runs,
-    /// Of all caches.
+    /// Stacks of objects alone, none of runs.
     Caches,
     /// Of the caches of some bits ([`crate::reclaim::sparse`]).
     Some(u64),

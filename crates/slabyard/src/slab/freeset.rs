@@ -51,7 +51,6 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Version(u32);
 
 impl Version {
-    /// Its number.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }

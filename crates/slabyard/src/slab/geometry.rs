@@ -189,10 +189,9 @@ impl Geometry {
     pub const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
     /// The largest order of a slab.
     pub const LARGEST_ORDER: u32 = 6;
-    /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
-    /// is aligned to 16 KiB at least.
+    /// The largest object that [`Geometry::fitting`] takes.
     pub const LARGEST: u32 = 32 << 10;
-    /// As [`Geometry::LARGEST`].
+    /// Of an object: every slab is aligned to this at least.
     pub const LARGEST_ALIGN: u32 = 16 << 10;
     /// The least stride: a word, because a deferred free makes one a link.
     pub const SMALLEST: u32 = 8;
@@ -223,7 +222,7 @@ impl Geometry {
         (0..self.objects.div_ceil(64)).map(Word)
     }
 
-    /// Bytes of a slab.
+    /// A power of two of granules.
     #[must_use]
     pub const fn slab_bytes(&self) -> usize {
         GRANULE << self.order

@@ -7,7 +7,7 @@
 pub struct Word(#[doc(hidden)] pub u32); // For `slabyard-model`.
 
 impl Word {
-    /// Objects of a word.
+    /// A bit for each: the width of a word.
     pub const OBJECTS: u32 = u64::BITS;
     /// The word of object 0.
     pub const FIRST: Word = Word(0);
@@ -20,7 +20,6 @@ impl Word {
         Word(number as u32)
     }
 
-    /// Its number.
     pub(crate) const fn number(self) -> usize {
         self.0 as usize
     }

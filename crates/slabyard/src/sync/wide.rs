@@ -39,7 +39,6 @@ impl AtomicU64 {
         result
     }
 
-    /// Changes it, and returns what it was.
     fn change(&self, f: impl FnOnce(u64) -> u64) -> u64 {
         self.with(|value| {
             let old = *value;

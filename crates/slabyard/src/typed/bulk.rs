@@ -132,7 +132,6 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
 struct Taken<'a, T, Y: Home, const N: usize> {
     record: &'a Record<Y>,
     addresses: &'a [usize; N],
-    /// Where all of them lie, or some.
     lies: Lies,
     next: usize,
     holds: PhantomData<T>,

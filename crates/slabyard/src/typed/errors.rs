@@ -17,7 +17,7 @@ use core::fmt;
 pub enum CreateError {
     /// These are no objects for slabs.
     Object {
-        /// Bytes of an object.
+        /// `size_of` of the type.
         bytes: usize,
         /// Its alignment.
         align: usize,
@@ -111,7 +111,7 @@ impl<T> Error for AllocError<T> {}
 
 /// A cache that was not destroyed.
 pub struct InUse<T, K: ObjectKind, Y: Home> {
-    /// The cache, as it was.
+    /// Unchanged: to be used on, or destroyed later.
     pub cache: ObjectCache<T, K, Y>,
     /// So many objects are live, or in the hands of a call that is under way. `None` if the caller
     /// is a signal handler or a destructor that interrupted the yard, or a fork takes too long.

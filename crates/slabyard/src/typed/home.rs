@@ -9,7 +9,7 @@ use crate::yard::Yard;
 /// A yard that lives as long as the program and that typed caches may be made in: a
 /// [`ProcessYard`], or any [`Yard`] that was made ready.
 pub trait Home: Sync + 'static {
-    /// Its platform.
+    /// Of the yard: in a process [`Linux`].
     type Platform: Platform + 'static;
     /// The engine of its caches.
     type Engine: Engine;
@@ -18,7 +18,7 @@ pub trait Home: Sync + 'static {
     fn yard(&'static self) -> Option<&'static YardOf<Self>>;
 }
 
-/// The yard of a home.
+/// The type of the allocator behind a home, for bounds and statics.
 pub type YardOf<Y> = Yard<<Y as Home>::Platform, <Y as Home>::Engine>;
 
 impl<E: Engine> Home for ProcessYard<E> {

@@ -40,7 +40,7 @@ pub struct Fault {
     pub what: &'static str,
     /// The address, granule or class that it is about.
     pub at: usize,
-    /// What was found.
+    /// The number or address that contradicts.
     pub found: u64,
     /// What should have been found.
     pub expected: u64,
@@ -74,7 +74,7 @@ impl fmt::Display for Fault {
 /// The contents of a sound yard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sound {
-    /// Slabs.
+    /// Those of all caches, empty ones included.
     pub slabs: u64,
     /// Live objects in slabs.
     pub live: u64,
@@ -84,7 +84,7 @@ pub struct Sound {
     pub free: u64,
     /// Live page runs.
     pub runs: u64,
-    /// Free granules.
+    /// Those that are in no slab and no live run.
     pub free_granules: u64,
 }
 

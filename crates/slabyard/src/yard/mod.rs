@@ -48,7 +48,7 @@ pub(crate) const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isi
 /// Address space that a yard reserves if nobody says how much: 1 TiB, where addresses reach so far.
 pub(crate) const RESERVE_BYTES: usize = if usize::BITS == 64 { 1 << 40 } else { 1 << 28 };
 
-/// Settings of a yard.
+/// What a yard begins with: the default suits most programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Address space to reserve, in bytes.
@@ -182,7 +182,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.on_every_call.set(call);
     }
 
-    /// The platform.
+    /// The machine that it runs on.
     #[inline]
     pub fn platform(&self) -> &P {
         &self.heap.platform
@@ -193,7 +193,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.caches.classes()[0].engine.name()
     }
 
-    /// All caches.
+    /// Malloc's classes, and what programs created.
     #[inline]
     pub fn caches(&self) -> &Caches<E> {
         &self.caches

@@ -9,7 +9,7 @@ pub enum AddressKind {
     Object {
         /// Number of the cache: a class of malloc's, or a created one.
         class: usize,
-        /// Bytes of an object.
+        /// Those that its user may write to.
         bytes: usize,
         /// True if the address is the begin of an object.
         begin: bool,

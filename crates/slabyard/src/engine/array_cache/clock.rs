@@ -63,7 +63,7 @@ pub trait Chain {
     fn end_free(&self, cache: usize, most: u32) -> u32;
 }
 
-/// What a reap did.
+/// Totals of one turn of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// Caches that it looked at.

@@ -143,7 +143,7 @@ impl<C> ArrayCaches<C> {
 
 /// Slabs, and array caches in front of them.
 pub trait Arrays: Stacks {
-    /// What the cache has at the node.
+    /// The shared array of the cache, and what is known of its free slabs.
     fn node(&self) -> &ArrayCaches<Self::Chain>;
     /// CPUs of the node.
     fn nr_cpus(self) -> u32;

@@ -27,7 +27,6 @@ pub trait OfArrays: Ruled {
         rows
     }
 
-    /// As [`Arrays::alien`].
     fn alien(&self, _home: &Self) -> Option<&Lock<Shared<u32>>> {
         None
     }

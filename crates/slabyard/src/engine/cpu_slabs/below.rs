@@ -180,7 +180,6 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
         }
     }
 
-    /// Drains all banks.
     pub(super) fn drain_banks(self) {
         for bank in banks(self.heap, &self).chunks_exact(BANK) {
             self.drain_slab(self.take(&bank[Part::Slab as usize]));

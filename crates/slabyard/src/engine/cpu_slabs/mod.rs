@@ -40,7 +40,7 @@ pub use slabyard_kernels::{Accounting, Freezing};
 /// A CPU's slab, out of its entry.
 #[must_use]
 pub struct CpuSlab<O> {
-    /// The slab.
+    /// Frozen: no list has it.
     pub slab: u32,
     /// Its objects that the CPU alone may take.
     pub own: O,
@@ -50,13 +50,13 @@ pub struct CpuSlab<O> {
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Freed {
-    /// The slab.
+    /// Whoever relists the slab checks by it that it is still the same one.
     pub version: Version,
     /// Free objects before.
     pub before: u32,
     /// Objects added.
     pub added: u32,
-    /// The slab was frozen.
+    /// A CPU has it: the node's list does not get it.
     pub frozen: bool,
     /// The slab is on a CPU partial list, as far as one can see.
     pub parked: bool,
@@ -65,14 +65,14 @@ pub struct Freed {
     pub unparked: bool,
 }
 
-/// Slabs, and what CPUs have of them.
+/// What the policy of CPU slabs asks of slabs, be they pages or numbers.
 pub trait CpuSlabs: Slabs {
     /// Objects that a CPU alone may take.
     type Own: Held;
     /// A CPU partial list, out of its entry: last in, first out.
     type List: Held;
 
-    /// The rules.
+    /// Freezing, accounting and limits of the cache.
     fn cpu_rules(&self) -> &Rules;
     /// True if an object of this slab is what the allocation asks for.
     fn fits(self, _slab: u32) -> bool {

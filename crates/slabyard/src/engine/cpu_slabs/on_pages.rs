@@ -62,7 +62,7 @@ impl Ruled for Rules {
 
 /// Where CPUs have what they have of a cache.
 pub trait OnCpu: Ruled {
-    /// The rules.
+    /// Those that the cache follows now.
     fn rules(&self) -> &Rules;
     /// Replaces this CPU's slab.
     ///

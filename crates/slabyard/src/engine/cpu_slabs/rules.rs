@@ -11,7 +11,7 @@ use slabyard_kernels::{Accounting, Freezing, Release};
 /// What a CPU looks into first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
-    /// Its CPU slab.
+    /// As kernels had it to 6.17.
     CpuSlabs,
     /// Its sheaves, refilled by the way of its CPU slab (6.18, caches that ask).
     SheavesOverCpuSlabs,

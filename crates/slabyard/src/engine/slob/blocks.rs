@@ -7,10 +7,10 @@ use crate::engine::slabs::Links;
 
 /// What the policy stands on: pages of units, and what is known of each page.
 pub trait Pages: Copy {
-    /// The links of a page.
+    /// How a page is on one of the lists: next and previous page.
     type Links: Links;
 
-    /// Units of a page.
+    /// Its bytes divided by [`Pages::unit_bytes`].
     fn page_units(self) -> u32;
     /// Bytes of a unit: a power of two.
     fn unit_bytes(self) -> u32;
@@ -22,7 +22,7 @@ pub trait Pages: Copy {
     fn free(self, page: u32) -> (u32, u32);
     /// Changes these.
     fn set_free(self, page: u32, units: u32, first: u32);
-    /// The links of a page.
+    /// Those by which a list has the page.
     fn links(&self, page: u32) -> &Self::Links;
     /// True if no live object begins in these units, as far as the pages say.
     fn is_clear(self, _page: u32, _unit: u32, _units: u32) -> bool {
@@ -43,7 +43,7 @@ pub trait Pages: Copy {
     fn with_lists<R>(self, f: impl FnOnce(&mut Lists) -> R) -> R;
 }
 
-/// A request for a block.
+/// What SLOB is asked for, with the header that the caller wants in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Bytes of the block, those in front of the object included.
@@ -57,7 +57,7 @@ pub struct Request {
 /// A block of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The page.
+    /// By the number that [`Pages`] has of it.
     pub page: u32,
     /// Its first unit.
     pub unit: u32,

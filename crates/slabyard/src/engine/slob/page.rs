@@ -18,7 +18,7 @@ use super::blocks::{Pages, Request};
 pub struct Block {
     /// Its first unit.
     pub at: u32,
-    /// Its units.
+    /// Its length; 1 at least.
     pub units: u32,
     /// The first unit of the next one; the units of a page behind the last.
     pub next: u32,
@@ -34,7 +34,7 @@ impl Block {
 /// Free memory holds something else than what the allocator wrote there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
-    /// The page.
+    /// By the number that [`super::Pages`] has of it.
     pub page: u32,
     /// The free block's first unit.
     pub unit: u32,

@@ -13,13 +13,13 @@ pub use slabyard_kernels::PageLists;
 /// Memory that lists are in front of: a zone of a kernel, or a yard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Pages that it has.
+    /// All that it manages, free or not.
     pub pages: u64,
     /// Pages of its low watermark.
     pub low_pages: u64,
     /// CPUs that share it.
     pub cpus: u64,
-    /// Bytes of a page.
+    /// Those of the machine: 4096, 16384 or 65536.
     pub page_bytes: u64,
 }
 
@@ -68,7 +68,6 @@ pub(super) enum Cold {
     OwnList(u32),
 }
 
-/// One row.
 struct Row {
     kind: PageLists,
     /// Orders (in pages) that have a list.
@@ -140,7 +139,7 @@ const _: () = {
 /// A kind of lists with its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The kind.
+    /// Whose numbers these are.
     pub kind: PageLists,
     /// Orders that have a list.
     pub orders: u32,

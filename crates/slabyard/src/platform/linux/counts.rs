@@ -19,7 +19,6 @@ pub(super) struct Counts {
     drained: AtomicU64,
 }
 
-/// Words of one row.
 const ROW_WORDS: usize = row::CACHES * CACHE_WORDS;
 
 impl Counts {

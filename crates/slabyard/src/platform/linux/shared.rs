@@ -36,7 +36,7 @@ const SEVERAL: u32 = u32::MAX / bits::SHARED;
 pub enum Left {
     /// Nothing: it has no sequences that a child could use wrongly.
     Nothing,
-    /// Its registration.
+    /// That of its area of restartable sequences: the child makes none with it.
     Registration,
     /// The system refuses that.
     Refused,

@@ -112,7 +112,7 @@ impl Layout {
 /// Words of a track, which readers of the process know: frames, thread and row, time, bytes.
 pub(super) const WORDS: usize = debugging::TRACK_WORDS;
 
-/// Bytes of a track.
+/// The debugging words of an object: [`WORDS`] of them for each of its two tracks.
 pub(super) const TRACK_BYTES: u32 = (WORDS * size_of::<u64>()) as u32;
 
 #[cfg(test)]

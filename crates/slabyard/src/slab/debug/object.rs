@@ -28,7 +28,7 @@ pub(super) const POISON_NEW: u8 = 0x5a;
 const POISON_FREE: u8 = 0x6b;
 const POISON_END: u8 = 0xa5;
 
-/// What an object is.
+/// Who may write to an object: see the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -64,7 +64,7 @@ const MAKER: u32 = 30;
 /// A state, and how much was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The state.
+    /// As it was when the word was read.
     pub state: State,
     /// Bytes that were requested.
     pub requested: u32,

@@ -32,7 +32,7 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// What is wrong with the tail.
+    /// The bytes behind the last object that are not poison any more; `None` if all are.
     pub fn wrong_tail(&self, layout: &Layout, geometry: &Geometry, slab: usize) -> Option<Bytes> {
         if !layout.flags.has(DebugFlags::POISON) {
             return None;
