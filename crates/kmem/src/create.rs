@@ -21,7 +21,7 @@ use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheFlags, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::Shape;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Memory};
 use slabyard::slab::{Constructor, Destructor, Geometry};
 use slabyard_abi::debug::{DebugFlags, FLAGS};
 use slabyard_abi::engines::EngineName;

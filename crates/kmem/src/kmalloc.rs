@@ -9,7 +9,7 @@ use crate::tools;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, ROWS};
-use slabyard::platform::Platform;
+use slabyard::platform::Memory;
 use slabyard_abi::engines::EngineName;
 use slabyard_process::misuse;
 use slabyard_process::state::ready;

@@ -6,7 +6,7 @@ use crate::caches::refuse;
 use crate::state::{YARD, ensure};
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use slabyard::platform::Platform;
+use slabyard::platform::Time;
 use slabyard_process::state::ready;
 use slabyard_shrinker::{
     ENTRIES, Id, Pass, Registered, Removal, Rule, Shrink, ShrinkScope, Shrinkers,

@@ -14,7 +14,7 @@
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::Counter;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};
-use slabyard::platform::Platform;
+use slabyard::platform::PerCpu;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::ticks;

@@ -9,7 +9,7 @@ use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::slabs::{Rules, Slabs};
 use slabyard::engine::{Engine, Found, Header, partial};
 use slabyard::pages::GranuleKind;
-use slabyard::platform::{Platform, Slot};
+use slabyard::platform::{PerCpu, Slot, Takes};
 use slabyard::slab::Word;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
@@ -118,7 +118,7 @@ impl Pair {
             }
             Call::Free(nth) => {
                 let (address, _) = self.live[nth];
-                if !platform.push(main, address) {
+                if !platform.push(main, address, Takes::Each) {
                     engine.free(on, address);
                 }
             }

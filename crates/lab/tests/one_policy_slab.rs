@@ -7,7 +7,7 @@ use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};
 use slabyard::engine::slabs::Slabs;
 use slabyard::engine::{ArrayCaches, Engine, Found, partial};
 use slabyard::pages::GranuleKind;
-use slabyard::platform::Platform;
+use slabyard::platform::{PerCpu, Takes};
 use slabyard::reap::Turn;
 use slabyard::slab::Word;
 use slabyard::sync::{AtomicU32, Ordering};
@@ -139,7 +139,7 @@ impl Pair {
             }
             Call::Free(nth) => {
                 let (address, _) = self.live[nth];
-                if !platform.push(main, address) {
+                if !platform.push(main, address, Takes::Each) {
                     engine.free(on, address);
                 }
             }

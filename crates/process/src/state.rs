@@ -7,6 +7,7 @@
 use crate::library::Library;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
+use slabyard::platform::PerCpu;
 use slabyard::platform::linux::Mode;
 
 pub(crate) const COLD: u32 = 0;
@@ -100,7 +101,6 @@ pub static FAST: Fast = Fast {
 impl Fast {
     /// Opens the fast path: the yard is ready.
     pub(crate) fn open<L: Library>(&self) {
-        use slabyard::platform::Platform;
         let region = &L::yard().heap.region;
         self.cs_offset.store(L::yard().platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(L::yard().platform().rows().base(), Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! `cargo run --release -p slabyard-shrinker --example shrinkers`
 
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::platform::Platform;
+use slabyard::platform::Time;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_shrinker::{Counts, Id, Pass, Registered, Rule, Shrink, ShrinkScope, Shrinkers, rule};

@@ -24,7 +24,7 @@ use crate::debugging::{debug_of_created, is_to_fail_in, report_remaining};
 use crate::engine::{CacheFlags, Engine, Shape};
 use crate::guarded::map_block;
 use crate::inside::push;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{GRANULE, Platform, count_down};
 use crate::reclaim::drain::{drain_rows, drain_stacks, take_stack};
 use crate::reclaim::walk::{Stacks, entries};
 use crate::slab::Geometry;
@@ -241,7 +241,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), AddressKind> {
         match self.class_at(address) {
             Some(number) if number == id.number() => {
-                if self.platform().count_down() && push(self, self.caches.get(number), address) {
+                if count_down(self.platform()) && push(self, self.caches.get(number), address) {
                     return Ok(());
                 }
                 self.free(address)

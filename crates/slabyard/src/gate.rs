@@ -59,7 +59,7 @@ impl Gate {
 
     fn stripe<P: Platform>(&self, p: &P) -> &AtomicU32 {
         // The depth word's address tells threads apart and stays the same.
-        &self.stripes[stripe_of(core::ptr::from_ref(p.depth()) as usize)].0
+        &self.stripes[stripe_of(core::ptr::from_ref(&p.thread().depth) as usize)].0
     }
 
     /// The stripe that counts the caller inside.

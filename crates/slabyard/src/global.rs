@@ -7,7 +7,7 @@
 
 use crate::engine::{Engine, Sheaves};
 use crate::platform::linux::Linux;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{GRANULE, Memory};
 use crate::process::{NotStarted, ProcessYard};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::yard::Yard;

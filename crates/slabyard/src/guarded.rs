@@ -14,7 +14,7 @@ use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{Advice, GRANULE, Platform};
 use crate::slab::debug::{Maker, SEAL};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -111,9 +111,9 @@ fn map_guarded<P: Platform, E: Engine>(
         end_guarded_quarantine(yard);
         map()
     })?;
-    yard.platform().make_fault(address + usable, page);
+    yard.platform().advise(address + usable, page, Advice::NoAccess);
     if nothing > 0 {
-        yard.platform().make_fault(address, nothing);
+        yard.platform().advise(address, nothing, Advice::NoAccess);
     }
     yard.heap.seal_block(address, address + usable, bytes, Maker::Malloc);
     Some(address)
@@ -196,7 +196,7 @@ pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: u
         return true;
     }
     if !looks.is_at(address) {
-        yard.platform().make_fault(address, end - address);
+        yard.platform().advise(address, end - address, Advice::NoAccess);
     }
     let oldest = yard.large.guarded.park(address);
     if oldest != 0 {

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::guarded::alloc_nothing;
 use crate::large::{alloc_large, free_large};
 use crate::place::may_begin;
-use crate::platform::Platform;
+use crate::platform::{Platform, Takes};
 use crate::yard::{AddressKind, Yard};
 
 pub(crate) fn alloc_once<P: Platform, E: Engine>(
@@ -50,6 +50,10 @@ pub(crate) fn push<P: Platform, E: Engine>(
     address: usize,
 ) -> bool {
     let (p, main) = (yard.platform(), cache.shape().main());
-    let push = if E::TAGGED { P::push_if } else { P::push };
-    may_begin(yard, cache, address) && push(p, main, address)
+    may_begin(yard, cache, address) && p.push(main, address, taken::<E>())
+}
+
+/// Which objects the stacks of an engine take.
+pub(crate) const fn taken<E: Engine>() -> Takes {
+    if E::TAGGED { Takes::Tagged } else { Takes::Each }
 }

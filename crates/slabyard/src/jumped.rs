@@ -36,8 +36,10 @@ const SCRUBBED: usize = 768;
 #[inline(never)]
 pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     let p = yard.platform();
-    let Some(frame) = p.frame() else { return false };
-    let word = frame.load(Ordering::Relaxed);
+    if !P::HAS_MARKS {
+        return false;
+    }
+    let word = p.thread().frame.load(Ordering::Relaxed);
     // Without a mark; or what is to be repaired in the child of a fork is not.
     if word & !PASSING == 0 || p.birth().load(Ordering::Relaxed) != WHOLE {
         return false;
@@ -72,7 +74,7 @@ pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool 
 
 /// The thread is outside. In this order: in a handler between the two it is so already.
 fn forget_jumped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    yard.platform().depth().fetch_and(!INSIDE, Ordering::Relaxed);
+    yard.platform().thread().depth.fetch_and(!INSIDE, Ordering::Relaxed);
     left(yard.platform());
 }
 

@@ -56,7 +56,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
             yard.idle_stacks.keep_top(row, slot, rows.entry(row, slot).mark_stopped());
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
-        // As in `Platform::stop`: it marks again where a committing store overwrote the mark.
+        // As in `platform::stop`: it marks again where a committing store overwrote the mark.
         loop {
             if !yard.platform().fence() {
                 for (row, slot) in self.entries() {
@@ -184,7 +184,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     pub fn is_alone(&self) -> bool {
         let p = self.yard.platform();
         let mine = p.row_hint();
-        p.has_private_rows() && self.entries().all(|(row, _)| Some(row) == mine)
+        p.rows().are_private() && self.entries().all(|(row, _)| Some(row) == mine)
     }
 
     /// Rows that have a stack.

@@ -78,7 +78,7 @@ pub(crate) fn enter<'a, P: Platform, E: Engine>(
     mark: Option<&Mark>,
 ) -> Option<SlowPath<'a, P, E>> {
     let p = yard.platform();
-    let depth = p.depth();
+    let depth = &p.thread().depth;
     let mut before = depth.load(Ordering::Relaxed);
     if before & INSIDE != 0 {
         if !gave_jumped_up(yard) {
@@ -152,7 +152,7 @@ pub(crate) fn while_closed<P: Platform, E: Engine, R>(
 #[inline(never)]
 fn close<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     let p = yard.platform();
-    let depth = p.depth();
+    let depth = &p.thread().depth;
     if depth.load(Ordering::Relaxed) & INSIDE != 0 {
         return false;
     }
@@ -168,7 +168,7 @@ fn close<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 fn open<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let p = yard.platform();
     yard.gate.open(p);
-    p.depth().fetch_and(!INSIDE, Ordering::Relaxed);
+    p.thread().depth.fetch_and(!INSIDE, Ordering::Relaxed);
 }
 
 #[cfg(target_os = "linux")]
@@ -233,7 +233,7 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
         if kicks(yard) != self.kicks {
             kick_rows(yard);
         }
-        p.depth().store(after, Ordering::Relaxed);
+        p.thread().depth.store(after, Ordering::Relaxed);
         mark::left(p);
     }
 }

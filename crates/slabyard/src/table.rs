@@ -1,7 +1,7 @@
 //! A table of metadata at a fixed address: reserved whole, committed from its begin on as it
 //! grows.
 
-use crate::platform::{Platform, Stretch, Use};
+use crate::platform::{Advice, Platform, Stretch, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -143,7 +143,7 @@ impl<T: Zeroed> Table<T> {
         let page = p.page_bytes();
         let start = first * size_of::<T>() / page * page;
         let end = (end * size_of::<T>()).next_multiple_of(page);
-        p.touch_ahead(self.base() + start, end - start);
+        p.advise(self.base() + start, end - start, Advice::WrittenSoon);
     }
 
     /// Gives the whole pages within a range of items back: these items read as

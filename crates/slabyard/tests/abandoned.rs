@@ -2,7 +2,7 @@
 //! wherever other threads are preempted, with a fast path that calls take until it is closed.
 
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::platform::{FastPath, Park, Platform};
+use slabyard::platform::{FastPath, Park, PerCpu, Takes};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,7 +37,7 @@ impl Scene {
         let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
         let id = yard.create_cache("abandoned", &CacheSettings::of(4000)).expect("a cache");
-        let words = yard.platform().fast_path(id.slot(), &NO_POPS);
+        let words = FastPath::new(yard.platform().rows(), id.slot(), &NO_POPS);
         let objects = (0..objects).map(|_| yard.alloc_from(id).expect("memory")).collect();
         Scene { yard, id, words, objects: Mutex::new(objects), reads: Reads::Inside }
     }
@@ -50,7 +50,7 @@ impl Scene {
             Reads::Before => {
                 let slot = self.words.slot();
                 p.step();
-                p.push(slot, address)
+                p.push(slot, address, Takes::Each)
             }
         };
         if !pushed {

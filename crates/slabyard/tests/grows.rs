@@ -1,9 +1,10 @@
 //! What a yard counts against limits of address space: what it uses, from its begin on; and the
 //! end of what there is, a mapping of others behind its own.
 
+use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
-use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::{read_word, write_word};
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
@@ -20,7 +21,7 @@ fn take(bytes: usize, all: &mut Vec<usize>) {
         let size = 16 + all.len() * 37 % 3000;
         let object = YARD.alloc_fast(size, 16).expect("memory");
         // SAFETY: the object is ours, and has 16 bytes and more.
-        unsafe { YARD.platform().write_word(object, all.len()) };
+        unsafe { write_word(YARD.platform(), object, all.len()) };
         all.push(object);
         taken += size;
     }
@@ -43,7 +44,7 @@ fn a_heap_maps_what_it_uses_and_ends_at_what_is_others() {
     assert!(region.top() <= region.reach() && region.reach() <= 2 * region.top());
     for (nr, object) in all.iter().enumerate() {
         // SAFETY: live, written above.
-        assert_eq!(unsafe { YARD.platform().read_word(*object) }, nr);
+        assert_eq!(unsafe { read_word(YARD.platform(), *object) }, nr);
         assert!(region.granule_of(*object).is_some(), "it grew no more");
     }
     assert!(matches!(YARD.verify(), Some(Ok(_))), "not sound");

@@ -5,7 +5,7 @@ mod small_pages;
 
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::linux::Linux;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, PerCpu};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_abi::region::Word;
 use std::sync::atomic::Ordering;

@@ -7,7 +7,7 @@ use super::pair::{Chosen, Pair};
 use super::{load, paths};
 use slabyard::engine::Engine;
 use slabyard::engine::cpu_slabs::{Front, Rules};
-use slabyard::platform::Platform;
+use slabyard::platform::PerCpu;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::Yard;
 use slabyard_kernels::Release;

@@ -4,7 +4,7 @@ use slabyard::cache::Cache;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::engine::{Engine, partial};
 use slabyard::pages::{Descriptor, GranuleKind};
-use slabyard::platform::Platform;
+use slabyard::platform::{Platform, Takes};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_model::cache::KernelCache;
@@ -199,7 +199,7 @@ impl<P: Chosen, E: Engine> Pair<P, E> {
         self.yard.platform().go_to(cpu);
         let (address, slab) = self.live.swap_remove(nth);
         let cache = self.yard.cache(self.class);
-        if !self.yard.platform().push_if(cache.shape().main(), address) {
+        if !self.yard.platform().push(cache.shape().main(), address, Takes::Tagged) {
             cache.engine.free(cache.on(&self.yard.heap), address);
         }
         self.model.free(cpu, slab);

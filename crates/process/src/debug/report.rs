@@ -12,7 +12,7 @@ use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use slabyard::cache::slots::number_of;
 use slabyard::pages::finding::{By, Bytes, Call, FRAMES, Finding, FindingKind, Track};
-use slabyard::platform::{Platform, Slot};
+use slabyard::platform::{PerCpu, Slot};
 
 /// Bytes of an object that are shown, from the first wrong one's line on.
 const SHOWN: usize = 64;
@@ -114,7 +114,7 @@ fn track<L: Library>(what: &str, track: Option<&Track>) {
     let (seconds, micros) = (age / 1_000_000_000, age / 1000 % 1_000_000);
     let mut line = Line::new();
     let _ = write!(line, "slabyard: {what} {} bytes age={seconds}.{micros:06} s", track.bytes);
-    if track.row != u32::MAX && !L::yard().platform().has_private_rows() {
+    if track.row != u32::MAX && !L::yard().platform().rows().are_private() {
         let _ = write!(line, " cpu={}", track.row);
     }
     let _ = writeln!(line, " thread={}", track.thread);

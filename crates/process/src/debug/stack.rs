@@ -9,7 +9,7 @@ use crate::library::Library;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use slabyard::pages::finding::{FRAMES, Track};
-use slabyard::platform::Platform;
+use slabyard::platform::Time;
 
 /// Frames that are walked: ours are the innermost.
 const WALKED: usize = FRAMES + 27;

@@ -16,7 +16,7 @@ use crate::state::ready;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
-use slabyard::platform::Platform;
+use slabyard::platform::Memory;
 use slabyard::slab::debug::Maker;
 
 const EINVAL: c_int = 22;

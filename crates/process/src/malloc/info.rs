@@ -11,7 +11,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
 use core::ops::{Deref, DerefMut};
 use slabyard::cache::classes::CLASSES;
-use slabyard::platform::Platform;
+use slabyard::platform::Memory;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 

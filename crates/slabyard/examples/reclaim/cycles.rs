@@ -14,7 +14,7 @@ use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
 use slabyard::engine::{ArrayCaches, Engine};
 use slabyard::pages::lists::PageLists;
-use slabyard::platform::Platform;
+use slabyard::platform::{PerCpu, Takes};
 use std::collections::BTreeMap;
 
 const RUNS: usize = 100;
@@ -64,7 +64,7 @@ impl Ours {
     #[inline(always)]
     fn free(self, object: usize) {
         let main = self.cache.shape().main();
-        if !(self.has_arrays && self.yard.platform().push_if(main, object)) {
+        if !(self.has_arrays && self.yard.platform().push(main, object, Takes::Tagged)) {
             self.cache.engine.free(self.cache.on(&self.yard.heap), object);
         }
     }

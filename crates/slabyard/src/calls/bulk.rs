@@ -1,14 +1,16 @@
 //! Bulk calls on a created cache: many objects in few sequences.
 //!
 //! A bulk takes a run of objects off this CPU's stack, or puts one on it, by one committing store
-//! ([`Platform::pop_many`]). Where the stack has no more objects, or no room, one object goes
-//! through the slow path, which exchanges or refills the sheaf, and the sequence goes on.
+//! ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). Where the stack has no more objects,
+//! or no room, one object goes through the slow path, which exchanges or refills the sheaf, and the
+//! sequence goes on.
 //!
 //! Neighbours: [`crate::created`] has the calls for one object; [`crate::calls::prefill`] takes its
 //! objects here.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;
+use crate::inside::taken;
 use crate::platform::Platform;
 use crate::slab::Geometry;
 use crate::slab::geometry::Begins;
@@ -85,11 +87,7 @@ pub(crate) fn push_run<P: Platform, E: Engine>(
         countdown.store(after.cast_unsigned(), Ordering::Relaxed);
         after >= 0
     });
-    match has_turn {
-        true if E::TAGGED => p.push_many_if(id.slot(), objects),
-        true => p.push_many(id.slot(), objects),
-        false => 0,
-    }
+    if has_turn { p.push_many(id.slot(), objects, taken::<E>()) } else { 0 }
 }
 
 /// How many of the first addresses are objects of a cache, none of them the one before: that

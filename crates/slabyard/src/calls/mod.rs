@@ -35,8 +35,8 @@ use crate::debugging::is_to_fail;
 use crate::engine::Engine;
 use crate::guarded::map_block;
 use crate::inside::{alloc_once, free_inside, push};
-use crate::platform::Platform;
 use crate::platform::mark::Mark;
+use crate::platform::{Platform, count_down};
 use crate::reclaim::countdown::is_countdown_over;
 use crate::reclaim::sparse::look_at_parked;
 use crate::sized::is_sized;
@@ -93,7 +93,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_fast(&self, address: usize) -> Result<(), AddressKind> {
         // The countdown counts the frees of runs, too.
         let class = self.class_at(address);
-        if self.platform().count_down()
+        if count_down(self.platform())
             && let Some(class) = class
             && push(self, self.caches.get(class), address)
         {

@@ -370,7 +370,7 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         }
         if self.rules.frees_clean() {
             self.heap.free_clean(slab, 1 << order);
-        } else if self.heap.platform.has_page_lists() {
+        } else if P::HAS_PAGE_LISTS {
             self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
         } else {
             self.heap.free_block(slab, order);

@@ -7,7 +7,7 @@ use super::advice::SMALL;
 use crate::pages::PageHeap;
 use crate::pages::blocks::is_free;
 use crate::pages::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
 impl<P: Platform> PageHeap<P> {
@@ -27,7 +27,7 @@ impl<P: Platform> PageHeap<P> {
             && given.ensure(p, nth + 1, region.granules() / HUGE)
             && given.set(nth, SMALL)
         {
-            p.keep_small_pages(address, HUGE * GRANULE);
+            p.advise(address, HUGE * GRANULE, Advice::SmallPages);
             self.advice.any.store(true, Ordering::Relaxed);
         }
     }
@@ -47,7 +47,7 @@ impl<P: Platform> PageHeap<P> {
                 is_free(region, start, HUGE_ORDER)
             };
             if is_whole && given.set(start / HUGE, LARGE) {
-                p.allow_huge_pages(region.address(start as u32), HUGE * GRANULE);
+                p.advise(region.address(start as u32), HUGE * GRANULE, Advice::HugePages);
             }
         }
     }

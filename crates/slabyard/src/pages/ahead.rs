@@ -17,7 +17,7 @@
 
 use super::heap::PageHeap;
 use super::huge::HUGE;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// The largest run that is faulted in by one call: 64 KiB, beyond which a page hardly costs less.
@@ -50,7 +50,11 @@ impl<P: Platform> PageHeap<P> {
         let first = self.take_run(granules, granules)?;
         self.buddy.grown_to.store(used + granules, Ordering::Relaxed);
         if self.region.dirty_in(first as usize, granules) == 0 && self.has_small_pages(first) {
-            self.platform.touch_ahead(self.region.address(first), granules * GRANULE);
+            self.platform.advise(
+                self.region.address(first),
+                granules * GRANULE,
+                Advice::WrittenSoon,
+            );
         }
         for rest in (wanted..granules).step_by(wanted) {
             self.free_block(first + rest as u32, order);

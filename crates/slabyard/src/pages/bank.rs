@@ -18,7 +18,7 @@
 
 use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
-use crate::platform::{GRANULE, Platform, Slot, Stack};
+use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::region::row;
 
@@ -135,7 +135,7 @@ impl<P: Platform> PageHeap<P> {
     #[cold]
     #[inline(never)]
     fn put_back(&self, slot: Slot, address: usize, descriptor: &Descriptor) -> Banked {
-        if self.platform.push(slot, address) {
+        if self.platform.push(slot, address, Takes::Each) {
             return Banked::Nothing;
         }
         descriptor.set(GranuleKind::Run, 0, BANKED);
@@ -190,7 +190,7 @@ impl<P: Platform> PageHeap<P> {
             return None;
         }
         let granules = descriptor.granules.load(Ordering::Relaxed);
-        if p.push(slot, address) {
+        if p.push(slot, address, Takes::Each) {
             return Some(granules as usize * GRANULE);
         }
         descriptor.set(GranuleKind::Run, 0, BANKED);

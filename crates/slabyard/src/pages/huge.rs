@@ -9,7 +9,7 @@
 //!
 //! Neighbours: [`super::region`] decides while it grows, by one thread at a time.
 
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Granules of a huge page, and their order: the begin of the region is aligned to it.
@@ -69,7 +69,7 @@ impl PageSizes {
             return;
         }
         if !may_be_huge {
-            p.keep_small_pages(base + first * GRANULE, (end - first) * GRANULE);
+            p.advise(base + first * GRANULE, (end - first) * GRANULE, Advice::SmallPages);
             for nth in first / HUGE..end / HUGE {
                 self.small.fetch_or(1 << nth, Ordering::Relaxed);
             }

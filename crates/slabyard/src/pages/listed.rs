@@ -17,12 +17,12 @@ impl<P: Platform> PageHeap<P> {
     pub fn choose_page_lists(&self, kind: PageLists, zone_bytes: u64) -> bool {
         let (page, cpus) = (self.platform.page_bytes() as u64, self.platform.rows().len() as u64);
         let zone = Zone::of(zone_bytes, page, cpus);
-        self.platform.has_page_lists() && self.lists.set(Rules::new(kind, &zone, MOST_RUNS))
+        P::HAS_PAGE_LISTS && self.lists.set(Rules::new(kind, &zone, MOST_RUNS))
     }
 
     /// The numbers of the page lists that were chosen.
     pub fn page_lists(&self) -> Option<&Rules> {
-        if self.platform.has_page_lists() { self.lists.try_get() } else { None }
+        if P::HAS_PAGE_LISTS { self.lists.try_get() } else { None }
     }
 
     /// The slot of lists of cold pages, if there are any.

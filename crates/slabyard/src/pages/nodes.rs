@@ -18,7 +18,7 @@ use super::blocks::Lists;
 use super::heap::PageHeap;
 use super::region::{Region, reserve};
 use crate::platform::stack::Tag;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// A stripe has 2^this granules, 16 MiB: the highest order of its blocks.
@@ -90,7 +90,7 @@ impl<P: Platform> PageHeap<P> {
     #[inline]
     pub(super) fn near(&self) -> Option<usize> {
         let has_nodes = P::MOST_NODES > 1 && self.region.nodes() > 1;
-        has_nodes.then(|| self.platform.node())
+        has_nodes.then(|| self.node_of_row(self.platform.row_hint()))
     }
 
     /// The node of a row's CPU, of those that the region has.
@@ -132,7 +132,7 @@ impl<P: Platform> PageHeap<P> {
         while P::MOST_NODES > 1 && self.region.nodes() > 1 && at < end {
             let next = end.min(at + self.region.stripe_left(at));
             let (address, node) = (self.region.address(at as u32), self.region.node_of(at as u32));
-            self.platform.bind(address, (next - at) * GRANULE, node);
+            self.platform.advise(address, (next - at) * GRANULE, Advice::Node(node));
             at = next;
         }
     }

@@ -15,7 +15,7 @@ use crate::pages::descriptor::GranuleKind;
 use crate::pages::lists::table::LISTED_ORDERS;
 use crate::pages::percpu::FIRST_SLOT;
 use crate::pages::{PageHeap, Sheaf};
-use crate::platform::{Platform, Slot, Stack};
+use crate::platform::{Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
 
@@ -132,7 +132,7 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
         let Some(slot) = self.slot(list) else { return false };
         heap.region.set_dirty(run as usize, 1 << self.order(list), true);
         let address = self.park(list, run);
-        if end == End::Head && heap.platform.push(slot, address) {
+        if end == End::Head && heap.platform.push(slot, address, Takes::Each) {
             return true;
         }
         // There is none yet, it is full, or the tail is wanted.

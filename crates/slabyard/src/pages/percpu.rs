@@ -11,7 +11,7 @@ use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::lists::table::LIST_BYTES;
 use crate::pages::lists::table::LISTED_ORDERS;
-use crate::platform::{GRANULE, Platform, Slot, Stack};
+use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 
 /// Slot of order 0's list; further orders follow.
@@ -75,7 +75,7 @@ impl<P: Platform> PageHeap<P> {
         let descriptor = self.region.descriptor(index);
         self.region.set_dirty(index as usize, 1 << order, true);
         descriptor.set(GranuleKind::Parked, order, 0);
-        if self.platform.push(slot, address) || self.found_list(slot, order, address) {
+        if self.platform.push(slot, address, Takes::Each) || self.found_list(slot, order, address) {
             return true;
         }
         descriptor.set(GranuleKind::None, 0, 0);

@@ -6,7 +6,7 @@
 //! any handler ran or not. A child that shares its parent's memory finds what its parent finds.
 //! Where the system has no such page, a handler of the C library's `fork` stores [`CHILD`].
 //!
-//! Neighbours: [`super::Platform::birth`] is the word; each slow path looks at it, and
+//! Neighbours: [`super::Threads::birth`] is the word; each slow path looks at it, and
 //! [`crate::child`] repairs what the parent's threads left half done.
 
 /// A child of a fork that has not looked at what it got.

@@ -8,7 +8,7 @@
 //! call of this cache is slow. A pop has its offset from a word of the yard's, which is 0 while each
 //! allocation must take the slow path.
 
-use super::stack::Slot;
+use super::stack::{Rows, Slot};
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};
 
 /// What an inlined pop or push reads.
@@ -42,16 +42,12 @@ const _: () = {
 };
 
 impl FastPath {
-    /// The words for a slot of valid rows.
-    pub(super) const fn new(
-        rows: usize,
-        cs_offset: usize,
-        slot: Slot,
-        pops: &'static AtomicU16,
-    ) -> Self {
+    /// The words for a slot: `pops` holds its offset for pops, or 0 while each is slow.
+    #[doc(hidden)] // For tests.
+    pub fn new(rows: &Rows, slot: Slot, pops: &'static AtomicU16) -> Self {
         FastPath {
-            rows: AtomicUsize::new(rows),
-            cs_offset: AtomicUsize::new(cs_offset),
+            rows: AtomicUsize::new(rows.base()),
+            cs_offset: AtomicUsize::new(rows.cs_offset()),
             slot: AtomicU16::new(slot.offset() as u16),
             pops,
         }

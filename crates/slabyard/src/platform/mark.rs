@@ -6,7 +6,7 @@
 //! Invariant: while the thread's word has a mark without [`PASSING`], the gate counts this thread
 //! once.
 
-use super::Platform;
+use super::Threads;
 use crate::sync::Ordering;
 use core::cell::UnsafeCell;
 
@@ -40,8 +40,9 @@ pub(crate) const PASSING: usize = 1;
 impl Mark {
     /// A slow path begins that this marks.
     #[inline(always)]
-    pub(crate) fn begin<P: Platform>(&self, p: &P) {
-        if let Some(frame) = p.frame() {
+    pub(crate) fn begin<P: Threads>(&self, p: &P) {
+        if P::HAS_MARKS {
+            let frame = &p.thread().frame;
             self.write(MARKED);
             frame.store(self.0.get().expose_provenance() | PASSING, Ordering::Relaxed);
         }
@@ -49,8 +50,9 @@ impl Mark {
 
     /// The gate counts it.
     #[inline(always)]
-    pub(crate) fn is_counted<P: Platform>(&self, p: &P) {
-        if let Some(frame) = p.frame() {
+    pub(crate) fn is_counted<P: Threads>(&self, p: &P) {
+        if P::HAS_MARKS {
+            let frame = &p.thread().frame;
             frame.store(self.0.get().expose_provenance(), Ordering::Relaxed);
         }
     }
@@ -58,8 +60,9 @@ impl Mark {
 
 /// A slow path, which may have a mark, is about to pass the gate.
 #[inline(always)]
-pub(crate) fn about_to_leave<P: Platform>(p: &P) {
-    if let Some(frame) = p.frame() {
+pub(crate) fn about_to_leave<P: Threads>(p: &P) {
+    if P::HAS_MARKS {
+        let frame = &p.thread().frame;
         // The thread's own word.
         frame.store(frame.load(Ordering::Relaxed) | PASSING, Ordering::Relaxed);
     }
@@ -67,8 +70,9 @@ pub(crate) fn about_to_leave<P: Platform>(p: &P) {
 
 /// The thread is outside.
 #[inline(always)]
-pub(crate) fn left<P: Platform>(p: &P) {
-    if let Some(frame) = p.frame() {
+pub(crate) fn left<P: Threads>(p: &P) {
+    if P::HAS_MARKS {
+        let frame = &p.thread().frame;
         frame.store(0, Ordering::Relaxed);
     }
 }

@@ -19,11 +19,11 @@
 //!
 //! A cache uses two entries side by side, in one cache line: its main sheaf's and its spare
 //! sheaf's. The first page of each row is usable from the begin, further ones when caches come
-//! that use them ([`super::Platform::commit_rows`]).
+//! that use them ([`super::PerCpu::commit_rows`]).
 //!
 //! A stack may have a *tag*, in the two elements behind its end: an address, and a mask of the
 //! bits in which an object must agree with it. By it a CPU slab's stack takes the objects of its
-//! slab alone ([`super::Platform::push_if`]), and one exchange turns stack and tag. Two zeros
+//! slab alone ([`super::Takes::Tagged`]), and one exchange turns stack and tag. Two zeros
 //! let each object pass.
 //!
 //! Invariants:
@@ -38,9 +38,9 @@
 //!
 //! Only the owner (the CPU, or the thread whose private slot the row is)
 //! changes an entry, by one committing store; anybody may set `end` to 0
-//! or mark an entry as stopped ([`super::Platform::stop`]).
+//! or mark an entry as stopped ([`super::stop`]).
 
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Entries in a row: as many as 16 bits of an offset reach.
 pub const SLOTS: usize = ROW_STRIDE / ENTRY_BYTES;
@@ -286,6 +286,8 @@ pub struct Rows {
     row_bytes: AtomicUsize,
     /// Address and bytes of what is left for stacks.
     elements: [AtomicUsize; 2],
+    cs_offset: AtomicUsize,
+    are_private: AtomicBool,
 }
 
 impl Rows {
@@ -298,6 +300,8 @@ impl Rows {
             count: AtomicUsize::new(0),
             row_bytes: AtomicUsize::new(FIRST_ROW_BYTES),
             elements: [const { AtomicUsize::new(0) }; 2],
+            cs_offset: AtomicUsize::new(0),
+            are_private: AtomicBool::new(false),
         }
     }
 
@@ -325,6 +329,28 @@ impl Rows {
         self.elements[0].store(elements.0, Ordering::Relaxed);
         self.elements[1].store(elements.1, Ordering::Relaxed);
         self.count.store(count, Ordering::Release);
+    }
+
+    /// Says whose the rows are: where a thread finds the number of its own (the field `rseq_cs`
+    /// lies behind it, so far from the thread pointer), and whether each belongs to one thread.
+    ///
+    /// # Safety
+    /// Where sequences run, each thread has a registered area there, or a block with a private slot.
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub unsafe fn set_owner(&self, cs_offset: usize, are_private: bool) {
+        self.cs_offset.store(cs_offset, Ordering::Relaxed);
+        self.are_private.store(are_private, Ordering::Relaxed);
+    }
+
+    /// Offset of `rseq_cs` from the thread pointer.
+    #[inline]
+    pub fn cs_offset(&self) -> usize {
+        self.cs_offset.load(Ordering::Relaxed)
+    }
+
+    /// True if each row belongs to one thread, and not to all that run on a CPU.
+    pub fn are_private(&self) -> bool {
+        self.are_private.load(Ordering::Relaxed)
     }
 
     /// The header's words, by which readers find the yard (`abi::region::Word`).

@@ -8,7 +8,7 @@
 use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};
 use crate::engine::Engine;
-use crate::platform::Platform;
+use crate::platform::PerCpu;
 use crate::platform::linux::{Counting, OnLinux};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
@@ -46,7 +46,7 @@ impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
     /// Their slots are free [afterwards](OnLinux::free_foreign_slots).
     pub fn adopt_foreign_rows(&self) {
         // Else rows are CPUs', and the repair waits for the first slow path.
-        if self.platform().has_private_rows() {
+        if self.platform().rows().are_private() {
             self.adopt_rows(self.platform().foreign_slots());
         }
     }

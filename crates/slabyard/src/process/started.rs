@@ -1,7 +1,7 @@
 //! The yards of the process that have started, whatever their types, and the lock of starts.
 
 use crate::platform::linux::Linux;
-use crate::platform::{Park, Platform};
+use crate::platform::{Park, Threads};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use core::ptr;
 
@@ -74,7 +74,7 @@ static SLEEP: Linux = Linux::new();
 
 /// Waits until no other thread starts a yard or forks, and keeps others from it.
 pub fn lock_starts() {
-    let me = ptr::from_ref(SLEEP.depth()).addr();
+    let me = ptr::from_ref(&SLEEP.thread().depth).addr();
     if OWNER.load(Ordering::Relaxed) == me {
         AGAIN.fetch_add(1, Ordering::Relaxed);
         return;

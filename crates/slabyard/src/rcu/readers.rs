@@ -50,7 +50,7 @@ impl Rcu {
     /// This thread's place, if its word names one of this yard's.
     #[inline(always)]
     fn place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
-        let at = p.reader()[0].load(Ordering::Relaxed);
+        let at = p.thread().reader[0].load(Ordering::Relaxed);
         let offset = at.wrapping_sub(self.begin.load(Ordering::Relaxed));
         // SAFETY: the thread took it: it is one of the table's, which stays.
         (offset < PLACES_BYTES).then(|| unsafe { &*(at as *const ReaderSlot) })
@@ -125,7 +125,7 @@ impl Rcu {
 
     /// True if a place may be had: [`Rcu::enter_slow`] is worth a slow path.
     pub(crate) fn may_take<P: Platform>(&self, p: &P) -> bool {
-        let word = p.reader()[0].load(Ordering::Relaxed);
+        let word = p.thread().reader[0].load(Ordering::Relaxed);
         word != TAKING && word != ENDED && self.refused.load(Ordering::Relaxed) == 0
     }
 
@@ -135,26 +135,26 @@ impl Rcu {
 
     /// The place that this thread took before its word named one of another yard's.
     fn own_place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
-        let me = p.reader().as_ptr() as usize;
+        let me = p.thread().reader.as_ptr() as usize;
         self.each_place().find(|place| place.thread.load(Ordering::Relaxed) == me)
     }
 
     fn find_place<P: Platform>(&self, p: &P) -> bool {
         // A thread whose word is 0 has no place: one that seems to be its own was left by a
         // thread whose end nobody noticed.
-        if matches!(p.reader()[0].load(Ordering::Relaxed), 0 | TAKING) {
+        if matches!(p.thread().reader[0].load(Ordering::Relaxed), 0 | TAKING) {
             return false;
         }
         let own = self.own_place(p);
         own.is_some_and(|place| {
-            p.reader()[0].store(core::ptr::from_ref(place) as usize, Ordering::Relaxed);
+            p.thread().reader[0].store(core::ptr::from_ref(place) as usize, Ordering::Relaxed);
             true
         })
     }
 
     /// Takes a place for this thread. False if there is none.
     fn take_place<P: Platform>(&self, p: &P) -> bool {
-        let [word, _] = p.reader();
+        let [word, _] = &p.thread().reader;
         let before = word.load(Ordering::Relaxed);
         if before == TAKING || before == ENDED {
             return false;
@@ -179,7 +179,7 @@ impl Rcu {
 
     /// A place that is nobody's, or that seems to be this thread's own; it is the thread's then.
     fn vacant_place<P: Platform>(&self, p: &P) -> Option<&ReaderSlot> {
-        let me = p.reader().as_ptr() as usize;
+        let me = p.thread().reader.as_ptr() as usize;
         let _grace = self.grace.lock(p);
         loop {
             let vacant = self.each_place().find(|place| {
@@ -203,7 +203,7 @@ impl Rcu {
 
     /// In the child of a fork: the other threads' places and sections are no more.
     pub(crate) fn forget_others<P: Platform>(&self, p: &P) {
-        let me = p.reader().as_ptr() as usize;
+        let me = p.thread().reader.as_ptr() as usize;
         let others = self.each_place().filter(|it| it.thread.load(Ordering::Relaxed) != me);
         others.for_each(ReaderSlot::leave);
         self.forget_others_sections(p);

@@ -35,11 +35,11 @@ impl Rcu {
     }
 
     pub(super) fn is_in_slow_section<P: Platform>(&self, p: &P) -> bool {
-        self.is_mine(p.reader()[1].load(Ordering::Relaxed))
+        self.is_mine(p.thread().reader[1].load(Ordering::Relaxed))
     }
 
     pub(super) fn count_section<P: Platform>(&self, p: &P) {
-        let own = &p.reader()[1];
+        let own = &p.thread().reader[1];
         let word = own.load(Ordering::Relaxed);
         if self.is_mine(word) {
             debug_assert!(word & NEST != NEST, "sections nested too deep");
@@ -68,7 +68,7 @@ impl Rcu {
     }
 
     pub(super) fn uncount_section<P: Platform>(&self, p: &P) {
-        let own = &p.reader()[1];
+        let own = &p.thread().reader[1];
         let word = own.load(Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         if !self.is_mine(word) {
@@ -83,7 +83,7 @@ impl Rcu {
 
     /// In the child of a fork: its one thread's sections alone are left.
     pub(super) fn forget_others_sections<P: Platform>(&self, p: &P) {
-        let word = p.reader()[1].load(Ordering::Relaxed);
+        let word = p.thread().reader[1].load(Ordering::Relaxed);
         for (parity, counter) in self.slow.iter().enumerate() {
             let mine = self.is_mine(word) && word & PARITY == parity;
             counter.store(mine.into(), Ordering::SeqCst);

@@ -10,7 +10,7 @@ use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu};
 use crate::platform::stack::STOPPED;
-use crate::platform::{Platform, Slot, Stack};
+use crate::platform::{Platform, Slot, Stack, stop};
 use crate::reclaim::kick::kick_all_rows;
 use crate::reclaim::walk::{Stacks, entries, next_stack};
 use crate::sync::Ordering;
@@ -68,7 +68,7 @@ fn drain_stops<P: Platform, E: Engine>(
     if stops.is_empty() {
         return true;
     }
-    if !yard.platform().stop(stops) {
+    if !stop(yard.platform(), stops) {
         return false;
     }
     keep_tops(yard, stops);

@@ -6,7 +6,7 @@
 
 use crate::cache::Cache;
 use crate::engine::Engine;
-use crate::platform::{Platform, Slot, Stack};
+use crate::platform::{Platform, Slot, Stack, stop};
 use crate::reclaim::drain::BATCH;
 use crate::yard::Yard;
 use slabyard_abi::region::front::BELOW_SHEAVES;
@@ -35,7 +35,7 @@ fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cach
             n += 1;
         }
         let stops = &mut stops[..n];
-        if !p.can_stop() || !p.stop(stops) {
+        if !p.can_stop() || !stop(p, stops) {
             return false;
         }
         for &(row, slot, top) in &*stops {

@@ -19,7 +19,7 @@
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Header, Shape};
 use crate::platform::stack::STOPPED;
-use crate::platform::{Entry, Platform, Slot};
+use crate::platform::{Entry, Platform, Slot, stop_idle};
 use crate::reclaim::clock::{has_clock, reap_in_pass};
 use crate::reclaim::drain::{drain_own, flush_stopped, keep_tops};
 use crate::reclaim::live::{is_large_warm, is_slow};
@@ -122,7 +122,7 @@ pub(crate) fn drain_idle<P: Platform, E: Engine>(
     if n == 0 {
         return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
     }
-    p.stop_idle(&mut stops[..n]);
+    stop_idle(p, &mut stops[..n]);
     keep_tops(yard, &stops[..n]);
     let mut flushed = 0;
     for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {

@@ -114,7 +114,7 @@ impl<P: Platform> PageHeap<P> {
                 let at = nth as usize * size_of::<AtomicU64>();
                 // SAFETY: the word lies in a slab, which is committed, in front of its objects
                 // (`Geometry`), and the free set alone uses it.
-                unsafe { self.platform.word_in_slab(self.region.address(slab) + at) }
+                unsafe { self.platform.word(self.region.address(slab) + at) }
             }
         }
     }

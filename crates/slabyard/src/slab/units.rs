@@ -47,7 +47,7 @@ impl<P: Platform> PageHeap<P> {
         let at = unit as usize * UNIT as usize;
         // SAFETY: the word lies in a slab, which is committed; a unit that no live object covers
         // is the allocator's, and so is the one in front of an object.
-        unsafe { self.platform.word_in_slab(self.region.address(slab) + at) }
+        unsafe { self.platform.word(self.region.address(slab) + at) }
     }
 
     /// Free units, and the first free block.

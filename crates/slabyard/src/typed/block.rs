@@ -18,7 +18,7 @@ use crate::cache::{CacheId, CacheSettings};
 use crate::calls::bulk::{PIECE, push_run};
 use crate::created::abandoned::Owner;
 use crate::engine::Engine;
-use crate::platform::{Platform, Slot};
+use crate::platform::{PerCpu, Slot};
 use crate::slab::Geometry;
 use core::ptr::NonNull;
 

@@ -38,7 +38,7 @@ pub(crate) fn defer<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) {
     let link = link_of(yard, address);
     loop {
         // SAFETY: a live allocation that its owner gave to us.
-        unsafe { yard.platform().write_word(link, head) };
+        unsafe { yard.platform().word(link) }.store(head as u64, Ordering::Relaxed);
         // Release pairs with the Acquire in `free_deferred`.
         match yard.deferred.compare_exchange_weak(
             head,
@@ -76,7 +76,7 @@ fn free_deferred<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     while at != 0 {
         let link = link_of(yard, at);
         // SAFETY: `defer` put it there; it is ours now.
-        let next = unsafe { yard.platform().read_word(link) };
+        let next = unsafe { yard.platform().word(link) }.load(Ordering::Relaxed) as usize;
         if next == DONE {
             // Handlers freed it twice: the list is a cycle.
             if let Some(class) = yard.class_at(at) {
@@ -85,7 +85,7 @@ fn free_deferred<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             return;
         }
         // SAFETY: as above.
-        unsafe { yard.platform().write_word(link, DONE) };
+        unsafe { yard.platform().word(link) }.store(DONE as u64, Ordering::Relaxed);
         let cache = yard.class_at(at).map(|class| yard.caches.get(class));
         if link == at
             && let Some(constructor) = cache.and_then(|cache| cache.shape().constructor)

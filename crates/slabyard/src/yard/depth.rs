@@ -19,5 +19,5 @@ pub(crate) const LOOK_CALLS: u32 = 128;
 
 /// True in a signal handler that interrupted a slow path.
 pub(crate) fn is_inside<P: Platform>(p: &P) -> bool {
-    p.depth().load(Ordering::Relaxed) & INSIDE != 0
+    p.thread().depth.load(Ordering::Relaxed) & INSIDE != 0
 }

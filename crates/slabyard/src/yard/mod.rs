@@ -223,7 +223,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// The words of a slot of a created cache, for calls that are inlined.
     pub fn fast_path(&'static self, id: CacheId, slot: Slot) -> FastPath {
         choose_pops(self);
-        self.platform().fast_path(slot, self.caches.pops(id.number()))
+        FastPath::new(self.platform().rows(), slot, self.caches.pops(id.number()))
     }
 }
 

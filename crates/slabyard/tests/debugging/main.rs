@@ -22,13 +22,14 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{By, Finding, FindingKind, Hooks, Track};
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::{ObjectMemory, Park};
 use slabyard::slab::Constructor;
 use slabyard::slab::debug::Maker;
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 use slabyard_testkit::machine::{Config, Machine};
+use slabyard_testkit::write_word;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -134,7 +135,7 @@ fn a_track_that_was_written_over_names_nobody() {
         let state = debug.link_of(&yard.heap, p) + 8;
         for nth in 0..words {
             // SAFETY: as in `write`.
-            unsafe { yard.platform().write_word(state + nth * 8, 0x4141_4141_4141_4141) };
+            unsafe { write_word(yard.platform(), state + nth * 8, 0x4141_4141_4141_4141) };
         }
         assert_eq!(yard.free_to(id, p), Ok(()));
         let all = FOUND.take();
@@ -155,13 +156,13 @@ fn a_clobbered_state_is_found() {
     // The state lies behind the link.
     let state = |object| debug.link_of(&yard.heap, object) + 8;
     // SAFETY: as in `write`.
-    unsafe { yard.platform().write_word(state(p), usize::MAX) };
+    unsafe { write_word(yard.platform(), state(p), usize::MAX) };
     assert_eq!(yard.free_to(id, p), Ok(()));
     assert_eq!(found(), [FindingKind::State]);
     // Of a free object, too.
     assert_eq!(yard.free_to(id, q), Ok(()));
     // SAFETY: as in `write`.
-    unsafe { yard.platform().write_word(state(q), 0) };
+    unsafe { write_word(yard.platform(), state(q), 0) };
     assert_eq!((validate(&yard), found()), (1, vec![FindingKind::State]));
     is_sound(&yard);
 }

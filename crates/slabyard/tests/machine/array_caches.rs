@@ -5,7 +5,7 @@ use slabyard::cache::{Cache, classes};
 use slabyard::engine::array_cache::Limits;
 use slabyard::engine::partial::each_partial;
 use slabyard::engine::{ArrayCaches, Engine};
-use slabyard::platform::Platform;
+use slabyard::platform::{PerCpu, Takes};
 use slabyard::sync::Ordering;
 use slabyard::verify::Fault;
 use slabyard::yard::{Settings, Yard};
@@ -163,7 +163,7 @@ fn a_slab_with_a_freed_object_waits_behind_the_others() {
         engine.flush_own(on, cache(&yard).shape().main());
         array.iter().rev().for_each(|object| {
             assert!(
-                yard.platform().push(cache(&yard).shape().main(), *object)
+                yard.platform().push(cache(&yard).shape().main(), *object, Takes::Each)
                     || yard.free(*object) == Ok(())
             )
         });

@@ -1,7 +1,7 @@
 //! The banks of a CPU: freed runs stay whole for the next requests of their size, within bounds.
 
 use slabyard::pages::bank::{CPU_BYTES, bank_of};
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, PerCpu, Takes, Threads};
 use slabyard::sync::Ordering;
 use slabyard::yard::AddressKind;
 use slabyard::yard::{Settings, Yard};
@@ -16,7 +16,7 @@ fn yard() -> Box<Yard<Machine>> {
 
 /// Each slow path adds to it.
 fn slow_paths(yard: &Yard<Machine>) -> u32 {
-    yard.platform().depth().load(Ordering::Relaxed)
+    yard.platform().thread().depth.load(Ordering::Relaxed)
 }
 
 fn alloc(yard: &Yard<Machine>, bytes: usize) -> usize {
@@ -165,7 +165,7 @@ fn a_run_that_is_in_a_bank_twice_is_found() {
     let runs = [(); 2].map(|()| alloc(&yard, 40_000));
     runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
     let slot = bank_of(10).expect("a bank");
-    assert!(yard.platform().push(slot, runs[0]));
+    assert!(yard.platform().push(slot, runs[0], Takes::Each));
     let found = yard.verify().expect("no slow path");
     assert_eq!(found.expect_err("a fault").what, "runs in banks");
 }

@@ -18,7 +18,7 @@ mod ten;
 mod threads;
 
 use slabyard::engine::Engine;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Memory, PerCpu};
 use slabyard::verify::Sound;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::counters::YARD_FIELDS;

@@ -4,7 +4,7 @@ use slabyard::cache::Cache;
 use slabyard::cache::classes::ROWS;
 use slabyard::engine::cpu_slabs::{Accounting, Front, OnCpus, Rules, free};
 use slabyard::engine::slabs::Group;
-use slabyard::platform::{Platform, Stack};
+use slabyard::platform::{PerCpu, Stack, stop};
 use slabyard::slab::Word;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -73,7 +73,7 @@ fn an_empty_slab_that_no_cpu_can_park_gives_its_pages_back() {
         let mut stops = [(machine.row_hint().expect("a row"), shape.spare(), 0)];
         let has_list = machine.rows().entry(stops[0].0, shape.spare()).top() != Stack::NONE.top;
         assert_eq!(has_list, kind.cpu_partial_lists, "{kind:?}");
-        assert!(!has_list || machine.stop(&mut stops));
+        assert!(!has_list || stop(machine, &mut stops));
         let before = cache.nr_slabs();
         let slab = yard.heap.resolve(&shape.geometry, shape.slot, first[0]).expect("live").slab;
         let group = Group { slab, word: Word::FIRST, mask: (1 << objects) - 1 };

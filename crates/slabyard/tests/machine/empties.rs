@@ -4,7 +4,7 @@
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, OnCpus, Rules};
-use slabyard::platform::Platform;
+use slabyard::platform::PerCpu;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::{Mail, Outcome, Request, check};

@@ -3,7 +3,7 @@
 
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
-use slabyard::platform::{Park, Planted, Platform, Repair, Slot};
+use slabyard::platform::{Park, PerCpu, Planted, Repair, Slot};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Body, Config, Machine};
 use std::collections::BTreeMap;

@@ -2,9 +2,10 @@
 //! count as dirty: `calloc` zeroes them, they do not keep a program busy, and they do not keep
 //! the pages beside them from being purged.
 
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Memory};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
+use slabyard_testkit::{read_word, write_word};
 
 const DECAY_MS: u32 = 250;
 
@@ -24,7 +25,7 @@ fn words(yard: &Yard<Machine>, address: usize, bytes: usize) -> impl Iterator<It
 fn soil(yard: &Yard<Machine>, address: usize, bytes: usize) {
     for word in words(yard, address, bytes) {
         // SAFETY: of a live block, whose begin is aligned to pages.
-        unsafe { yard.platform().write_word(word, word) };
+        unsafe { write_word(yard.platform(), word, word) };
     }
 }
 
@@ -34,12 +35,12 @@ fn check_zeroed(yard: &Yard<Machine>, address: usize, bytes: usize) {
     yard.each_dirty_part(address, bytes, |offset, n| {
         for word in words(yard, address + offset, n) {
             // SAFETY: of the live block.
-            unsafe { p.write_word(word, 0) };
+            unsafe { write_word(p, word, 0) };
         }
     });
     for word in words(yard, address, bytes) {
         // SAFETY: as above.
-        let found = unsafe { p.read_word(word) };
+        let found = unsafe { read_word(p, word) };
         assert_eq!(found, 0, "dirty memory at {word:#x} of a block of {bytes} bytes");
     }
 }

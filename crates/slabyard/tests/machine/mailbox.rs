@@ -6,7 +6,7 @@
 use crate::each_engine;
 use slabyard::cache::{CacheId, CacheSettings, classes};
 use slabyard::engine::{Engine, Header};
-use slabyard::platform::Platform;
+use slabyard::platform::{PerCpu, Threads};
 use slabyard::slab::Destructor;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::{Settings, Yard};
@@ -288,7 +288,7 @@ each_engine! {
         assert_eq!(answer(&yard, 1), Some(Outcome::Done));
 
         shrink(2);
-        let depth = yard.platform().depth();
+        let depth = &yard.platform().thread().depth;
         depth.fetch_or(IN_SLOW_PATH, Ordering::Relaxed);
         assert_eq!(yard.answer_outside(), outside::BUSY);
         depth.fetch_and(!IN_SLOW_PATH, Ordering::Relaxed);

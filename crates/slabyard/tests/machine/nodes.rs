@@ -12,7 +12,7 @@ use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::{Engine, sheaves};
 use slabyard::pages::nodes::STRIPE;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, PerCpu, Platform, Takes};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Config, Machine};
@@ -143,7 +143,7 @@ fn is_found_without_tag<E: Nodes>() {
             yard.heap.resolve(&shape.geometry, shape.slot, address).is_ok()
         });
         let slot = class.map(|class| yard.cache(class).shape().main());
-        if !slot.is_some_and(|slot| yard.platform().push(slot, address)) {
+        if !slot.is_some_and(|slot| yard.platform().push(slot, address, Takes::Each)) {
             free_by_sequence(yard, address);
         }
     };

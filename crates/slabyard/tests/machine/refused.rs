@@ -4,7 +4,7 @@
 use slabyard::cache::classes::{LARGEST, request_for_aligned};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
-use slabyard::platform::Platform;
+use slabyard::platform::Threads;
 use slabyard::sync::Ordering;
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -37,7 +37,7 @@ fn serves_all<E: Engine>(can_stop: bool) {
         }
         live.insert(address, bytes);
     };
-    yard.platform().depth().fetch_or(INSIDE, Ordering::Relaxed);
+    yard.platform().thread().depth.fetch_or(INSIDE, Ordering::Relaxed);
     for align in (4..=18).map(|order| 1usize << order) {
         for bytes in [1, 16, 100, 300, 4095, 4097, 9000, LARGEST, LARGEST + 1, 70_000, 3 << 20] {
             add(yard.alloc(bytes, align).expect("memory"), bytes, align);
@@ -62,7 +62,7 @@ fn serves_all<E: Engine>(can_stop: bool) {
             yard.free_fast(*address).expect("a live block");
         }
     }
-    yard.platform().depth().fetch_and(!INSIDE, Ordering::Relaxed);
+    yard.platform().thread().depth.fetch_and(!INSIDE, Ordering::Relaxed);
     // A slow path: it makes the frees that were deferred.
     yard.drain_thread();
     let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");

@@ -2,7 +2,7 @@
 //! go. Objects leave sheaves in an order that keeps neighbours together.
 
 use slabyard::pages::Sheaf;
-use slabyard::platform::Platform;
+use slabyard::platform::Time;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 

@@ -4,7 +4,7 @@
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Slob;
 use slabyard::pages::Cause;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Memory};
 use slabyard::slab::units::UNIT;
 use slabyard::sync::Ordering;
 use slabyard::yard::{AddressKind, Settings, Yard};

@@ -8,7 +8,7 @@
 use crate::each_engine;
 use slabyard::cache::{CacheSettings, classes};
 use slabyard::engine::Engine;
-use slabyard::platform::{GRANULE, Park, Platform, Slot};
+use slabyard::platform::{GRANULE, Park, PerCpu, Slot, Threads, Time};
 use slabyard::reclaim::ticker::set_interval;
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
@@ -196,12 +196,12 @@ fn gives_back_at_once<E: Engine>(yard: &Yard<Machine, E>) -> bool {
 }
 
 fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
-    let before = yard.platform().depth().load(Ordering::Relaxed);
+    let before = yard.platform().thread().depth.load(Ordering::Relaxed);
     for _ in 0..pairs {
         let object = yard.alloc_fast(448, 16).expect("memory");
         yard.free_fast(object).expect("a live object");
     }
-    yard.platform().depth().load(Ordering::Relaxed) != before
+    yard.platform().thread().depth.load(Ordering::Relaxed) != before
 }
 
 /// A thread holds its sheaf in a slow path, or puts one back, while another one starts the

@@ -10,8 +10,7 @@ mod measure;
 
 use measure::{Committed, LARGEST_ASKED, breaches};
 use slabyard::cache::classes::{self, CLASSES};
-use slabyard::platform::GRANULE;
-use slabyard::platform::Platform;
+use slabyard::platform::{GRANULE, Memory};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 

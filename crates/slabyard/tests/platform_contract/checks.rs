@@ -1,7 +1,8 @@
 //! What every platform promises to one thread.
 
 use slabyard::platform::stack::{STOPPED, Tag};
-use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Use};
+use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Takes, Use, stop};
+use slabyard_testkit::{read_word, write_word};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What differs between platforms in how a check is made, not in what is checked.
@@ -106,22 +107,22 @@ fn rows_come_in_time<P: Platform>(p: &P, around: &Surroundings<'_>) {
         if late_rows {
             assert_eq!(p.row_hint(), None);
             assert_eq!(p.pop(slot), None);
-            assert!(!p.push(slot, A) && !p.push_if(slot, A));
-            assert_eq!(p.pop_many(slot, &mut [0; 2]) + p.push_many(slot, &[A, B]), 0);
+            assert!(!p.push(slot, A, Takes::Each) && !p.push(slot, A, Takes::Tagged));
+            assert_eq!(p.pop_many(slot, &mut [0; 2]) + p.push_many(slot, &[A, B], Takes::Each), 0);
             assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
         }
         p.enter();
         let row = p.row_hint().expect("a row after the slow path");
         assert!(row < p.rows_used() && p.rows_used() <= p.rows().len());
         assert_eq!(exchange(p, slot, Stack::NONE), Ok(Stack::NONE));
-        assert_eq!(p.depth().load(Ordering::Relaxed), 0, "not in a slow path");
+        assert_eq!(p.thread().depth.load(Ordering::Relaxed), 0, "not in a slow path");
         assert_eq!(p.held().load(Ordering::Relaxed), 0, "no lock");
     });
 }
 
 fn zeros_are_empty_and_full<P: Platform>(p: &P, slot: Slot) {
     assert_eq!(p.pop(slot), None);
-    assert!(!p.push(slot, A));
+    assert!(!p.push(slot, A, Takes::Each));
     assert_eq!(p.pop(slot), None);
 }
 
@@ -129,9 +130,9 @@ fn last_in_first_out<P: Platform>(p: &P, slot: Slot) {
     new_stack(p, slot);
     assert_eq!(p.pop(slot), None);
     for i in 1..=CAPACITY as usize {
-        assert!(p.push(slot, i * GRANULE), "room for {i}");
+        assert!(p.push(slot, i * GRANULE, Takes::Each), "room for {i}");
     }
-    assert!(!p.push(slot, A), "beyond the capacity");
+    assert!(!p.push(slot, A, Takes::Each), "beyond the capacity");
     for i in (1..=CAPACITY as usize).rev() {
         assert_eq!(p.pop(slot), Some(i * GRANULE));
     }
@@ -140,17 +141,17 @@ fn last_in_first_out<P: Platform>(p: &P, slot: Slot) {
 
 fn top_is_refused<P: Platform>(p: &P, slot: Slot) {
     new_stack(p, slot);
-    assert!(p.push(slot, A));
-    assert!(!p.push(slot, A), "freed twice in a row");
-    assert!(p.push(slot, B) && !p.push(slot, B));
+    assert!(p.push(slot, A, Takes::Each));
+    assert!(!p.push(slot, A, Takes::Each), "freed twice in a row");
+    assert!(p.push(slot, B, Takes::Each) && !p.push(slot, B, Takes::Each));
     assert_eq!((p.pop(slot), p.pop(slot), p.pop(slot)), (Some(B), Some(A), None));
-    assert!(p.push(slot, A), "what lies above the top is no object");
+    assert!(p.push(slot, A, Takes::Each), "what lies above the top is no object");
 }
 
 fn tag_decides<P: Platform>(p: &P, slot: Slot) {
-    assert!(!p.push_if(slot, A), "no stack");
+    assert!(!p.push(slot, A, Takes::Tagged), "no stack");
     let first = new_stack(p, slot);
-    assert!(p.push_if(slot, A), "zeros take every object");
+    assert!(p.push(slot, A, Takes::Tagged), "zeros take every object");
     let second = arrays(p, 1, CAPACITY as usize)[0];
     let mask = !(GRANULE - 1);
     for (i, word) in [A, mask].into_iter().enumerate() {
@@ -158,58 +159,72 @@ fn tag_decides<P: Platform>(p: &P, slot: Slot) {
     }
     let tagged = stack(p, second, 0, CAPACITY);
     assert_eq!(exchange(p, slot, tagged), Ok(stack(p, first, 1, CAPACITY)));
-    assert!(!p.push_if(slot, A - 1) && !p.push_if(slot, A + GRANULE), "of other slabs");
-    assert!(p.push_if(slot, A) && !p.push_if(slot, A), "freed twice in a row");
+    assert!(
+        !p.push(slot, A - 1, Takes::Tagged) && !p.push(slot, A + GRANULE, Takes::Tagged),
+        "of other slabs"
+    );
+    assert!(
+        p.push(slot, A, Takes::Tagged) && !p.push(slot, A, Takes::Tagged),
+        "freed twice in a row"
+    );
     for offset in [GRANULE - 1, 1, 16] {
-        assert!(p.push_if(slot, A + offset), "of the slab");
+        assert!(p.push(slot, A + offset, Takes::Tagged), "of the slab");
     }
-    assert!(!p.push_if(slot, A + 2), "beyond the capacity");
+    assert!(!p.push(slot, A + 2, Takes::Tagged), "beyond the capacity");
     assert_eq!(
         (p.pop(slot), p.pop(slot), p.pop(slot)),
         (Some(A + 16), Some(A + 1), Some(A + GRANULE - 1))
     );
-    assert!(p.push(slot, C), "a push asks for no tag");
+    assert!(p.push(slot, C, Takes::Each), "a push asks for no tag");
     assert_eq!(p.pop(slot), Some(C));
     assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, second, 1, CAPACITY)));
-    assert!(!p.push_if(slot, A));
+    assert!(!p.push(slot, A, Takes::Tagged));
 }
 
 fn many_are_one_after_the_other<P: Platform>(p: &P, slot: Slot) {
     let mut out = [0; CAPACITY as usize + 2];
-    assert_eq!((p.pop_many(slot, &mut out), p.push_many(slot, &[A])), (0, 0), "no stack");
-    assert_eq!(p.push_many_if(slot, &[A]), 0, "no stack");
+    assert_eq!(
+        (p.pop_many(slot, &mut out), p.push_many(slot, &[A], Takes::Each)),
+        (0, 0),
+        "no stack"
+    );
+    assert_eq!(p.push_many(slot, &[A], Takes::Tagged), 0, "no stack");
     new_stack(p, slot);
     let all: Vec<usize> = (1..=CAPACITY as usize + 1).map(|i| i * GRANULE).collect();
     let (most, last) = (CAPACITY as usize, all[CAPACITY as usize]);
-    assert_eq!((p.pop_many(slot, &mut out), p.push_many(slot, &[])), (0, 0));
-    assert_eq!(p.push_many(slot, &all), most, "as many as there is room for");
-    assert_eq!((p.push_many(slot, &[last]), p.push_many_if(slot, &[last])), (0, 0), "full");
+    assert_eq!((p.pop_many(slot, &mut out), p.push_many(slot, &[], Takes::Each)), (0, 0));
+    assert_eq!(p.push_many(slot, &all, Takes::Each), most, "as many as there is room for");
+    assert_eq!(
+        (p.push_many(slot, &[last], Takes::Each), p.push_many(slot, &[last], Takes::Tagged)),
+        (0, 0),
+        "full"
+    );
     assert_eq!((p.pop_many(slot, &mut out[..1]), out[0]), (1, all[most - 1]), "the top first");
-    assert_eq!(p.push_many(slot, &[all[most - 2]]), 0, "freed twice in a row");
+    assert_eq!(p.push_many(slot, &[all[most - 2]], Takes::Each), 0, "freed twice in a row");
     assert_eq!((p.pop_many(slot, &mut []), p.pop_many(slot, &mut out)), (0, most - 1));
     assert!(out[..most - 1].iter().rev().eq(&all[..most - 1]));
     assert_eq!(p.pop(slot), None);
-    assert_eq!(p.push_many_if(slot, &all[..2]), 2, "zeros take every object");
+    assert_eq!(p.push_many(slot, &all[..2], Takes::Tagged), 2, "zeros take every object");
     assert_eq!((p.pop(slot), p.pop(slot)), (Some(all[1]), Some(all[0])));
     let tagged = arrays(p, 1, CAPACITY as usize)[0];
     for (i, word) in [A, !(GRANULE - 1)].into_iter().enumerate() {
         element(tagged, CAPACITY as usize + i).store(word, Ordering::Relaxed);
     }
     assert!(exchange(p, slot, stack(p, tagged, 0, CAPACITY)).is_ok());
-    assert_eq!(p.push_many_if(slot, &all), 0, "it may not take all of them");
+    assert_eq!(p.push_many(slot, &all, Takes::Tagged), 0, "it may not take all of them");
     assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, tagged, 0, CAPACITY)));
 }
 
 fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     let first = new_stack(p, slot);
-    assert!(p.push(slot, A) && p.push(slot, B));
+    assert!(p.push(slot, A, Takes::Each) && p.push(slot, B, Takes::Each));
     let second = arrays(p, 1, CAPACITY as usize)[0];
     element(second, 0).store(C, Ordering::Relaxed);
     let old = exchange(p, slot, stack(p, second, 1, 1));
     assert_eq!(old, Ok(stack(p, first, 2, CAPACITY)));
     let held = [0, 1].map(|i| element(first, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B]);
-    assert!(!p.push(slot, A), "the new capacity");
+    assert!(!p.push(slot, A, Takes::Each), "the new capacity");
     assert_eq!(p.pop(slot), Some(C));
     assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, second, 0, 1)));
     zeros_are_empty_and_full(p, slot);
@@ -217,22 +232,30 @@ fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
 
 fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
-    assert!(p.push(slot, A));
+    assert!(p.push(slot, A, Takes::Each));
     p.rows().entry(row, slot).ask();
-    assert!(!p.push(slot, B) && !p.push_if(slot, B), "the end is 0");
-    assert_eq!(p.push_many(slot, &[B, C]) + p.push_many_if(slot, &[B, C]), 0, "the end is 0");
+    assert!(!p.push(slot, B, Takes::Each) && !p.push(slot, B, Takes::Tagged), "the end is 0");
+    assert_eq!(
+        p.push_many(slot, &[B, C], Takes::Each) + p.push_many(slot, &[B, C], Takes::Tagged),
+        0,
+        "the end is 0"
+    );
     let again = stack(p, objects, 1, CAPACITY);
     assert_eq!(exchange(p, slot, again), Ok(Stack { end: 0, ..again }));
-    assert!(p.push(slot, B));
+    assert!(p.push(slot, B, Takes::Each));
     assert_eq!((p.pop(slot), p.pop(slot)), (Some(B), Some(A)));
 }
 
 fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
-    assert!(p.push(slot, A) && p.push(slot, B) && p.push(slot, C));
+    assert!(
+        p.push(slot, A, Takes::Each)
+            && p.push(slot, B, Takes::Each)
+            && p.push(slot, C, Takes::Each)
+    );
     // Stopped with the stacks of all other rows, which no thread uses.
     let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, 7)).collect();
-    assert!(p.stop(&mut stops));
+    assert!(stop(p, &mut stops));
     let three = stack(p, objects, 3, CAPACITY);
     for (r, _, top) in &stops {
         assert_eq!(*top, if *r == row { three.top } else { 0 });
@@ -241,9 +264,14 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     for _ in 0..2 {
         assert!(entry.is_stopped());
         assert_eq!(p.pop(slot), None);
-        assert!(!p.push(slot, GRANULE * 9) && !p.push_if(slot, GRANULE * 9));
+        assert!(
+            !p.push(slot, GRANULE * 9, Takes::Each) && !p.push(slot, GRANULE * 9, Takes::Tagged)
+        );
         let many = [GRANULE * 9, GRANULE * 10];
-        assert_eq!((p.push_many(slot, &many), p.push_many_if(slot, &many)), (0, 0));
+        assert_eq!(
+            (p.push_many(slot, &many, Takes::Each), p.push_many(slot, &many, Takes::Tagged)),
+            (0, 0)
+        );
         assert_eq!(p.pop_many(slot, &mut [0; 2]), 0);
         assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
     }
@@ -301,13 +329,12 @@ fn words_in_slabs_are_words_of_the_arena<P: Platform>(p: &P) {
     assert!(p.commit(arena, page * 2));
     write(p, arena + 8, A);
     // SAFETY: committed words that nobody uses.
-    let [first, second, last] =
-        [0, 8, 2 * page - 8].map(|at| unsafe { p.word_in_slab(arena + at) });
+    let [first, second, last] = [0, 8, 2 * page - 8].map(|at| unsafe { p.word(arena + at) });
     assert_eq!((first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)), (0, A as u64));
     assert_eq!(first.fetch_or(6, Ordering::Relaxed), 0);
     last.store(7, Ordering::Relaxed);
     // SAFETY: as above.
-    let again = unsafe { p.word_in_slab(arena) };
+    let again = unsafe { p.word(arena) };
     assert_eq!(again.fetch_and(!2, Ordering::Relaxed), 6);
     assert_eq!((read(p, arena), read(p, arena + 2 * page - 8)), (4, 7));
     write(p, arena, 9);
@@ -396,10 +423,10 @@ fn time_goes_on<P: Platform>(p: &P, around: &Surroundings<'_>) {
 
 fn read<P: Platform>(p: &P, address: usize) -> usize {
     // SAFETY: the checks pass words of pages that they committed or mapped.
-    unsafe { p.read_word(address) }
+    unsafe { read_word(p, address) }
 }
 
 fn write<P: Platform>(p: &P, address: usize, word: usize) {
     // SAFETY: as above; no object lies there.
-    unsafe { p.write_word(address, word) }
+    unsafe { write_word(p, address, word) }
 }

@@ -3,7 +3,8 @@
 use crate::checks::{self, Surroundings};
 use crate::storm::Storm;
 use slabyard::platform::linux::{Linux, Mode};
-use slabyard::platform::{Platform, Stretch, Use};
+use slabyard::platform::{Advice, Memory, Stretch, Use};
+use slabyard_testkit::{read_word, write_word};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,7 @@ fn moves_back_what_has_no_room(linux: &Linux) {
     let arena = linux.reserve(2 * BYTES, 4096, Use::Arena).expect("address space");
     assert!(linux.commit(arena, BYTES));
     // SAFETY: committed just now.
-    unsafe { linux.write_word(arena + BYTES / 2, 77) };
+    unsafe { write_word(linux, arena + BYTES / 2, 77) };
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find(|line| line.starts_with("VmData:")).expect("VmData");
     let kib: usize = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("KiB");
@@ -76,7 +77,7 @@ fn moves_back_what_has_no_room(linux: &Linux) {
     while_limited(most as u64, &mut || moved = linux.move_out(arena, BYTES, 16 * BYTES));
     assert_eq!(moved, None);
     // SAFETY: as above.
-    assert_eq!(unsafe { linux.read_word(arena + BYTES / 2) }, 77);
+    assert_eq!(unsafe { read_word(linux, arena + BYTES / 2) }, 77);
     assert!(linux.commit(arena + BYTES, BYTES), "the pages are where they were");
 }
 
@@ -85,7 +86,7 @@ fn tells_what_is_in_memory(linux: &Linux) {
     let page = linux.page_bytes();
     let bytes = 600 * page;
     let arena = linux.reserve(bytes, page, Use::Arena).expect("address space");
-    linux.keep_small_pages(arena, bytes);
+    linux.advise(arena, bytes, Advice::SmallPages);
     assert!(linux.commit(arena, bytes));
     assert_eq!(linux.resident(arena, bytes), 0);
     for nth in [0, 7, 599] {

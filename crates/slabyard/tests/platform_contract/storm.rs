@@ -3,7 +3,7 @@
 
 use crate::checks::{array_of, arrays, element, stack};
 use slabyard::platform::stack::STOPPED;
-use slabyard::platform::{Platform, Slot};
+use slabyard::platform::{Platform, Slot, Takes, stop, stop_idle};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -101,8 +101,8 @@ impl Storm {
     fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>, idle: bool) {
         let mut stops: Vec<_> = rows.map(|row| (row, SLOT, 0)).collect();
         if idle {
-            p.stop_idle(&mut stops);
-        } else if !p.stop(&mut stops) {
+            stop_idle(p, &mut stops);
+        } else if !stop(p, &mut stops) {
             return;
         }
         for (row, slot, top) in stops.into_iter().filter(|(.., top)| *top != STOPPED) {
@@ -116,7 +116,7 @@ impl Storm {
     fn push<P: Platform>(&self, p: &P, mine: &mut Vec<usize>, spares: &mut Vec<usize>) {
         let Some(object) = mine.pop() else { return };
         self.give(object);
-        if !p.push(SLOT, object) {
+        if !p.push(SLOT, object, Takes::Each) {
             self.take(object);
             mine.push(object);
             p.enter();

@@ -7,9 +7,10 @@
 
 use super::{check, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::Park;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
+use slabyard_testkit::{read_word, write_word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,10 +43,10 @@ impl Shared {
         let address = yard.alloc_from(self.cache).expect("memory");
         let p = yard.platform();
         // SAFETY: an object of this yard's.
-        unsafe { p.write_word(address, 0) };
+        unsafe { write_word(p, address, 0) };
         p.step();
         // SAFETY: as above.
-        unsafe { p.write_word(address, token(address)) };
+        unsafe { write_word(p, address, token(address)) };
         address
     }
 
@@ -74,7 +75,7 @@ impl Shared {
         for look in 0..4 {
             p.step();
             // SAFETY: an object of this yard's: its slab stays while it is live.
-            let word = unsafe { p.read_word(found) };
+            let word = unsafe { read_word(p, found) };
             assert_eq!(word, token(found), "a reader lost its object");
             if look == 1 {
                 yard.rcu_read_lock();

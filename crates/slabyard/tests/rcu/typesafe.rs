@@ -9,10 +9,11 @@
 use super::{check, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::Park;
 use slabyard::slab::Constructor;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Config, Machine};
+use slabyard_testkit::{read_word, write_word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,12 +47,12 @@ impl Scene<'_> {
     fn read(&self, object: usize, word: usize) -> usize {
         self.yard.platform().step();
         // SAFETY: a word of the region, whoever has it.
-        unsafe { self.yard.platform().read_word(object + 8 * word) }
+        unsafe { read_word(self.yard.platform(), object + 8 * word) }
     }
 
     fn write(&self, object: usize, word: usize, value: usize) {
         // SAFETY: a word of an object that the caller has.
-        unsafe { self.yard.platform().write_word(object + 8 * word, value) };
+        unsafe { write_word(self.yard.platform(), object + 8 * word, value) };
         self.yard.platform().step();
     }
 
@@ -213,7 +214,7 @@ fn a_destroyed_cache_waits_for_its_slabs() {
     let cache = yard.create_cache("typed", &settings(SAFE)).expect("a cache");
     let object = yard.alloc_from(cache).expect("memory");
     // SAFETY: an object of the cache's.
-    unsafe { yard.platform().write_word(object, TYPE) };
+    unsafe { write_word(yard.platform(), object, TYPE) };
     let (begun, yard) = (&AtomicUsize::new(0), &yard);
     let reader: Body<'_> = Box::new(move |machine| {
         let section = yard.rcu_section();
@@ -221,7 +222,7 @@ fn a_destroyed_cache_waits_for_its_slabs() {
         for _ in 0..300 {
             machine.step();
             // SAFETY: a word of the region, whoever has it.
-            assert_eq!(unsafe { machine.read_word(object) }, TYPE);
+            assert_eq!(unsafe { read_word(machine, object) }, TYPE);
         }
         drop(section);
     });
@@ -235,7 +236,7 @@ fn a_destroyed_cache_waits_for_its_slabs() {
         let other = yard.create_cache("other", &settings(CacheFlags::NONE)).expect("a cache");
         let taken = yard.alloc_from(other).expect("memory");
         // SAFETY: an object of the cache's.
-        unsafe { machine.write_word(taken, JUNK) };
+        unsafe { write_word(machine, taken, JUNK) };
     });
     yard.platform().run(vec![reader, writer]);
     check(yard);

@@ -6,7 +6,7 @@
 
 use crate::{LINUX, SLOT};
 use slabyard::platform::stack::{ELEMENT_BYTES, Tag};
-use slabyard::platform::{Platform, Stack, rseq};
+use slabyard::platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -242,7 +242,7 @@ impl Scene {
     /// Stops this slot in all rows and leaves `keep` of the objects in each.
     fn stop(&self, keep: fn(u32) -> u32) {
         let mut stops: Vec<_> = (0..LINUX.rows().len()).map(|row| (row, SLOT, 0)).collect();
-        assert!(LINUX.stop(&mut stops));
+        assert!(stop(&LINUX, &mut stops));
         for (row, _, top) in stops {
             let places = contents(top);
             let kept = keep(places.len() as u32);
@@ -298,7 +298,7 @@ pub fn push(scene: &Scene) {
     let Some(object) = scene.take() else {
         return;
     };
-    if !LINUX.push(SLOT, object) {
+    if !LINUX.push(SLOT, object, Takes::Each) {
         scene.held.borrow_mut().push(object);
     }
 }
@@ -309,7 +309,7 @@ pub fn push_if(scene: &Scene) {
     let Some(object) = scene.take() else {
         return;
     };
-    if !LINUX.push_if(SLOT, object) {
+    if !LINUX.push(SLOT, object, Takes::Tagged) {
         scene.held.borrow_mut().push(object);
     }
 }
@@ -323,12 +323,12 @@ pub fn pop_many(scene: &Scene) {
 
 /// A push of five objects by the platform, of which the stack takes an odd or even number.
 pub fn push_many(scene: &Scene) {
-    push_many_by::<5>(scene, |objects| LINUX.push_many(SLOT, objects));
+    push_many_by::<5>(scene, |objects| LINUX.push_many(SLOT, objects, Takes::Each));
 }
 
 /// As [`push_many`], where stacks may have a tag.
 pub fn push_many_if(scene: &Scene) {
-    push_many_by::<5>(scene, |objects| LINUX.push_many_if(SLOT, objects));
+    push_many_by::<5>(scene, |objects| LINUX.push_many(SLOT, objects, Takes::Tagged));
 }
 
 /// A push of so many objects, or of none if there are less in the hand.

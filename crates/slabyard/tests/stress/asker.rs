@@ -4,7 +4,7 @@
 use crate::token;
 use crate::worker::{Load, Random};
 use slabyard::cache::classes::CLASSES;
-use slabyard::platform::Platform;
+use slabyard::platform::PerCpu;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check, front};
 use std::sync::atomic::Ordering;

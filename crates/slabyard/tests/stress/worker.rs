@@ -5,7 +5,7 @@ use crate::asker;
 use crate::bystanders;
 use crate::token::{self, LARGEST, TokenObject};
 use slabyard::platform::linux::Mode;
-use slabyard::platform::{Platform, rseq};
+use slabyard::platform::{PerCpu, rseq};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 //! as it ends, or an object lies in a mapping.
 
 use super::in_modes::in_each_mode;
-use slabyard::platform::Platform;
+use slabyard::platform::Threads;
 use slabyard::typed::Batch;
 use slabyard::{ObjectCache, ProcessYard};
 use slabyard_testkit::Random;
@@ -103,7 +103,7 @@ fn a_panic_in_a_batch_frees_all() {
 /// What a signal handler allocates that interrupted a slow path, after the thread `primed` its stack:
 /// what that does not have lies in mappings.
 fn in_a_handler<T>(yard: &'static ProcessYard, prime: impl Fn(), alloc: impl Fn() -> T) -> T {
-    let depth = yard.start().expect("memory").platform().depth();
+    let depth = &yard.start().expect("memory").platform().thread().depth;
     prime();
     let before = depth.fetch_or(1, Ordering::Relaxed);
     let made = alloc();

@@ -1,7 +1,7 @@
 //! Prefilled sheaves of typed caches, and walks over their live objects.
 
 use super::in_modes::{check, in_each_mode};
-use slabyard::platform::Platform;
+use slabyard::platform::PerCpu;
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
 use slabyard::{CacheBox, ObjectCache, ProcessYard};

@@ -9,7 +9,7 @@ pub struct Config {
     pub cpus: usize,
     /// Bytes of a page: a power of two, at least [`GRANULE`].
     pub page_bytes: usize,
-    /// Memory nodes: a power of two, at most [`slabyard::platform::Platform::MOST_NODES`]; CPUs take turns.
+    /// Memory nodes: a power of two, at most [`slabyard::platform::Memory::MOST_NODES`]; CPUs take turns.
     pub nodes: usize,
     /// Bytes that can be committed and mapped at once.
     pub memory_bytes: usize,

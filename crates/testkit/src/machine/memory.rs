@@ -21,14 +21,14 @@ const MAPPINGS: usize = 1 << 45;
 /// Bytes of a page of filled bytes: no more than any page has.
 const FILLED: usize = 4096;
 
-pub(super) struct Memory {
+pub(super) struct ModelledMemory {
     page_bytes: usize,
     limit: usize,
     refuse: Option<u64>,
     requests: u64,
     reservations: Vec<Reservation>,
     mappings: BTreeMap<usize, usize>,
-    /// Words of objects that are not 0.
+    /// Words that moved from where threads shared them, and are not 0.
     words: BTreeMap<usize, usize>,
     /// Words that threads share, in place of those in `words`. They stay: references to them
     /// live as long as the machine.
@@ -107,9 +107,9 @@ impl Drop for Table {
     }
 }
 
-impl Memory {
+impl ModelledMemory {
     pub fn new(config: &Config) -> Self {
-        Memory {
+        ModelledMemory {
             page_bytes: config.page_bytes,
             limit: config.memory_bytes,
             refuse: config.refuse_commit,
@@ -227,8 +227,8 @@ impl Memory {
         true
     }
 
-    /// Changes nothing: all is there at once.
-    pub fn touch_ahead(&self, address: usize, bytes: usize) {
+    /// Checks that pages are committed.
+    pub fn check_committed(&self, address: usize, bytes: usize) {
         self.committed(address, bytes);
     }
 
@@ -359,25 +359,6 @@ impl Memory {
         let words: Vec<_> = own.chain(shared).map(|(a, w)| (a - from + to, w)).collect();
         self.forget_words(from, bytes);
         self.words.extend(words);
-    }
-
-    pub fn read_word(&self, address: usize) -> usize {
-        self.check_word(address);
-        match self.shared.get(&address) {
-            Some(word) => word.load(Ordering::Relaxed) as usize,
-            None => self.words.get(&address).copied().unwrap_or(0),
-        }
-    }
-
-    pub fn write_word(&mut self, address: usize, word: usize) {
-        self.check_word(address);
-        if let Some(shared) = self.shared.get(&address) {
-            shared.store(word as u64, Ordering::Relaxed);
-        } else if word == 0 {
-            self.words.remove(&address);
-        } else {
-            self.words.insert(address, word);
-        }
     }
 
     /// A word for several threads, which stays where it is as long as the memory.

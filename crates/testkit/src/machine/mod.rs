@@ -10,7 +10,7 @@
 //! token: it reads the CPU's generation, loads with steps in between, and
 //! commits only if the thread is still on that CPU and the generation is the
 //! same. Preemption by another thread on that CPU, a signal, migration and
-//! [`Platform::fence`] end the sequence, and it begins again.
+//! [`PerCpu::fence`](slabyard::platform::PerCpu::fence) end the sequence, and it begins again.
 //!
 //! Invariants:
 //! * inside [`Machine::run`] one virtual thread runs at a time, and another one
@@ -33,10 +33,10 @@ mod turns;
 pub use config::{Broken, Config, Tally};
 pub use schedule::Body;
 
-use memory::Memory;
+use memory::ModelledMemory;
 use slabyard::platform::birth::WHOLE;
 use slabyard::platform::stack::{ROW_STRIDE, Rows};
-use slabyard::platform::{GRANULE, Planted, Platform};
+use slabyard::platform::{GRANULE, Memory, Planted};
 use slabyard::sync::lock::may_call;
 use slabyard::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, ask_whether_unwinding_by};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ pub struct Machine {
     /// Words of each thread; thread 0 is the implicit one.
     threads: Box<[Words]>,
     schedule: Schedule,
-    memory: Mutex<Memory>,
+    memory: Mutex<ModelledMemory>,
     now_ms: AtomicU64,
     /// How many more fences succeed.
     fences_left: AtomicU64,
@@ -81,7 +81,7 @@ impl Machine {
         let nr_threads = config.max_threads + 1;
         let late = config.late_rows || !config.can_stop;
         let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
-        let mut memory = Memory::new(&config);
+        let mut memory = ModelledMemory::new(&config);
         // The header; then the rows; then the elements.
         let page = config.page_bytes;
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
@@ -91,6 +91,8 @@ impl Machine {
         let rows = Rows::new();
         // SAFETY: a zeroed table that stays until the machine is dropped.
         unsafe { rows.set(header, base, nr_rows, (base + row_bytes, elements)) };
+        // SAFETY: no sequence of a CPU runs on them.
+        unsafe { rows.set_owner(0, !config.can_stop) };
         rows.set_row_bytes(
             slabyard::platform::stack::FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE),
         );
@@ -188,7 +190,7 @@ impl Machine {
         *self.planted.lock().unwrap_or_else(PoisonError::into_inner) = Some(bug);
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, ModelledMemory> {
         // A panic of a checker leaves the numbers as they were.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,12 +5,14 @@
 
 use super::Machine;
 use super::config::Broken;
-use super::sequence::Takes;
 use slabyard::platform::birth::CHILD;
 use slabyard::platform::reader::ReaderSlot;
 use slabyard::platform::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
-use slabyard::platform::{Event, FastPath, Park, Planted, Platform, Stretch, Use};
-use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use slabyard::platform::{
+    Advice, Counts, Event, FastPath, Memory, ObjectMemory, Park, PerCpu, Planted, Platform,
+    Stretch, Takes, ThreadWords, Threads, Time, Use, count_down,
+};
+use slabyard::sync::{AtomicU32, AtomicU64, Ordering};
 use std::sync::PoisonError;
 
 impl Park for Machine {
@@ -29,7 +31,7 @@ impl Park for Machine {
     }
 
     fn held(&self) -> &AtomicU32 {
-        &self.here().held
+        &self.here().own.held
     }
 
     fn step(&self) {
@@ -45,14 +47,8 @@ impl Park for Machine {
     }
 }
 
-impl Platform for Machine {
-    #[inline(always)]
-    fn has_page_lists(&self) -> bool {
-        true
-    }
-
+impl Memory for Machine {
     const MOST_NODES: usize = 4;
-    const UNWINDS: bool = true;
 
     fn nodes(&self) -> usize {
         self.config.nodes
@@ -75,25 +71,16 @@ impl Platform for Machine {
         self.memory().commit(address, bytes)
     }
 
-    fn commit_rows(&self, bytes: usize) -> bool {
-        self.called();
-        let (rows, have) = (&self.rows, self.rows.row_bytes());
-        let more = bytes.min(ROW_STRIDE).saturating_sub(have);
-        let at = |row| rows.base() + row * ROW_STRIDE + have;
-        let done = more == 0 || self.memory().commit_all((0..rows.len()).map(at), more);
-        if done {
-            rows.set_row_bytes(have + more);
+    fn advise(&self, address: usize, bytes: usize, advice: Advice) {
+        // Of advice nothing changes: all is there at once.
+        if advice == Advice::WrittenSoon {
+            self.called();
+            self.note(|tally| {
+                tally.touches += 1;
+                tally.touched_bytes += bytes as u64;
+            });
+            self.memory().check_committed(address, bytes);
         }
-        done
-    }
-
-    fn touch_ahead(&self, address: usize, bytes: usize) {
-        self.called();
-        self.note(|tally| {
-            tally.touches += 1;
-            tally.touched_bytes += bytes as u64;
-        });
-        self.memory().touch_ahead(address, bytes);
     }
 
     fn give_back(&self, stretches: &mut [Stretch]) {
@@ -128,13 +115,41 @@ impl Platform for Machine {
         self.called();
         self.memory().move_out(address, bytes, new_bytes)
     }
+}
 
-    fn now_ms(&self) -> u64 {
-        self.now_ms.load(Ordering::Relaxed)
+impl ObjectMemory for Machine {
+    unsafe fn word(&self, address: usize) -> &AtomicU64 {
+        // Another thread may run before each access.
+        self.take_step();
+        let word = self.memory().shared_word(address);
+        // SAFETY: it is boxed, and stays until the machine is dropped.
+        unsafe { &*word }
     }
 
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
+        self.memory().fill(address, bytes, value);
+    }
+
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        self.memory().first_other(address, bytes, value)
+    }
+}
+
+impl PerCpu for Machine {
     fn rows(&self) -> &Rows {
         &self.rows
+    }
+
+    fn commit_rows(&self, bytes: usize) -> bool {
+        self.called();
+        let (rows, have) = (&self.rows, self.rows.row_bytes());
+        let more = bytes.min(ROW_STRIDE).saturating_sub(have);
+        let at = |row| rows.base() + row * ROW_STRIDE + have;
+        let done = more == 0 || self.memory().commit_all((0..rows.len()).map(at), more);
+        if done {
+            rows.set_row_bytes(have + more);
+        }
+        done
     }
 
     fn enter(&self) {
@@ -142,12 +157,12 @@ impl Platform for Machine {
         self.take_step();
     }
 
-    fn has_private_rows(&self) -> bool {
-        !self.config.can_stop
+    fn row_hint(&self) -> Option<usize> {
+        self.row()
     }
 
     fn rows_used(&self) -> usize {
-        let rows = self.rows().len();
+        let rows = self.rows.len();
         if self.config.can_stop {
             return rows;
         }
@@ -181,56 +196,41 @@ impl Platform for Machine {
         succeeds
     }
 
-    fn row_hint(&self) -> Option<usize> {
-        self.row()
-    }
-
     fn pop(&self, slot: Slot) -> Option<usize> {
         self.pop_in_steps(slot)
     }
 
-    fn push(&self, slot: Slot, object: usize) -> bool {
-        self.push_in_steps(|| slot, object)
+    fn push(&self, slot: Slot, object: usize, takes: Takes) -> bool {
+        match takes {
+            Takes::Each => self.push_in_steps(|| slot, object),
+            Takes::Tagged => self.push_if_in_steps(slot, object),
+        }
     }
 
     fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
-        self.count_down() && self.push_in_steps(|| words.slot(), object)
-    }
-
-    fn push_if(&self, slot: Slot, object: usize) -> bool {
-        self.push_if_in_steps(slot, object)
+        count_down(self) && self.push_in_steps(|| words.slot(), object)
     }
 
     fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize {
         self.pop_many_in_steps(slot, out)
     }
 
-    fn push_many(&self, slot: Slot, objects: &[usize]) -> usize {
-        self.push_many_in_steps(slot, objects, Takes::Each)
-    }
-
-    fn push_many_if(&self, slot: Slot, objects: &[usize]) -> usize {
-        self.push_many_in_steps(slot, objects, Takes::Tagged)
+    fn push_many(&self, slot: Slot, objects: &[usize], takes: Takes) -> usize {
+        self.push_many_in_steps(slot, objects, takes)
     }
 
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         self.exchange_in_steps(slot, new)
     }
+}
 
-    fn has_planted(&self, bug: Planted) -> bool {
-        *self.planted.lock().unwrap_or_else(PoisonError::into_inner) == Some(bug)
+impl Threads for Machine {
+    fn thread(&self) -> &ThreadWords {
+        &self.here().own
     }
 
     fn birth(&self) -> &AtomicU32 {
         &self.birth
-    }
-
-    fn depth(&self) -> &AtomicU32 {
-        &self.here().depth
-    }
-
-    fn reader(&self) -> &[AtomicUsize; 2] {
-        &self.here().reader
     }
 
     fn on_thread_end(&self, _: &ReaderSlot) -> bool {
@@ -254,38 +254,31 @@ impl Platform for Machine {
         self.called();
         self.fence_all_readers()
     }
+}
 
-    fn slab_operation(&self) {
-        self.note(|tally| tally.slab_operations += 1);
+impl Time for Machine {
+    fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
     }
+}
 
+impl Counts for Machine {
     fn count(&self, _slot: Slot, event: Event) {
         if let Event::Counted(counter, n) = event {
             self.counted[counter].fetch_add(n.into(), Ordering::Relaxed);
         }
     }
 
-    unsafe fn read_word(&self, address: usize) -> usize {
-        self.memory().read_word(address)
+    fn slab_operation(&self) {
+        self.note(|tally| tally.slab_operations += 1);
     }
+}
 
-    unsafe fn write_word(&self, address: usize, word: usize) {
-        self.memory().write_word(address, word);
-    }
+impl Platform for Machine {
+    const HAS_PAGE_LISTS: bool = true;
+    const UNWINDS: bool = true;
 
-    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
-        self.memory().fill(address, bytes, value);
-    }
-
-    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
-        self.memory().first_other(address, bytes, value)
-    }
-
-    unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64 {
-        // Another thread may run before each access.
-        self.take_step();
-        let word = self.memory().shared_word(address);
-        // SAFETY: it is boxed, and stays until the machine is dropped.
-        unsafe { &*word }
+    fn has_planted(&self, bug: Planted) -> bool {
+        *self.planted.lock().unwrap_or_else(PoisonError::into_inner) == Some(bug)
     }
 }

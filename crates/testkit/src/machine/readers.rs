@@ -71,7 +71,7 @@ impl Machine {
     /// The calling thread ends, as far as readers are concerned: its place is taken back.
     pub fn end_reader(&self) {
         self.deliver(self.me());
-        let [place, _] = &self.here().reader;
+        let [place, _] = &self.here().own.reader;
         let at = place.swap(ENDED, Ordering::Relaxed);
         if at > ENDED {
             // SAFETY: a place, in a table that stays until the machine is dropped.
@@ -81,6 +81,6 @@ impl Machine {
 
     /// The calling thread is a new one, as far as readers are concerned.
     pub fn begin_reader(&self) {
-        self.here().reader.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.here().own.reader.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 }

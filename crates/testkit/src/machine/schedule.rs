@@ -51,8 +51,8 @@ impl Machine {
             turns.states = std::vec![State::Ready; nr];
             turns.steps = 0;
             for words in &self.threads[1..=nr] {
-                words.held.store(0, Ordering::Relaxed);
-                words.depth.store(0, Ordering::Relaxed);
+                words.own.held.store(0, Ordering::Relaxed);
+                words.own.depth.store(0, Ordering::Relaxed);
                 words.registered.store(u32::from(!self.schedule.late), Ordering::Relaxed);
             }
             let first = turns.below(nr) + 1;
@@ -106,12 +106,6 @@ impl Machine {
     /// The CPU of this thread.
     pub fn cpu(&self) -> usize {
         self.here().cpu()
-    }
-
-    /// Number of this thread: 0 for the implicit one, then from 1 in the order
-    /// in which they were given to [`Machine::run`].
-    pub fn thread(&self) -> usize {
-        self.me()
     }
 
     /// A hash of every choice so far: equal traces are equal schedules.
@@ -317,8 +311,8 @@ impl Machine {
                 State::Gone => "is gone".into(),
                 State::Done => "has ended".into(),
             };
-            let held = words.held.load(Ordering::Relaxed);
-            let depth = words.depth.load(Ordering::Relaxed);
+            let held = words.own.held.load(Ordering::Relaxed);
+            let depth = words.own.depth.load(Ordering::Relaxed);
             let _ = write!(
                 text,
                 "\n  thread {} on CPU {}: {what}, ranks held {held:#b}, depth {depth}",

@@ -10,22 +10,14 @@
 
 use super::Machine;
 use super::config::Broken;
-use slabyard::platform::Park;
 use slabyard::platform::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
+use slabyard::platform::{Park, Takes};
 use slabyard::sync::Ordering;
 
 /// A thread's right to commit on a CPU.
 struct Token {
     cpu: usize,
     generation: u64,
-}
-
-/// Which objects a stack is known to take.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    Each,
-    /// Those of the tag that the stack has.
-    Tagged,
 }
 
 /// What a sequence ended with; `None` stands for an abort.

@@ -1,7 +1,8 @@
 //! The machine itself: same seed, same schedule; what it must report.
 
 use super::*;
-use slabyard::platform::{Park, Stretch, Use};
+use crate::write_word;
+use slabyard::platform::{Memory, Park, PerCpu, Stretch, Use};
 use slabyard::sync::{Lock, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -143,7 +144,7 @@ fn wrong_use_of_memory_is_reported() {
     let arena = machine.reserve(1 << 20, 4096, Use::Arena).expect("address space");
     let mapping = machine.map(8192, 4096).expect("memory");
     // SAFETY: on purpose there is no memory; the machine's words have none.
-    let text = panic_of(|| unsafe { machine.write_word(arena, 1) });
+    let text = panic_of(|| unsafe { write_word(&machine, arena, 1) });
     assert!(text.contains("no object's memory"), "{text}");
     assert!(
         panic_of(|| machine.give_back(&mut [Stretch { address: arena, bytes: 4096 }]))

@@ -3,6 +3,7 @@
 //! Neighbours: [`super::schedule`] gives turns.
 
 use super::config::{Config, Tally};
+use slabyard::platform::ThreadWords;
 use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,27 +20,23 @@ pub(super) struct Announced {
 
 /// Words of one virtual thread.
 pub(super) struct Words {
-    pub(super) held: AtomicU32,
-    pub(super) depth: AtomicU32,
+    pub(super) own: ThreadWords,
     pub(super) cpu: AtomicUsize,
     pub(super) registered: AtomicU32,
     /// 1 if this thread, or an earlier one of this number, ever had a row.
     pub(super) had_row: AtomicU32,
     pub(super) tally: Mutex<Tally>,
-    pub(super) reader: [AtomicUsize; 2],
     pub(super) announced: Mutex<Option<Announced>>,
 }
 
 impl Words {
     pub(super) fn new(late: bool) -> Self {
         Words {
-            held: AtomicU32::new(0),
-            depth: AtomicU32::new(0),
+            own: ThreadWords::default(),
             cpu: AtomicUsize::new(0),
             registered: AtomicU32::new(u32::from(!late)),
             had_row: AtomicU32::new(u32::from(!late)),
             tally: Mutex::default(),
-            reader: [const { AtomicUsize::new(0) }; 2],
             announced: Mutex::new(None),
         }
     }

@@ -29,7 +29,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 use slabyard::observe::Relief;
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::{Park, Time};
 use slabyard_abi::options::EngineKey;
 use slabyard_abi::pressure::{PressureCounter, parse};
 use sources::{Sources, WaitOutcome};

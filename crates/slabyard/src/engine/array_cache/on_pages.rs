@@ -66,7 +66,7 @@ impl<P: Platform, R: OfArrays> Arrays for PageSlabs<'_, P, R> {
 
     fn nr_cpus(self) -> u32 {
         let (rows, p) = (self.heap.platform.rows().len(), &self.heap.platform);
-        let rows = if p.has_private_rows() { rows.min(PRIVATE_ROWS) } else { rows };
+        let rows = if p.rows().are_private() { rows.min(PRIVATE_ROWS) } else { rows };
         R::share(self, rows) as u32
     }
 

@@ -6,7 +6,7 @@
 //!
 //! A yard follows a kind only once one was chosen
 //! ([`choose_page_lists`](super::PageHeap::choose_page_lists)), and has the code for it only on a
-//! platform that [says so](crate::platform::Platform::has_page_lists). Else [`super::percpu`]
+//! platform that [says so](crate::platform::Platform::HAS_PAGE_LISTS). Else [`super::percpu`]
 //! serves.
 
 pub mod policy;

@@ -4,7 +4,7 @@
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
-use crate::platform::Platform;
+use crate::platform::{Counts, Memory};
 use crate::sync::Ordering;
 use slabyard_abi::stats::CACHE_WORDS;
 

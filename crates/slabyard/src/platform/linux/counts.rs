@@ -11,7 +11,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::region::row;
 use slabyard_abi::stats::{CACHE_WORDS, add_word, drain_of, drain_words};
 
-pub(super) struct Counts {
+pub(super) struct CountedWords {
     base: AtomicUsize,
     /// Pages that the system refused.
     refusals: AtomicU64,
@@ -21,9 +21,9 @@ pub(super) struct Counts {
 
 const ROW_WORDS: usize = row::CACHES * CACHE_WORDS;
 
-impl Counts {
+impl CountedWords {
     pub(super) const fn new() -> Self {
-        Counts {
+        CountedWords {
             base: AtomicUsize::new(0),
             refusals: AtomicU64::new(0),
             drained: AtomicU64::new(0),

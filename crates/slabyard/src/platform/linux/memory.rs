@@ -53,14 +53,14 @@ const SMALL_PER_ROW: usize = 2 << 10;
 const MADV_POPULATE_WRITE: usize = 23;
 
 /// The reservations of a yard.
-pub(super) struct Memory {
+pub(super) struct Reservations {
     /// First address and end of what is usable from the begin.
     usable: [AtomicUsize; 2],
     /// The address of the next small table, and the end of the room for them.
     small: [AtomicUsize; 2],
     /// Bytes of each row that are mapped.
     mapped_of_row: AtomicUsize,
-    reservations: [Reservation; RESERVATIONS],
+    known: [Reservation; RESERVATIONS],
 }
 
 /// Addresses that are mapped piece by piece, as they are committed.
@@ -114,19 +114,19 @@ impl Reservation {
     }
 }
 
-impl Memory {
+impl Reservations {
     pub(super) const fn new() -> Self {
-        Memory {
+        Reservations {
             usable: [const { AtomicUsize::new(0) }; 2],
             small: [const { AtomicUsize::new(0) }; 2],
             mapped_of_row: AtomicUsize::new(0),
-            reservations: [const { Reservation::none() }; RESERVATIONS],
+            known: [const { Reservation::none() }; RESERVATIONS],
         }
     }
 
     /// Remembers a range of addresses; false if there is no room to.
     fn remember(&self, first: usize, end: usize, what: Use) -> bool {
-        let free = self.reservations.iter().find(|r| {
+        let free = self.known.iter().find(|r| {
             r.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         });
         if let Some(free) = free {
@@ -138,7 +138,7 @@ impl Memory {
     }
 
     fn reservation(&self, address: usize) -> Option<&Reservation> {
-        self.reservations.iter().find(|r| {
+        self.known.iter().find(|r| {
             let end = r.end.load(Ordering::Acquire);
             address < end && address >= r.first.load(Ordering::Relaxed)
         })

@@ -4,11 +4,11 @@
 //! Neighbours: [`super::contract`] is what the engines see of it; [`super::process`] finds out what
 //! this process and machine have.
 
-use super::counts::Counts;
-use super::memory::Memory;
+use super::counts::CountedWords;
+use super::memory::Reservations;
 use super::mode::Mode;
 use super::{birth, cpus, fence, huge, nodes, process, readers, slots};
-use crate::platform::Platform;
+use crate::platform::PerCpu;
 use crate::platform::rseq::{self, Thread, flags};
 use crate::platform::stack::{Rows, Slot};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -47,10 +47,10 @@ impl Counting for Counted {
 pub struct OnLinux<C: Counting> {
     pub(super) counting: PhantomData<C>,
     pub(super) rows: Rows,
-    pub(super) memory: Memory,
+    pub(super) reservations: Reservations,
     /// The owner [calls](OnLinux::give_way) when the program registers an area itself.
     pub(super) gives_way: AtomicBool,
-    pub(super) counts: Counts,
+    pub(super) counts: CountedWords,
     pub(super) nodes: nodes::Nodes,
     pub(super) huge_pages: huge::Setting,
     pub(super) setup: Setup,
@@ -68,8 +68,6 @@ pub struct OnLinux<C: Counting> {
 /// What `init` found, and what stays: each slow path reads it several times.
 pub(super) struct Setup {
     pub(super) mode: AtomicU32,
-    /// Offset of `rseq_cs` from the thread pointer.
-    pub(super) cs_offset: AtomicUsize,
     pub(super) page_bytes: AtomicUsize,
 }
 
@@ -80,16 +78,12 @@ impl<C: Counting> OnLinux<C> {
         OnLinux {
             counting: PhantomData,
             rows: Rows::new(),
-            memory: Memory::new(),
+            reservations: Reservations::new(),
             gives_way: AtomicBool::new(false),
-            counts: Counts::new(),
+            counts: CountedWords::new(),
             nodes: nodes::Nodes::new(),
             huge_pages: huge::Setting::new(),
-            setup: Setup {
-                mode: AtomicU32::new(0),
-                cs_offset: AtomicUsize::new(0),
-                page_bytes: AtomicUsize::new(0),
-            },
+            setup: Setup { mode: AtomicU32::new(0), page_bytes: AtomicUsize::new(0) },
             fence: fence::Fence::new(),
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
@@ -120,7 +114,6 @@ impl<C: Counting> OnLinux<C> {
         let (mode, cs_offset) = process::choose(requested, gives_way);
         let page_bytes = process::page_bytes();
         self.setup.mode.store(mode as u32, Ordering::Relaxed);
-        self.setup.cs_offset.store(cs_offset, Ordering::Relaxed);
         self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
         let (nr_rows, most) = match mode {
             Mode::Library | Mode::Own => cpus::possible(),
@@ -129,9 +122,11 @@ impl<C: Counting> OnLinux<C> {
                 (slots, slots)
             }
         };
-        if !self.memory.init(page_bytes, nr_rows, most, &self.rows) {
+        if !self.reservations.init(page_bytes, nr_rows, most, &self.rows) {
             return false;
         }
+        // SAFETY: `choose` found the offset, for this mode.
+        unsafe { self.rows.set_owner(cs_offset, mode == Mode::Slots) };
         self.birth.init(page_bytes);
         // Written before it is read: a page that was read first is faulted in twice. Slot 0
         // keeps its zeros.
@@ -153,10 +148,10 @@ impl<C: Counting> OnLinux<C> {
 
     /// Where `rseq_cs` lies, from the thread pointer.
     pub fn cs_offset(&self) -> usize {
-        self.setup.cs_offset.load(Ordering::Relaxed)
+        self.rows.cs_offset()
     }
 
-    /// Registers the process for [`Platform::fence`]. With one thread this is
+    /// Registers the process for [`PerCpu::fence`]. With one thread this is
     /// cheap, with several it takes milliseconds: the malloc library calls it
     /// from its constructor.
     pub fn prepare_fence(&self) {

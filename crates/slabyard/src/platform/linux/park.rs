@@ -2,7 +2,7 @@
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::birth::CHILD;
-use crate::platform::{Park, Platform, rseq, sys};
+use crate::platform::{Park, Threads, rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
 
 const FUTEX_WAIT_PRIVATE: usize = 128;
@@ -36,6 +36,6 @@ impl<C: Counting> Park for OnLinux<C> {
     }
 
     fn held(&self) -> &AtomicU32 {
-        &rseq::thread().held
+        &rseq::thread().own.held
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Readers {
 
 /// The destructor: the thread ends, and its place is free.
 unsafe extern "C" fn end_reader(place: *mut u8) {
-    rseq::thread().reader[0].store(ENDED, Ordering::Relaxed);
+    rseq::thread().own.reader[0].store(ENDED, Ordering::Relaxed);
     // SAFETY: `on_thread_end` set the value: a place, in a table that stays.
     unsafe { &*place.cast::<ReaderSlot>() }.leave();
 }

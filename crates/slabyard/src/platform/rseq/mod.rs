@@ -6,7 +6,8 @@
 //!
 //! What is promised in each mode stands in `docs/design.md`.
 
-use crate::sync::{AtomicU32, AtomicUsize};
+use crate::platform::ThreadWords;
+use crate::sync::AtomicU32;
 
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
@@ -34,18 +35,12 @@ pub struct Thread {
     pub rseq_cs: [AtomicU32; 2],
     /// Rest of the area; the kernel's.
     pub rest: [AtomicU32; 4],
-    /// Depth of slow paths.
-    pub depth: AtomicU32,
-    /// Ranks of locks held.
-    pub held: AtomicU32,
     /// Bits of [`flags`].
     pub flags: AtomicU32,
     /// The system's number of the thread, once it was asked for; 0 before.
     pub number: AtomicU32,
-    /// The thread's words as a reader ([`crate::platform::Platform::reader`]).
-    pub reader: [AtomicUsize; 2],
-    /// The mark of the slow path under way ([`crate::platform::Platform::frame`]).
-    pub frame: AtomicUsize,
+    /// What it keeps for the allocator.
+    pub own: ThreadWords,
 }
 
 #[cfg(target_pointer_width = "64")]

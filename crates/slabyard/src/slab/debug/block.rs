@@ -33,7 +33,7 @@ impl<P: Platform> PageHeap<P> {
         [2, 1].map(|nth| {
             // SAFETY: the end of a live run or mapping, which is committed, and where the owner
             // has no byte.
-            unsafe { self.platform.word_in_slab(end - nth * size_of::<u64>()) }
+            unsafe { self.platform.word(end - nth * size_of::<u64>()) }
         })
     }
 

@@ -108,7 +108,7 @@ impl<P: Platform> PageHeap<P> {
     fn state_word(&self, layout: &Layout, object: usize) -> &AtomicU64 {
         // SAFETY: the layout keeps a word there behind each object of a slab, which is committed,
         // and only this module uses it.
-        unsafe { self.platform.word_in_slab(object + layout.state()) }
+        unsafe { self.platform.word(object + layout.state()) }
     }
 
     /// Where the link of a deferred free lies.

@@ -32,7 +32,7 @@ impl<P: Platform> PageHeap<P> {
         core::array::from_fn(|nth| {
             // SAFETY: there is room for tracks behind each object of a slab, and at the end of each
             // block, which are committed, and only this module uses it.
-            unsafe { self.platform.word_in_slab(begin + nth * size_of::<u64>()) }
+            unsafe { self.platform.word(begin + nth * size_of::<u64>()) }
         })
     }
 

@@ -7,9 +7,9 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
-use slabyard::platform::Platform;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::{read_word, write_word};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -119,12 +119,12 @@ fn small_objects(mode: Mode) {
                 (0..OBJECTS).map(|_| YARD.alloc_from(id).expect("memory")).collect();
             for (nth, object) in own.iter().enumerate() {
                 // SAFETY: a word of an object that is this thread's.
-                unsafe { YARD.platform().write_word(*object, mark(nth)) };
+                unsafe { write_word(YARD.platform(), *object, mark(nth)) };
             }
             barrier.wait();
             for (nth, object) in own.iter().enumerate() {
                 // SAFETY: as above.
-                assert_eq!(unsafe { YARD.platform().read_word(*object) }, mark(nth));
+                assert_eq!(unsafe { read_word(YARD.platform(), *object) }, mark(nth));
             }
             *handed[thread].lock().expect("no panic") = own;
             barrier.wait();

@@ -6,7 +6,7 @@ use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
-use slabyard::platform::{Park, Planted, Platform};
+use slabyard::platform::{Park, PerCpu, Planted, Threads};
 use slabyard::slab::Constructor;
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_abi::engines::EngineName;
@@ -268,7 +268,7 @@ fn a_handler_is_served_outside_of_slow_paths() {
     let settings = CacheSettings { constructor, ..CacheSettings::of(64) };
     let id = yard.create_cache("handled", &settings).expect("a cache");
     let object = yard.alloc_from(id).expect("memory");
-    let depth = yard.platform().depth();
+    let depth = &yard.platform().thread().depth;
     let inside = |f: &dyn Fn()| {
         let before = depth.fetch_or(1, slabyard::sync::Ordering::Relaxed);
         f();

@@ -7,11 +7,12 @@ use slabyard::created::NotDestroyed;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Threads};
 use slabyard::slab::{Geometry, Object, Word};
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine};
+use slabyard_testkit::write_word;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -82,7 +83,7 @@ fn fill_and_free<E: Engine>(page_bytes: usize) {
             assert!(offset + bytes as usize <= geometry.slab_bytes());
             assert_eq!(yard.usable(*object), Some(bytes as usize));
             // SAFETY: a word of an object that is live.
-            unsafe { yard.platform().write_word(*object, random.below(1 << 31)) };
+            unsafe { write_word(yard.platform(), *object, random.below(1 << 31)) };
         }
         assert_eq!(sound(&yard).live, n as u64);
         assert!(yard.cache(id.number()).nr_slabs() <= 4, "{n} objects fill 3 slabs");
@@ -196,7 +197,7 @@ fn lost_bits(yard: &Yard<Machine>, slab: u32, geometry: &Geometry) -> u32 {
     for index in 0..geometry.objects {
         let address = heap.address_of(geometry, Object { slab, index });
         // SAFETY: memory of a slab that no other thread knows.
-        unsafe { yard.platform().write_word(address, 0) };
+        unsafe { write_word(yard.platform(), address, 0) };
     }
     geometry.objects - heap.bits_of(slab, geometry)
 }
@@ -235,7 +236,7 @@ fn deferred_frees_link_small_objects() {
     let yard = yard_of::<Sheaves>(Config::default());
     let (id, geometry) = create(&yard, 1);
     let all = alloc_many(&yard, id, geometry.objects as usize);
-    let depth = yard.platform().depth();
+    let depth = &yard.platform().thread().depth;
     let before = depth.fetch_or(1, slabyard::sync::Ordering::Relaxed);
     all.iter().for_each(|object| assert_eq!(yard.free(*object), Ok(())));
     depth.store(before, slabyard::sync::Ordering::Relaxed);
@@ -302,7 +303,7 @@ fn an_overwritten_word_in_a_slab_is_found() {
         let nth = (index - FIRST_FAR) / Word::OBJECTS;
         let address = yard.heap.region.address(slab) + nth as usize * 8;
         // SAFETY: a word of a slab; no other thread runs.
-        unsafe { yard.platform().write_word(address, 0) };
+        unsafe { write_word(yard.platform(), address, 0) };
     });
 }
 

@@ -7,7 +7,7 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine, Sheaves};
 use slabyard::pages::finding::{FindingKind, Hooks};
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::{ObjectMemory, Park};
 use slabyard::yard::Yard;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_testkit::Random;

@@ -11,7 +11,7 @@ use super::oracle::{Allocation, BlockKind, Oracle};
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::stack::SLOTS;
-use slabyard::platform::{GRANULE, Platform, Slot};
+use slabyard::platform::{GRANULE, PerCpu, Slot, Threads, stop};
 use slabyard::sync::Ordering;
 use slabyard::yard::{AddressKind, LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
@@ -73,7 +73,7 @@ pub fn any_request(random: &mut Random) -> Request {
 
 /// Calls `f` as a handler would that interrupted a slow path of this thread.
 pub fn nested<R>(machine: &Machine, f: impl FnOnce() -> R) -> R {
-    let depth = machine.depth();
+    let depth = &machine.thread().depth;
     // Bit 0 says so; the others count.
     assert_eq!(depth.fetch_or(1, Ordering::Relaxed) & 1, 0);
     let result = f();
@@ -319,7 +319,7 @@ impl<'a, E: Engine> Actor<'a, E> {
             .filter(|slot| !machine.rows().entry(row, Slot(*slot)).is_none())
             .map(|slot| (row, Slot(slot), 0))
             .collect();
-        assert!(machine.stop(&mut stops));
+        assert!(stop(machine, &mut stops));
         for _ in 0..20 {
             let request = self.request();
             match self.random.below(4) {

@@ -5,7 +5,7 @@ use super::oracle::Sums;
 use slabyard::engine::Engine;
 use slabyard::pages::GranuleKind;
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::{GRANULE, Memory, PerCpu};
 use slabyard::verify::Sound;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
@@ -91,7 +91,7 @@ pub fn empty<E: Engine>(yard: &Yard<Machine, E>) -> Result<(), String> {
 /// Granules of the region that are committed.
 pub fn all_granules<E: Engine>(yard: &Yard<Machine, E>) -> usize {
     let region = &yard.heap.region;
-    region.top() - slabyard::platform::Platform::page_bytes(yard.platform()) / GRANULE
+    region.top() - yard.platform().page_bytes() / GRANULE
 }
 
 /// The first granule that begins a thing of this kind.

@@ -10,7 +10,7 @@ use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Tiny};
 use slabyard::pages::Sheaf;
-use slabyard::platform::{Platform, Slot, Stack};
+use slabyard::platform::{PerCpu, Platform, Slot, Stack};
 use slabyard::slab::{Object, Word};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;

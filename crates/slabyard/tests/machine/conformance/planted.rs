@@ -10,7 +10,7 @@ use slabyard::cache::{classes, slots};
 use slabyard::engine::partial::each_partial;
 use slabyard::pages::{Descriptor, GranuleKind, percpu};
 use slabyard::platform::stack::Stack;
-use slabyard::platform::{GRANULE, Platform, Slot};
+use slabyard::platform::{GRANULE, Memory, PerCpu, Slot, Takes};
 use slabyard::slab::{Object, Word};
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::Yard;
@@ -143,14 +143,14 @@ fn a_free_that_was_counted_twice_is_found() {
 fn an_object_parked_twice_is_found() {
     plant("object free or parked twice", |scene| {
         let first = scene.parked()[0];
-        assert!(scene.yard.platform().push(slots::slot_of(CLASS), first));
+        assert!(scene.yard.platform().push(slots::slot_of(CLASS), first, Takes::Each));
     });
 }
 
 #[test]
 fn a_live_object_that_is_parked_is_found() {
     plant("live objects", |scene| {
-        assert!(scene.yard.platform().push(slots::slot_of(CLASS), scene.live[0]));
+        assert!(scene.yard.platform().push(slots::slot_of(CLASS), scene.live[0], Takes::Each));
     });
 }
 
@@ -159,7 +159,7 @@ fn an_object_parked_with_another_class_is_found() {
     plant("parked object is none", |scene| {
         let other = scene.yard.alloc(1000, 16).expect("memory");
         let class = scene.yard.class_at(other).expect("an object");
-        assert!(scene.yard.platform().push(slots::slot_of(class), scene.live[0]));
+        assert!(scene.yard.platform().push(slots::slot_of(class), scene.live[0], Takes::Each));
     });
 }
 
@@ -283,7 +283,7 @@ fn a_lost_run_is_found() {
 fn a_live_run_that_is_parked_is_found() {
     plant("parked run is no run", |scene| {
         let slot = Slot(percpu::FIRST_SLOT + 3);
-        assert!(scene.yard.platform().push(slot, scene.run));
+        assert!(scene.yard.platform().push(slot, scene.run, Takes::Each));
     });
 }
 

@@ -8,7 +8,7 @@ use slabyard::cache::{classes, slots};
 use slabyard::engine::Engine;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::stack::Tag;
-use slabyard::platform::{GRANULE, Platform, Slot};
+use slabyard::platform::{GRANULE, Memory, PerCpu, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
 use slabyard_testkit::machine::Config;

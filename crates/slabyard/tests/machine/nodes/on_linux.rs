@@ -5,7 +5,7 @@ use super::{BYTES, CLASS, Nodes, node_of};
 use slabyard::engine::Counter;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::{array_cache, sheaves};
-use slabyard::platform::Platform;
+use slabyard::platform::Memory;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@ use slabyard::engine::Counter;
 use slabyard::engine::Engine;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::sheaves::nodes::OnNodes;
-use slabyard::platform::{Platform, Stack};
+use slabyard::platform::{PerCpu, Stack};
 use slabyard_testkit::machine::Config;
 
 /// Objects that wait in barns, by their node.

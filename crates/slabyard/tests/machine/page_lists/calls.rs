@@ -7,7 +7,7 @@ use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::GranuleKind;
 use slabyard::pages::lists::{PageLists, Warmth};
 use slabyard::pages::percpu::FIRST_SLOT;
-use slabyard::platform::{Platform, Slot};
+use slabyard::platform::{PerCpu, Slot};
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Config, Machine};
 

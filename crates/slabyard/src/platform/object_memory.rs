@@ -1,0 +1,35 @@
+//! What memory for objects holds: the words that the allocator keeps in it, and the bytes that a
+//! cache with debugging fills and checks.
+//!
+//! Neighbours: [`super::memory`] makes it usable; [`crate::slab`] keeps words in slabs,
+//! [`crate::waiting`] links freed objects.
+//! The modelled machine has no bytes behind its addresses, and keeps these apart.
+
+use crate::sync::AtomicU64;
+
+/// Access to memory for objects.
+#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
+pub trait ObjectMemory {
+    /// A word of memory for objects, for several threads at once. It reads as zero where the
+    /// memory does.
+    ///
+    /// # Safety
+    /// `address` lies in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform,
+    /// or in a mapping of it, aligned to 8, and nobody uses the word but by this function while the
+    /// reference lives.
+    unsafe fn word(&self, address: usize) -> &AtomicU64;
+
+    /// Writes a value to so many bytes.
+    ///
+    /// # Safety
+    /// They lie in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
+    /// a mapping of it, and no owner uses them.
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8);
+
+    /// The address of the first of so many bytes that has another value, and what it has.
+    ///
+    /// # Safety
+    /// They lie in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
+    /// a mapping of it.
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)>;
+}

@@ -1,0 +1,13 @@
+//! Time: a clock. ([`super::Park`] has sleep.)
+
+/// A clock that never goes back.
+#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
+pub trait Time {
+    /// Milliseconds; coarse and cheap.
+    fn now_ms(&self) -> u64;
+
+    /// Nanoseconds of that clock, as fine as the machine has it.
+    fn now_ns(&self) -> u64 {
+        self.now_ms() * 1_000_000
+    }
+}
