@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 /// Which objects a push takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Each one.
+    /// Whatever tag the stack has.
     Each,
     /// Those that have the [`Tag`](super::stack::Tag) of the stack, which must be of a kind that
     /// has one. Of several at once a stack that takes the objects of one slab alone may take none.

@@ -344,7 +344,7 @@ impl Rows {
 
     /// Offset of `rseq_cs` from the thread pointer.
     #[inline]
-    pub fn cs_offset(&self) -> usize {
+    pub(crate) fn cs_offset(&self) -> usize {
         self.cs_offset.load(Ordering::Relaxed)
     }
 

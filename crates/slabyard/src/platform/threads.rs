@@ -30,7 +30,7 @@ pub trait Threads {
     /// True if slow paths have marks ([`crate::jumped`]).
     const HAS_MARKS: bool = false;
 
-    /// This thread's words.
+    /// What the calling thread keeps here, at an address that stays until it ends.
     fn thread(&self) -> &ThreadWords;
 
     /// True if a word of this process, which may not be there any more, is there and not `value`.
