@@ -27,6 +27,7 @@ const USAGE: &str = "\
 xtask floors              which crate and which module may name which, and how large each may be
 xtask walks               documents and comments against the code, and their words
 xtask walks --echoes      the comments that say no more than the name of what they document
+xtask figures DIRECTORY   what was built there against what documents have figures of
 xtask floors --circles    the modules that name one another in circles
 xtask floors --lower      lowers the limits in ci/rules.toml to what there is";
 
@@ -48,6 +49,9 @@ fn run(arguments: &[&str]) -> Result<ExitCode, String> {
     match arguments {
         ["floors"] => Ok(report("floors", floors::findings(&tree)?)),
         ["walks"] => Ok(report("walks", walks::findings(&tree)?)),
+        ["figures", built] => {
+            Ok(report("figures", walks::findings_of_figures(&tree, Path::new(built))?))
+        }
         ["walks", "--echoes"] => {
             walks::echoes(&tree)?.iter().for_each(|echo| println!("{echo}"));
             Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ mod code;
 mod documents;
 mod echoes;
 mod figures;
+mod measured;
 mod names;
 mod references;
 mod words;
@@ -16,6 +17,7 @@ use crate::source::{for_tests, sources};
 use crate::tree::Tree;
 use code::Code;
 use documents::documents;
+use std::path::Path;
 
 /// What all rules find.
 pub fn findings(tree: &Tree) -> Result<Findings, String> {
@@ -30,6 +32,7 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("idents", names::wrong_idents(tree, &code, &words)),
         ("unused", names::unused_constants(&code)),
         ("figures", figures::wrong_figures(tree)),
+        ("measured", measured::wrong_measurements(tree)?),
         ("steps", figures::wrong_steps(tree)),
         ("crates", figures::wrong_crates(tree, &rules)),
         breaches_of_limit("length", &rules, &lengths(tree)),
@@ -44,6 +47,11 @@ pub fn echoes(tree: &Tree) -> Result<Vec<String>, String> {
     let tests = for_tests(&sources);
     let own = sources.iter().filter(|source| !tests.contains(source.path.as_str()));
     echoes::echoes(own, &words(tree)?)
+}
+
+/// Of what was built, what the figures of documents are no longer about.
+pub fn findings_of_figures(tree: &Tree, built: &Path) -> Result<Findings, String> {
+    Ok(vec![("libraries are near to what was measured", measured::grown_libraries(tree, built)?)])
 }
 
 /// What has a limit here, by the name that it has in the table.
