@@ -3,6 +3,7 @@
 //! crates are looked at where a rule says so.
 
 mod code;
+mod diffs;
 mod documents;
 mod echoes;
 mod figures;
@@ -33,6 +34,7 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("unused", names::unused_constants(&code)),
         ("figures", figures::wrong_figures(tree)),
         ("measured", measured::wrong_measurements(tree)?),
+        ("diffs", diffs::wrong_diffs(tree)),
         ("steps", figures::wrong_steps(tree)),
         ("crates", figures::wrong_crates(tree, &rules)),
         breaches_of_limit("length", &rules, &lengths(tree)),
