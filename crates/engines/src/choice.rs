@@ -3,6 +3,7 @@
 //! Neighbours: `abi::options` has the options; [`crate::any`] calls this before the yard begins.
 
 use crate::state::{AnyEngine, YARD};
+use slabyard::pages::listed;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::Key;
 use slabyard_process::debug;
@@ -49,7 +50,7 @@ pub(crate) fn choose(options: &Options) {
             _ => say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name),
         }
     }
-    YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
+    listed::choose(&YARD.heap, lists, options.of_engines(EngineKey::Zone));
     if engine == EngineName::Slab {
         YARD.choose_arrays(arrays);
     } else if arrays != Default::default() {

@@ -10,6 +10,7 @@ use slabyard::engine::slabs::{Rules, Slabs};
 use slabyard::engine::{Engine, Found, Header, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Slot, Takes};
+use slabyard::slab;
 use slabyard::slab::Word;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
@@ -98,7 +99,7 @@ impl Pair {
     /// The model's number of the object at an address.
     fn number_of(&self, address: usize) -> (u32, u32) {
         let shape = self.yard.cache(self.class).shape();
-        let object = self.yard.heap.resolve(&shape.geometry, shape.slot, address);
+        let object = slab::resolve(&self.yard.heap.region, &shape.geometry, shape.slot, address);
         let object = object.expect("an object of this cache");
         (object.slab, object.index / Word::OBJECTS)
     }

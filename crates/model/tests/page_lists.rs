@@ -2,6 +2,7 @@
 //! same list position, and counts the same.
 
 use slabyard::engine::{Counter, Tiny};
+use slabyard::pages::listed;
 use slabyard::pages::lists::{PageLists, Rules, Warmth};
 use slabyard::yard::{Settings, Yard};
 use slabyard_model::page_lists::CountedLists;
@@ -35,9 +36,9 @@ impl Pair {
     fn new(kind: PageLists, zone: u64, planted: impl FnOnce(&mut Rules)) -> Self {
         let machine = Machine::new(Config { cpus: CPUS, ..Config::default() });
         let yard: Yard<Machine, Tiny> = Yard::new(machine);
-        assert!(yard.heap.choose_page_lists(kind, zone));
+        assert!(listed::choose(&yard.heap, kind, zone));
         assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 20 }));
-        let mut rules = *yard.heap.page_lists().expect("chosen");
+        let mut rules = *listed::chosen(&yard.heap).expect("chosen");
         planted(&mut rules);
         let model = CountedLists::new(rules, CPUS, 1);
         Pair { yard, model, counted: RefCell::default(), live: RefCell::default() }

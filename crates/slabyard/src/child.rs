@@ -12,7 +12,7 @@
 //!
 //! * the bitmap of a slab is its truth: an object's bit is set when it is in no stack, no barn and
 //!   no hand, and cleared before it is in one;
-//! * a descriptor's kind is the truth about pages ([`PageHeap::rebuild`]);
+//! * a descriptor's kind is the truth about pages ([`rebuild`](crate::pages::rebuild::rebuild));
 //! * a list of sheaves changes by one store;
 //! * the top of a stopped stack is kept beside it ([`crate::yard::idle_stacks`]) until its objects begin to return
 //!   to their slabs.
@@ -33,12 +33,13 @@
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
-use crate::pages::bank;
+use crate::pages::{bank, held, rebuild};
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Planted, Platform, Repair, Slot};
 use crate::quiesced::as_it_is;
 use crate::reclaim::walk::{Stacks, entries};
-use crate::slab::Object;
+use crate::slab;
+use crate::slab::{Object, freeset};
 use crate::sync::Ordering;
 use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::pass::Pass;
@@ -115,7 +116,7 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
     *pass = Pass::new();
     yard.open.store(0, Ordering::Relaxed);
     yard.running_deferred.store(0, Ordering::Relaxed);
-    yard.heap.abandon_locks();
+    rebuild::abandon_locks(&yard.heap);
     let mut parked_bytes = 0;
     for number in yard.caches.numbers() {
         if p.has_planted(Planted::Unrepaired(Repair::Caches)) {
@@ -130,7 +131,7 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
         AddressKind::Object { bytes, .. } | AddressKind::Large(bytes) => bytes,
         _ => 0,
     });
-    yard.heap.count_held_anew();
+    held::count_anew(&yard.heap);
     if marked {
         clear_marks(yard);
     }
@@ -152,9 +153,10 @@ fn clear_marks<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let clear = |slot: Slot, address: usize| {
         let Some(number) = number_of(slot) else { return };
         let shape = yard.caches.get(number).shape();
-        if let Ok(Object { slab, index }) = yard.heap.resolve(&shape.geometry, shape.slot, address)
+        if let Ok(Object { slab, index }) =
+            slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address)
         {
-            yard.heap.mark(slab, index, false);
+            freeset::mark(&yard.heap, slab, index, false);
         }
     };
     // Of a stopped stack it finds nothing: its marked objects are free from now on.
@@ -180,7 +182,7 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             && let Some(top) = yard.idle_stacks.kept_top(row, slot)
         {
             for run in yard.heap.sheaves.objects_of(top) {
-                yard.heap.forget_banked(run.load(Ordering::Relaxed));
+                bank::forget(&yard.heap.region, run.load(Ordering::Relaxed));
             }
         }
         if let Some(number) = number_of(slot)
@@ -192,9 +194,9 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
                 for object in yard.heap.sheaves.objects_of(top) {
                     let address = object.load(Ordering::Relaxed);
                     if let Ok(Object { slab, index }) =
-                        yard.heap.resolve(&shape.geometry, shape.slot, address)
+                        slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address)
                     {
-                        yard.heap.mark(slab, index, true);
+                        freeset::mark(&yard.heap, slab, index, true);
                     }
                 }
             }
@@ -213,13 +215,13 @@ fn adopt_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     });
     now.each_parked_cpu(&mut |slot, address| {
         if number_of(slot).is_none() {
-            heap.mark_on_list(address);
+            rebuild::mark_on_list(&heap.region, address);
         }
     });
     for number in yard.caches.numbers() {
         yard.caches.get(number).tally.take();
     }
-    heap.rebuild(|slab| {
+    rebuild::rebuild(heap, |slab| {
         let descriptor = heap.region.descriptor(slab);
         let number = number_of(Slot(descriptor.slot()));
         let Some(number) = number.filter(|number| yard.caches.is_there(*number)) else {
@@ -232,7 +234,7 @@ fn adopt_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             descriptor.time.store(0, Ordering::Relaxed);
         }
         let of_cpu = time == OF_CPU;
-        heap.write_map_anew(slab, &cache.shape().geometry);
+        freeset::write_map_anew(&heap.region, slab, &cache.shape().geometry);
         let free = cache.engine.adopt(cache.on(heap), slab, of_cpu);
         cache.tally.add([1, 0, free.into()]);
     });

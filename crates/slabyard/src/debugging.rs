@@ -11,7 +11,8 @@ use crate::guarded::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
-use crate::slab::debug::{Maker, State};
+use crate::slab;
+use crate::slab::debug::{Maker, State, object};
 use crate::sync::Ordering;
 use crate::unused::look_at_unused;
 use crate::yard::Yard;
@@ -53,7 +54,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn note_maker(&self, address: usize, maker: Maker) {
         match checking_at(self, address) {
             Some((_, debug)) => {
-                self.heap.note_maker(debug.layout(), address, maker);
+                object::note_maker(&self.heap.platform, debug.layout(), address, maker);
             }
             None if self.is_guarded() => note_maker_of_guarded(self, address, maker),
             None => {}
@@ -63,8 +64,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Which function allocated what begins at an address and is live, where that is noted.
     pub fn maker_at(&self, address: usize) -> Option<Maker> {
         if let Some((cache, debug)) = checking_at(self, address) {
-            let begins = self.heap.begins_object(&cache.shape().geometry, address);
-            let known = begins.then(|| self.heap.known(debug.layout(), address))??;
+            let begins = slab::begins_object(&self.heap.region, &cache.shape().geometry, address);
+            let known = begins
+                .then(|| object::read_state(&self.heap.platform, debug.layout(), address))??;
             return (known.state == State::Live).then_some(known.maker);
         }
         if self.is_guarded() { maker_of_guarded(self, address) } else { None }
@@ -164,7 +166,7 @@ pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize)
         && let Some(class) = yard.class_at(address)
         && let Some(debug) = debug_of(yard.caches.get(class))
     {
-        return debug.link_of(&yard.heap, address);
+        return debug.link_of(address);
     }
     address
 }
@@ -218,7 +220,7 @@ fn each_debugged_slab<P: Platform, E: Engine>(
         if yard.caches.is_there(class) {
             let cache = yard.caches.get(class);
             if let Some(debug) = debug_of(cache)
-                && yard.heap.is_slab(slab, cache.shape().slot)
+                && slab::is_slab(&yard.heap.region, slab, cache.shape().slot)
             {
                 sum += u64::from(f(cache, debug, slab));
             }

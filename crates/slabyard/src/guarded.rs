@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::{Advice, GRANULE, Platform};
-use crate::slab::debug::{Maker, SEAL};
+use crate::slab::debug::{Maker, SEAL, block, unused};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::looks::PATIENCE;
@@ -63,8 +63,8 @@ pub(crate) fn alloc_guarded<P: Platform, E: Engine>(
         let address = yard.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
         let end = address + yard.heap.run_bytes(address)?;
         let first = yard.heap.region.granule_of(address)?;
-        yard.heap.look_at_taken(first, (end - address) / GRANULE);
-        yard.heap.seal_block(address, end, bytes, Maker::Malloc);
+        unused::look_at_taken(&yard.heap, first, (end - address) / GRANULE);
+        block::seal_block(&yard.heap.platform, address, end, bytes, Maker::Malloc);
         Some(address)
     });
     // Not of a block that a handler gets, in which no stack is walked.
@@ -72,7 +72,7 @@ pub(crate) fn alloc_guarded<P: Platform, E: Engine>(
         && let Some(address) = block
         && let Some(end) = end_of(yard, address)
     {
-        yard.heap.track_block(end, bytes);
+        block::track_block(&yard.heap, end, bytes);
     }
     block
 }
@@ -115,7 +115,7 @@ fn map_guarded<P: Platform, E: Engine>(
     if nothing > 0 {
         yard.platform().advise(address, nothing, Advice::NoAccess);
     }
-    yard.heap.seal_block(address, address + usable, bytes, Maker::Malloc);
+    block::seal_block(&yard.heap.platform, address, address + usable, bytes, Maker::Malloc);
     Some(address)
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn guarded_bytes<P: Platform, E: Engine>(
         return None;
     }
     let end = end_of(yard, address)?;
-    Some(yard.heap.sealed(address, end).unwrap_or(end - SEAL - address))
+    Some(block::sealed(&yard.heap.platform, address, end).unwrap_or(end - SEAL - address))
 }
 
 fn checks_blocks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
@@ -161,7 +161,7 @@ pub(crate) fn note_maker_of_guarded<P: Platform, E: Engine>(
     if checks_blocks(yard)
         && let Some(end) = end_of(yard, address)
     {
-        yard.heap.note_maker_of_block(address, end, maker);
+        block::note_maker_of_block(&yard.heap.platform, address, end, maker);
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn maker_of_guarded<P: Platform, E: Engine>(
     if !checks_blocks(yard) || is_in_quarantine(yard, address) {
         return None;
     }
-    let (_, maker) = yard.heap.sealed_by(address, end_of(yard, address)?)?;
+    let (_, maker) = block::sealed_by(&yard.heap.platform, address, end_of(yard, address)?)?;
     Some(maker)
 }
 
@@ -184,12 +184,14 @@ pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: u
         return false;
     }
     let Some(end) = end_of(yard, address) else { return false };
-    if let Some((what, bytes)) = yard.heap.wrong_block(address, end) {
+    if let Some((what, bytes)) = block::wrong_block(&yard.heap.platform, address, end) {
         report_block(yard, &wrong(yard, what, address, end, bytes, By::Call));
     }
     let looks = &yard.large.guarded.looks;
     let _change = looks.change();
-    if yard.heap.sealed(address, end).is_some() && !yard.heap.break_seal(address, end) {
+    if block::sealed(&yard.heap.platform, address, end).is_some()
+        && !block::break_seal(&yard.heap.platform, address, end)
+    {
         return false;
     }
     if yard.heap.free_live_run_clean(address).is_some() {
@@ -249,13 +251,13 @@ fn look_at_block<P: Platform, E: Engine>(
             return None;
         }
         let end = end_of(yard, address)?;
-        let (what, bytes) = yard.heap.wrong_block(address, end)?;
+        let (what, bytes) = block::wrong_block(&yard.heap.platform, address, end)?;
         Some(wrong(yard, what, address, end, bytes, By::Look))
     };
     let restore = |found: &Finding| {
         let end = address + found.slab_bytes;
-        if let Some((requested, maker)) = yard.heap.sealed_by(address, end) {
-            yard.heap.seal_block(address, end, requested, maker);
+        if let Some((requested, maker)) = block::sealed_by(&yard.heap.platform, address, end) {
+            block::seal_block(&yard.heap.platform, address, end, requested, maker);
         }
     };
     let looks = &yard.large.guarded.looks;
@@ -281,7 +283,8 @@ fn wrong<P: Platform, E: Engine>(
     bytes: Option<Bytes>,
     by: By,
 ) -> Finding {
-    let requested = yard.heap.sealed(address, end).unwrap_or(end - SEAL - address);
+    let requested =
+        block::sealed(&yard.heap.platform, address, end).unwrap_or(end - SEAL - address);
     Finding {
         what,
         by,
@@ -294,7 +297,11 @@ fn wrong<P: Platform, E: Engine>(
         requested: u32::try_from(requested).unwrap_or(u32::MAX),
         pointer: address,
         bytes,
-        allocated: if has_tracks(yard) { yard.heap.block_track(end, bytes) } else { None },
+        allocated: if has_tracks(yard) {
+            block::block_track(&yard.heap.platform, end, bytes)
+        } else {
+            None
+        },
         freed: None,
     }
 }

@@ -20,6 +20,7 @@
 
 use crate::engine::Engine;
 use crate::guarded::{alloc_guarded, free_guarded};
+use crate::pages::{bank, runs};
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::live::{is_large_warm, live_granules};
 use crate::reclaim::surplus::{give_surplus_of, look_at_surplus};
@@ -139,7 +140,7 @@ pub(crate) fn map_large<P: Platform, E: Engine>(
 /// peak by a [`PEAK_PART`]th and a little at most: the surplus is purged, up to `new` granules.
 pub(crate) fn make_room<P: Platform, E: Engine>(yard: &Yard<P, E>, new: usize, request: usize) {
     let heap = &yard.heap;
-    let free = heap.free_count();
+    let free = runs::free_count(heap);
     let live = live_granules(yard, free.free);
     let peak = yard.large.peak.fetch_max(live, Ordering::Relaxed).max(live);
     let surplus = (live + free.dirty).saturating_sub(peak + peak / PEAK_PART + PEAK_MORE);
@@ -161,7 +162,8 @@ pub(crate) fn free_large<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usi
         return free_guarded(yard, address);
     }
     yard.growth.forget(&yard.heap, address);
-    if let Some(bytes) = yard.heap.bank_in_slow_path(address, !yard.surplus.has_collapsed()) {
+    if let Some(bytes) = bank::put_in_slow_path(&yard.heap, address, !yard.surplus.has_collapsed())
+    {
         note_freed(yard, bytes);
         // Its runs go back when it is idle, and count for the surplus until then.
         start_ticker_for_bank(yard);

@@ -10,7 +10,8 @@ use crate::cache::CacheId;
 use crate::engine::Engine;
 use crate::observe::Quiesced;
 use crate::platform::Platform;
-use crate::slab::Object;
+use crate::slab;
+use crate::slab::{Object, freeset};
 use crate::yard::Yard;
 
 /// What a walk over live objects met.
@@ -41,16 +42,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let (mut marked, mut twice) = (0u64, false);
             each_parked_of(self, quiesced, id, &mut |slab, index| {
                 // What is free already keeps its bit: no mark is made from there on.
-                twice |= self.heap.is_free(slab, index);
+                twice |= freeset::is_free(&self.heap, slab, index);
                 if !twice {
-                    self.heap.mark(slab, index, true);
+                    freeset::mark(&self.heap, slab, index, true);
                     marked += 1;
                 }
             });
             each_unmarked(self, id, &mut f);
             each_parked_of(self, quiesced, id, &mut |slab, index| {
                 if marked > 0 {
-                    self.heap.mark(slab, index, false);
+                    freeset::mark(&self.heap, slab, index, false);
                     marked -= 1;
                 }
             });
@@ -69,7 +70,7 @@ fn each_parked_of<P: Platform, E: Engine>(
     let cache = yard.caches.get(id.number());
     let shape = cache.shape();
     let mut found = |address| {
-        let object = yard.heap.resolve(&shape.geometry, shape.slot, address);
+        let object = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address);
         if let Ok(Object { slab, index }) = object {
             f(slab, index);
         }
@@ -91,8 +92,8 @@ fn each_unmarked<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId, f: &mut
             at += 1;
             continue;
         }
-        for index in (0..geometry.objects).filter(|index| !heap.is_free(at, *index)) {
-            let address = heap.address_of(&geometry, Object { slab: at, index });
+        for index in (0..geometry.objects).filter(|index| !freeset::is_free(heap, at, *index)) {
+            let address = slab::address_of(&heap.region, &geometry, Object { slab: at, index });
             if !E::SIZED || cache.engine.size_at(cache.on(heap), address).is_some() {
                 f(address);
             }

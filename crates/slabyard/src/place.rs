@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::guarded::{guarded_bytes, is_in_quarantine};
 use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
+use crate::slab;
 use crate::sync::Ordering;
 use crate::yard::large::LARGEST_WARM_RUN;
 use crate::yard::{AddressKind, Yard};
@@ -38,7 +39,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 return AddressKind::Object { class, bytes, begin: size.is_some() };
             }
             let bytes = geometry.object as usize;
-            let begin = self.heap.begins_object(geometry, address);
+            let begin = slab::begins_object(&self.heap.region, geometry, address);
             return AddressKind::Object { class, bytes, begin };
         }
         if self.is_guarded() && is_in_quarantine(self, address) {
@@ -98,5 +99,5 @@ pub(crate) fn may_begin<P: Platform, E: Engine>(
     if shape.slot < slot_of(CLASSES).0 {
         return address.is_multiple_of(16);
     }
-    yard.heap.begins_object(&shape.geometry, address)
+    slab::begins_object(&yard.heap.region, &shape.geometry, address)
 }

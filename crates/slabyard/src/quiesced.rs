@@ -9,6 +9,7 @@ use crate::pages::{bank, percpu};
 use crate::platform::Platform;
 use crate::platform::stack::Slot;
 use crate::reclaim::walk::{Entries, Stacks, entries};
+use crate::slab::freeset;
 use crate::sync::Ordering;
 use crate::yard::Yard;
 
@@ -154,10 +155,11 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let mut sum = 0;
         for (row, slot) in entries(self.yard, Stacks::Cache(class)) {
             self.each_in_stack(slot, self.top_of(row, slot), &mut |_, _| sum += 1);
-            let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
+            let mut add_free =
+                |slab| sum += freeset::free_of(&self.yard.heap.region, slab).1 as usize;
             self.each_slab_of_stack(row, slot, &mut add_free);
         }
-        let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
+        let mut add_free = |slab| sum += freeset::free_of(&self.yard.heap.region, slab).1 as usize;
         self.each_slab_below(class, &mut add_free);
         sum
     }

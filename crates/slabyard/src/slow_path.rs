@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::gate::Inside;
 use crate::jumped::gave_jumped_up;
 use crate::mail::answer_mail;
+use crate::pages::coalesce;
 use crate::platform::Platform;
 #[cfg(target_os = "linux")]
 use crate::platform::linux::{Counting, OnLinux};
@@ -129,8 +130,8 @@ fn serve_background<P: Platform, E: Engine>(
         reclaim(yard, due);
     }
     // An allocation of a run has enough to do.
-    if background == Background::Any && calls != RUN_CALLS && yard.heap.has_uncoalesced() {
-        yard.heap.coalesce_one();
+    if background == Background::Any && calls != RUN_CALLS && coalesce::is_due(&yard.heap.buddy) {
+        coalesce::one_block(&yard.heap);
     }
     restart_countdown(yard);
     start_ticker_if_due(yard);

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::pages::finding::By;
 use crate::platform::{GRANULE, Platform};
+use crate::slab::debug::unused;
 use crate::yard::Yard;
 
 /// Looks at the clean free pages; reports what is written there, and restores it. Returns how
@@ -46,12 +47,12 @@ fn is_wrong<P: Platform, E: Engine>(
     let is_clean = || {
         free_block_at(yard, block) == Some(granules) && yard.heap.region.dirty_in(granule, 1) == 0
     };
-    let written = || yard.heap.first_written(granule as u32);
+    let written = || unused::first_written(&yard.heap, granule as u32);
     // It may have been taken, used and given back meanwhile: then it reads as zeros again.
     if !is_clean() || written().is_none() || !is_clean() {
         return false;
     }
     let Some(byte) = written().filter(|_| is_clean()) else { return false };
-    yard.heap.report_written(By::Look, granule as u32, byte);
+    unused::report_written(&yard.heap, By::Look, granule as u32, byte);
     true
 }

@@ -26,6 +26,7 @@ use slabyard::engine::Any;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::pages::finding::Hooks;
+use slabyard::pages::listed;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
@@ -460,7 +461,7 @@ fn begin(mode: Mode, served: Served) {
     if let Ok(name) = std::env::var(LISTS) {
         // A zone of which a batch is few pages: lists are full and empty often.
         let kind = PageLists::find(&name).expect("a kind of page lists");
-        assert!(YARD.heap.choose_page_lists(kind, 64 << 20));
+        assert!(listed::choose(&YARD.heap, kind, 64 << 20));
     }
     match served {
         Served::By(engine) => YARD.choose(engine),

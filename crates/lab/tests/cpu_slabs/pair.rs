@@ -5,6 +5,7 @@ use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::engine::{Engine, partial};
 use slabyard::pages::{Descriptor, GranuleKind};
 use slabyard::platform::{Platform, Takes};
+use slabyard::slab;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_model::cache::KernelCache;
@@ -146,7 +147,7 @@ impl<P: Chosen, E: Engine> Pair<P, E> {
 
     fn slab_of(&self, address: usize) -> u32 {
         let shape = self.yard.cache(self.class).shape();
-        let object = self.yard.heap.resolve(&shape.geometry, shape.slot, address);
+        let object = slab::resolve(&self.yard.heap.region, &shape.geometry, shape.slot, address);
         object.expect("an object of this cache").slab
     }
 

@@ -18,6 +18,7 @@ mod table;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;
 use slabyard::engine::array_cache::Choice;
+use slabyard::pages::listed;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
@@ -115,7 +116,7 @@ pub fn yard_of(choice: Choice, lists: PageLists, counts: bool) -> Result<&'stati
     let yard: &'static Slab = Box::leak(Box::new(Slab::new(CountingLinux::new())));
     yard.caches().classes().iter().for_each(|cache| cache.engine.follow(choice));
     let ready = yard.platform().init(None)
-        && yard.heap.choose_page_lists(lists, ZONE)
+        && listed::choose(&yard.heap, lists, ZONE)
         && (!counts || yard.platform().count_slow_paths())
         && yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 3_600_000 });
     if ready { Ok(yard) } else { Err("no memory for a yard".into()) }

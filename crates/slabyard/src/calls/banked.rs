@@ -4,6 +4,7 @@
 
 use crate::engine::Engine;
 use crate::large::{SMALLEST_FAULTING, note_freed};
+use crate::pages::bank;
 use crate::pages::bank::Banked;
 use crate::platform::Platform;
 use crate::reclaim::countdown::is_over;
@@ -26,7 +27,7 @@ pub(crate) fn take_banked<P: Platform, E: Engine>(
     if need > LARGEST_BANKED || must_pass_banks(yard) || may_be_to_fault(yard, need) {
         return None;
     }
-    match yard.heap.take_banked(bytes.max(1), align) {
+    match bank::take(&yard.heap, bytes.max(1), align) {
         Banked::Run(address) => Some(address),
         Banked::Nothing => None,
         Banked::Other(address) => {
@@ -45,7 +46,7 @@ pub(crate) fn bank<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) ->
     if is_over(yard, row, yard.checks.are_close()) || must_pass_banks(yard) {
         return false;
     }
-    let Some(bytes) = yard.heap.bank_run(address, row) else { return false };
+    let Some(bytes) = bank::put(&yard.heap, address, row) else { return false };
     yard.growth.forget(&yard.heap, address);
     note_freed(yard, bytes);
     true

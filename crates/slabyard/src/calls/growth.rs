@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sized::is_sized;
+use crate::slab;
 use crate::sync::Ordering;
 use crate::yard::growth::bit;
 use crate::yard::large::LARGEST_RUN;
@@ -53,7 +54,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let have = geometry.object as usize;
         let stays = bytes <= have
             && bytes >= have / 2
-            && self.heap.begins_object(geometry, address)
+            && slab::begins_object(&self.heap.region, geometry, address)
             && !self.looks_freed(address);
         if stays {
             note_roomy(self, class, bytes);

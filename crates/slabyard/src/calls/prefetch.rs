@@ -6,6 +6,7 @@
 use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::platform::Platform;
+use crate::slab;
 use crate::sync::{fetch_lines_to_write, fetch_to_read};
 use crate::yard::Yard;
 
@@ -39,7 +40,9 @@ pub(crate) fn fetch_for_free<P: Platform, E: Engine>(
     let heap = &yard.heap;
     let descriptor = match cache.map(|cache| cache.shape()) {
         None => heap.region.granule_of(address),
-        Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
+        Some(shape) => {
+            shape.may_bypass().then(|| slab::slab_at(&heap.region, &shape.geometry, address))
+        }
     };
     if let Some(descriptor) = descriptor {
         heap.region.fetch_descriptor_ahead(descriptor);

@@ -4,6 +4,7 @@
 //! Neighbour: [`crate::reclaim::drain`] drains the stacks.
 
 use crate::engine::Engine;
+use crate::pages::purge;
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::drain::{drain_row, drain_stacks, request_drains, take_stack};
 use crate::reclaim::walk::{Stacks, next_stack};
@@ -65,7 +66,7 @@ pub(crate) fn drain_all<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
     let mut purged = yard.heap.purge(0, usize::MAX);
     // With debugging, pages went back as their slabs ended.
     purged += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
-    yard.heap.release_metadata();
+    purge::release_metadata(&yard.heap);
     let sheaves = yard.heap.sheaves.rest(yard.platform());
     yard.platform().drained_all(purged * GRANULE + sheaves);
     purged

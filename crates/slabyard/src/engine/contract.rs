@@ -11,6 +11,7 @@ use crate::engine::array_cache::ArrayCaches;
 use crate::engine::page_slabs::PageSlabs;
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
+use crate::slab;
 use crate::slab::Geometry;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
@@ -108,7 +109,7 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// Usable bytes of the object that begins at an address, if one does.
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let geometry = &on.cache.shape().geometry;
-        on.heap.begins_object(geometry, address).then_some(geometry.object as usize)
+        slab::begins_object(&on.heap.region, geometry, address).then_some(geometry.object as usize)
     }
 
     /// Checks a slab (for `verify`). Returns how many of its bits are set for neither free

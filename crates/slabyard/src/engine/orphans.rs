@@ -16,6 +16,7 @@ use super::{Header, PageSlabs};
 use crate::engine::partial_list::{End, Partial};
 use crate::pages::descriptor::NIL;
 use crate::platform::Platform;
+use crate::slab::freeset;
 use crate::sync::Ordering;
 
 /// Empties a list of slabs, whoever holds its lock.
@@ -39,7 +40,7 @@ pub fn list<S: Slabs>(on: S, slab: u32, free: u32) {
 /// Counts the free objects of a slab anew and lists it, unless a CPU has it (`of_cpu`). Returns how
 /// many they are.
 pub(super) fn adopt<P: Platform>(on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-    let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+    let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
     if of_cpu {
         return free;
     }

@@ -9,10 +9,11 @@ use super::{CacheFlags, Counter, Header, Shape, flush, partial};
 use crate::engine::header::BarnWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::lists::Warmth;
-use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
+use crate::pages::{Cause, Descriptor, PageHeap, Sheaf, listed};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
-use crate::slab::{Geometry, Object, Put, Version, Word};
+use crate::slab;
+use crate::slab::{Geometry, Object, Put, Version, Word, constructor, freeset};
 use crate::sync::{AtomicUsize, Lock, Ordering};
 
 /// The slabs of a cache on the page heap: what an engine stands on.
@@ -202,7 +203,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
         let order = shape.geometry.order;
-        let slab = if self.heap.page_lists().is_some() {
+        let slab = if listed::chosen(self.heap).is_some() {
             self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
         } else {
             self.heap.take_block_of(order, self.rules.node_of_slabs(), shape.geometry.size)?
@@ -211,16 +212,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         // Before anything is written there: the child of a fork may find it in nobody's hands.
         self.heap.region.set_dirty(slab as usize, 1 << order, true);
         if let Some(constructor) = &shape.constructor {
-            self.heap.construct(slab, &shape.geometry, constructor);
+            constructor::construct(&self.heap.region, slab, &shape.geometry, constructor);
         }
         R::prepare(&self, shape, slab);
-        self.heap.begin_slab(slab, &shape.geometry, shape.slot);
+        freeset::begin_slab(self.heap, slab, &shape.geometry, shape.slot);
         Some(slab)
     }
 
     #[inline]
     fn end(self, shape: &Shape, slab: u32) {
-        self.heap.end_slab(slab, &shape.geometry);
+        freeset::end_slab(&self.heap.region, slab, &shape.geometry);
     }
 
     #[inline]
@@ -235,7 +236,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline]
     fn free_of(self, slab: u32) -> (Version, u32) {
-        self.heap.free_of(slab)
+        freeset::free_of(&self.heap.region, slab)
     }
 
     #[inline(always)]
@@ -250,7 +251,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         let geometry = &shape.geometry;
         let begin = self.heap.region.address(slab);
         let stride = geometry.size as usize;
-        self.heap.take(slab, most, whole, |word, mask| {
+        freeset::take(self.heap, slab, most, whole, |word, mask| {
             f(Taken { begin: geometry.address_of(begin, word.index_of(0)), stride, mask });
         })
     }
@@ -258,14 +259,15 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     #[inline(always)]
     fn put(self, _: &Shape, group: &Group) -> Put {
         let &Group { slab, word, mask } = group;
-        self.heap.put(slab, word, mask)
+        freeset::put(self.heap, slab, word, mask)
     }
 
     #[inline]
     fn report_twice(self, shape: &Shape, slab: u32, word: Word, mut twice: u64) {
         while twice != 0 {
             let index = word.index_of(twice.trailing_zeros());
-            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
+            let address =
+                slab::address_of(&self.heap.region, &shape.geometry, Object { slab, index });
             self.heap.misuse(Cause::DoubleFree, address, shape.slot);
             twice &= twice - 1;
         }
@@ -298,17 +300,21 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline(always)]
     fn word_of(self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
-        self.heap.word_at(geometry, address)
+        slab::word_at(&self.heap.region, geometry, address)
     }
 
     #[inline(always)]
     fn fetch_object_ahead(self, geometry: &Geometry, address: usize) {
-        self.heap.region.fetch_descriptor_ahead(self.heap.slab_at(geometry, address));
+        self.heap.region.fetch_descriptor_ahead(slab::slab_at(
+            &self.heap.region,
+            geometry,
+            address,
+        ));
     }
 
     #[inline(always)]
     fn is_slab(self, shape: &Shape, slab: u32) -> bool {
-        self.heap.is_slab(slab, shape.slot)
+        slab::is_slab(&self.heap.region, slab, shape.slot)
     }
 
     #[inline(always)]
@@ -386,7 +392,7 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
         let shape = self.cache.shape();
-        match self.heap.resolve(&shape.geometry, shape.slot, address) {
+        match slab::resolve(&self.heap.region, &shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
                 flush::put_one(self, shape, &Group { slab, word, mask });
@@ -580,7 +586,7 @@ fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
         return true;
     }
     if let Some(destructor) = &shape.destructor {
-        heap.destruct(slab, &shape.geometry, destructor);
+        constructor::destruct(&heap.region, slab, &shape.geometry, destructor);
     }
     false
 }
@@ -588,6 +594,6 @@ fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
 /// Reports an address that is no object of a cache of this shape.
 #[cold]
 fn report<P: Platform>(heap: &PageHeap<P>, shape: &Shape, address: usize) {
-    let cause = heap.resolve(&shape.geometry, shape.slot, address).err();
+    let cause = slab::resolve(&heap.region, &shape.geometry, shape.slot, address).err();
     heap.misuse(cause.unwrap_or(Cause::WrongSize), address, shape.slot);
 }

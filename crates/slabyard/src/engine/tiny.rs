@@ -22,6 +22,7 @@ use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Changed, Counter, Engine, Header, PageSlabs, Shape};
 use crate::engine::partial_list::End;
 use crate::platform::{Platform, Slot};
+use crate::slab;
 use crate::slab::{Object, Word};
 use crate::sync::Ordering;
 use slabyard_abi::engines::EngineName;
@@ -154,7 +155,7 @@ impl Engine for Tiny {
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let _moving = on.cache.moving();
         let shape = on.cache.shape();
-        match on.heap.resolve(&shape.geometry, shape.slot, address) {
+        match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
                 free_one(by_kernels(on), shape, &Group { slab, word, mask });

@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::debugging::validate_inside;
 use crate::engine::{Changed, Engine};
 use crate::mail::header::header_word;
+use crate::pages::purge;
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::drain::{drain_stacks, request_drains};
 use crate::reclaim::empties::drain_empties;
@@ -183,7 +184,7 @@ pub(crate) fn shrink<P: Platform, E: Engine>(
     let mut granules = yard.heap.purge(0, usize::MAX);
     // With debugging, pages went back as their slabs ended.
     granules += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
-    yard.heap.release_metadata();
+    purge::release_metadata(&yard.heap);
     let sheaves = yard.heap.sheaves.rest(yard.platform());
     let bytes = (granules * GRANULE + sheaves) as u64;
     let outcome = match (empties, own) {

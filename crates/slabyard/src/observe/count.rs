@@ -6,6 +6,7 @@
 
 use super::Quiesced;
 use crate::engine::Engine;
+use crate::pages::runs;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -74,7 +75,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let granules = |n: usize| (n * GRANULE) as u64;
         let (nr_runs, run_granules) = g.buddy.runs();
         let (nr_mapped, mapped) = g.mappings.live();
-        let free = g.free_count();
+        let free = runs::free_count(g);
         let parked = quiesced.parked_runs();
         sum.runs = granules(run_granules.saturating_sub(parked.banked_granules));
         sum.nr_runs = nr_runs.saturating_sub(parked.banked) as u64;

@@ -10,45 +10,43 @@ use crate::pages::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
-impl<P: Platform> PageHeap<P> {
-    /// Advises against huge pages for the extent in which this granule lies, if it is sparse:
-    /// a part of it was given back, and the rest is not free.
-    pub(super) fn keep_sparse(&self, granule: usize) {
-        let (p, region) = (&self.platform, &self.region);
-        let nth = granule / HUGE;
-        // A heap that may have no huge page needs no advice.
-        if region.top() <= ALWAYS_SMALL || region.has_small_pages(nth) || !p.has_huge_pages() {
-            return;
-        }
-        let address = region.address((nth * HUGE) as u32);
-        let mut given = self.advice.given.lock(p);
-        if given.get(nth) != SMALL
-            && is_sparse(p, address)
-            && given.ensure(p, nth + 1, region.granules() / HUGE)
-            && given.set(nth, SMALL)
-        {
-            p.advise(address, HUGE * GRANULE, Advice::SmallPages);
-            self.advice.any.store(true, Ordering::Relaxed);
-        }
+/// Advises against huge pages for the extent in which this granule lies, if it is sparse:
+/// a part of it was given back, and the rest is not free.
+pub(super) fn keep_sparse<P: Platform>(heap: &PageHeap<P>, granule: usize) {
+    let (p, region) = (&heap.platform, &heap.region);
+    let nth = granule / HUGE;
+    // A heap that may have no huge page needs no advice.
+    if region.top() <= ALWAYS_SMALL || region.has_small_pages(nth) || !p.has_huge_pages() {
+        return;
     }
+    let address = region.address((nth * HUGE) as u32);
+    let mut given = heap.advice.given.lock(p);
+    if given.get(nth) != SMALL
+        && is_sparse(p, address)
+        && given.ensure(p, nth + 1, region.granules() / HUGE)
+        && given.set(nth, SMALL)
+    {
+        p.advise(address, HUGE * GRANULE, Advice::SmallPages);
+        heap.advice.any.store(true, Ordering::Relaxed);
+    }
+}
 
-    /// Called when what lies between these granules is clean and free: extents that are free
-    /// as a whole may have huge pages again.
-    pub(super) fn allow_whole(&self, first: usize, end: usize) {
-        if !self.advice.any.load(Ordering::Relaxed) {
-            return;
-        }
-        let (p, region) = (&self.platform, &self.region);
-        for start in (first / HUGE * HUGE..end).step_by(HUGE) {
-            let mut given = self.advice.given.lock(p);
-            // Advice alone: it does no harm if another thread takes a part of the extent now.
-            let is_whole = given.get(start / HUGE) == SMALL && {
-                let _lists = self.buddy.lists.lock(p);
-                is_free(region, start, HUGE_ORDER)
-            };
-            if is_whole && given.set(start / HUGE, LARGE) {
-                p.advise(region.address(start as u32), HUGE * GRANULE, Advice::HugePages);
-            }
+/// Called when what lies between these granules is clean and free: extents that are free
+/// as a whole may have huge pages again.
+pub(super) fn allow_whole<P: Platform>(heap: &PageHeap<P>, first: usize, end: usize) {
+    if !heap.advice.any.load(Ordering::Relaxed) {
+        return;
+    }
+    let (p, region) = (&heap.platform, &heap.region);
+    for start in (first / HUGE * HUGE..end).step_by(HUGE) {
+        let mut given = heap.advice.given.lock(p);
+        // Advice alone: it does no harm if another thread takes a part of the extent now.
+        let is_whole = given.get(start / HUGE) == SMALL && {
+            let _lists = heap.buddy.lists.lock(p);
+            is_free(region, start, HUGE_ORDER)
+        };
+        if is_whole && given.set(start / HUGE, LARGE) {
+            p.advise(region.address(start as u32), HUGE * GRANULE, Advice::HugePages);
         }
     }
 }

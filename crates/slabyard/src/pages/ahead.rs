@@ -29,41 +29,35 @@ const LARGEST: u32 = 2048;
 /// And so small a part of the heap, so that a small process has no page that it does not use.
 const PART: usize = 128;
 
-impl<P: Platform> PageHeap<P> {
-    /// Takes a run of 2^order granules, for objects of so many bytes, out of a larger one that was
-    /// never touched, which is faulted in; what is left is parked. `None` where free pages are to be
-    /// used again, and where the heap is small.
-    pub(super) fn take_ahead(&self, order: u32, object: u32) -> Option<u32> {
-        let part = (self.region.top() / PART).min(MOST);
-        let granules = 1 << part.checked_ilog2()?;
-        let wanted = 1 << order;
-        if object > LARGEST || granules <= wanted || self.buddy.dirty_hint() >= granules {
-            return None;
-        }
-        // Hints, which threads overwrite: a wrong one makes a run too many or too few.
-        let used = self.region.top().saturating_sub(self.buddy.free_hint());
-        let grown_to = self.buddy.grown_to.load(Ordering::Relaxed);
-        if used < grown_to {
-            self.buddy.grown_to.store(grown_to.min(used + granules), Ordering::Relaxed);
-            return None;
-        }
-        let first = self.take_run(granules, granules)?;
-        self.buddy.grown_to.store(used + granules, Ordering::Relaxed);
-        if self.region.dirty_in(first as usize, granules) == 0 && self.has_small_pages(first) {
-            self.platform.advise(
-                self.region.address(first),
-                granules * GRANULE,
-                Advice::WrittenSoon,
-            );
-        }
-        for rest in (wanted..granules).step_by(wanted) {
-            self.free_block(first + rest as u32, order);
-        }
-        Some(first)
+/// Takes a run of 2^order granules, for objects of so many bytes, out of a larger one that was
+/// never touched, which is faulted in; what is left is parked. `None` where free pages are to be
+/// used again, and where the heap is small.
+pub(super) fn take_ahead<P: Platform>(heap: &PageHeap<P>, order: u32, object: u32) -> Option<u32> {
+    let part = (heap.region.top() / PART).min(MOST);
+    let granules = 1 << part.checked_ilog2()?;
+    let wanted = 1 << order;
+    if object > LARGEST || granules <= wanted || heap.buddy.dirty_hint() >= granules {
+        return None;
     }
+    // Hints, which threads overwrite: a wrong one makes a run too many or too few.
+    let used = heap.region.top().saturating_sub(heap.buddy.free_hint());
+    let grown_to = heap.buddy.grown_to.load(Ordering::Relaxed);
+    if used < grown_to {
+        heap.buddy.grown_to.store(grown_to.min(used + granules), Ordering::Relaxed);
+        return None;
+    }
+    let first = heap.take_run(granules, granules)?;
+    heap.buddy.grown_to.store(used + granules, Ordering::Relaxed);
+    if heap.region.dirty_in(first as usize, granules) == 0 && has_small_pages(heap, first) {
+        heap.platform.advise(heap.region.address(first), granules * GRANULE, Advice::WrittenSoon);
+    }
+    for rest in (wanted..granules).step_by(wanted) {
+        heap.free_block(first + rest as u32, order);
+    }
+    Some(first)
+}
 
-    /// True if a granule is faulted in alone.
-    fn has_small_pages(&self, index: u32) -> bool {
-        !self.platform.has_huge_pages() || self.region.has_small_pages(index as usize / HUGE)
-    }
+/// True if a granule is faulted in alone.
+fn has_small_pages<P: Platform>(heap: &PageHeap<P>, index: u32) -> bool {
+    !heap.platform.has_huge_pages() || heap.region.has_small_pages(index as usize / HUGE)
 }

@@ -16,8 +16,11 @@
 //! a new bank takes half of what is left, so that the sizes that a program uses first have the
 //! most. All banks of a CPU together have 3.1 MiB at most.
 
+use super::buddy::Buddy;
 use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
+use super::region::Region;
+use crate::pages::{listed, nodes};
 use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::region::row;
@@ -109,170 +112,172 @@ fn suits(descriptor: &Descriptor, address: usize, granules: u32, align: usize) -
     more <= granules / SPARE_PART && address & (align - 1) == 0
 }
 
-impl<P: Platform> PageHeap<P> {
-    #[inline(always)]
-    fn banked(&self, address: usize) -> Option<&Descriptor> {
-        let index = self.region.granule_of(address)?;
-        Some(self.region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
-    }
+#[inline(always)]
+fn banked(region: &Region, address: usize) -> Option<&Descriptor> {
+    let index = region.granule_of(address)?;
+    Some(region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
+}
 
-    /// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a
-    /// slow path.
-    #[inline(always)]
-    pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Banked {
-        let granules = self.granules_for(bytes) as u32;
-        let taken = bank_of(granules).and_then(|slot| Some((slot, self.platform.pop(slot)?)));
-        let Some((slot, address)) = taken else { return Banked::Nothing };
-        let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
-        if suits(descriptor, address, granules, align) && self.is_near(address) {
-            descriptor.set(GranuleKind::Run, 0, BANKED);
-            return Banked::Run(address);
-        }
-        self.put_back(slot, address, descriptor)
-    }
-
-    /// What was on top is for other requests.
-    #[cold]
-    #[inline(never)]
-    fn put_back(&self, slot: Slot, address: usize, descriptor: &Descriptor) -> Banked {
-        if self.platform.push(slot, address, Takes::Each) {
-            return Banked::Nothing;
-        }
+/// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a
+/// slow path.
+#[inline(always)]
+pub(crate) fn take<P: Platform>(heap: &PageHeap<P>, bytes: usize, align: usize) -> Banked {
+    let granules = heap.granules_for(bytes) as u32;
+    let taken = bank_of(granules).and_then(|slot| Some((slot, heap.platform.pop(slot)?)));
+    let Some((slot, address)) = taken else { return Banked::Nothing };
+    let Some(descriptor) = banked(&heap.region, address) else { return Banked::Nothing };
+    if suits(descriptor, address, granules, align) && is_near(heap, address) {
         descriptor.set(GranuleKind::Run, 0, BANKED);
-        Banked::Other(address)
+        return Banked::Run(address);
     }
+    put_back(&heap.platform, slot, address, descriptor)
+}
 
-    #[inline(always)]
-    fn is_near(&self, address: usize) -> bool {
-        P::MOST_NODES == 1
-            || self.region.granule_of(address).is_some_and(|index| self.is_of(index, self.near()))
+/// What was on top is for other requests.
+#[cold]
+#[inline(never)]
+fn put_back<P: Platform>(p: &P, slot: Slot, address: usize, descriptor: &Descriptor) -> Banked {
+    if p.push(slot, address, Takes::Each) {
+        return Banked::Nothing;
     }
+    descriptor.set(GranuleKind::Run, 0, BANKED);
+    Banked::Other(address)
+}
 
-    /// Granule, descriptor and bank of a live run that may go to a bank. The address is in no slab.
-    #[inline(always)]
-    fn bankable(&self, address: usize) -> Option<(u32, &Descriptor, Slot)> {
-        let index = self.region.granule_of(address)?;
-        if address & (GRANULE - 1) != 0 {
-            return None;
-        }
-        let descriptor = self.region.descriptor(index);
-        let may = descriptor.kind() == GranuleKind::Run
-            && self.page_lists().is_none()
-            && self.is_near(address);
-        let slot = bank_of(descriptor.granules.load(Ordering::Relaxed)).filter(|_| may)?;
-        Some((index, descriptor, slot))
+#[inline(always)]
+fn is_near<P: Platform>(heap: &PageHeap<P>, address: usize) -> bool {
+    P::MOST_NODES == 1
+        || heap
+            .region
+            .granule_of(address)
+            .is_some_and(|index| nodes::is_of::<P>(&heap.region, index, heap.near()))
+}
+
+/// Granule, descriptor and bank of a live run that may go to a bank. The address is in no slab.
+#[inline(always)]
+fn bankable<P: Platform>(heap: &PageHeap<P>, address: usize) -> Option<(u32, &Descriptor, Slot)> {
+    let index = heap.region.granule_of(address)?;
+    if address & (GRANULE - 1) != 0 {
+        return None;
     }
+    let descriptor = heap.region.descriptor(index);
+    let may = descriptor.kind() == GranuleKind::Run
+        && listed::chosen(heap).is_none()
+        && is_near(heap, address);
+    let slot = bank_of(descriptor.granules.load(Ordering::Relaxed)).filter(|_| may)?;
+    Some((index, descriptor, slot))
+}
 
-    /// From here on the run is free: of two threads that free it, one gets it.
-    #[inline(always)]
-    fn begin_banked(&self, index: u32, descriptor: &Descriptor) -> bool {
-        let slot = descriptor.slot();
-        // A bank gave it: all its granules are dirty.
-        if slot != BANKED {
-            let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
-            // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
-            if !self.region.is_all_dirty(index as usize, granules) {
-                self.region.set_dirty(index as usize, granules, true);
-            }
-        }
-        descriptor.change_run(slot, GranuleKind::Parked, BANKED)
-    }
-
-    /// Puts a live run into this CPU's bank, outside of a slow path too; returns its bytes. `None` if
-    /// there is no bank, or no room in it.
-    #[inline(always)]
-    pub(crate) fn bank_run(&self, address: usize, row: usize) -> Option<usize> {
-        let p = &self.platform;
-        let (index, descriptor, slot) = self.bankable(address)?;
-        let entry = p.rows().entry(row, slot);
-        // A stopped entry's top is above each end.
-        if entry.top() >= entry.end() || !self.begin_banked(index, descriptor) {
-            return None;
-        }
-        let granules = descriptor.granules.load(Ordering::Relaxed);
-        if p.push(slot, address, Takes::Each) {
-            return Some(granules as usize * GRANULE);
-        }
-        descriptor.set(GranuleKind::Run, 0, BANKED);
-        None
-    }
-
-    /// In a slow path: puts a live run into this CPU's bank, which it may make if there is none, or
-    /// in the place of the newest one of another size: so a bank follows what a program does now.
-    pub(crate) fn bank_in_slow_path(&self, address: usize, may_make: bool) -> Option<usize> {
-        let p = &self.platform;
-        let (index, descriptor, slot) = self.bankable(address)?;
-        let row = p.row_hint()?;
-        let entry = p.rows().entry(row, slot);
-        let granules = descriptor.granules.load(Ordering::Relaxed);
-        if !entry.is_none() {
-            let other = |top| Some(self.banked(top)?.granules.load(Ordering::Relaxed) != granules);
-            if entry.top() == entry.end()
-                && self.sheaves.top_object(entry).and_then(other) == Some(true)
-                && let Some(other) = p.pop(slot)
-            {
-                self.free_parked_run(other);
-            }
-            return self.bank_run(address, row);
-        }
-        if !may_make || !self.begin_banked(index, descriptor) {
-            return None;
-        }
-        let spare = self.capacities().map(|(runs, bytes)| (runs - 1) * bytes).sum();
-        if self.put_list(
-            slot,
-            capacity_for(slot, spare, self.region.top() * GRANULE) as u32,
-            address,
-        ) {
-            return Some(granules as usize * GRANULE);
-        }
-        descriptor.set(GranuleKind::Run, 0, BANKED);
-        None
-    }
-
-    /// In a slow path: takes this CPU's banks away and frees their runs.
-    pub(crate) fn close_banks(&self) {
-        for slot in row::FIRST_BANK..row::FIRST_BANK + row::BANKS {
-            if let Ok(bank) = self.platform.exchange(Slot(slot as u16), Stack::NONE)
-                && !bank.is_none()
-            {
-                self.free_parked(bank);
-            }
-        }
-    }
-
-    /// Bytes that this CPU's banks have room for, as of a moment ago.
-    pub(crate) fn banked_room(&self) -> usize {
-        self.capacities().map(|(runs, bytes)| runs * bytes).sum()
-    }
-
-    /// Runs that each of this CPU's banks has room for, and the bytes of the largest of its size.
-    fn capacities(&self) -> impl Iterator<Item = (usize, usize)> {
-        let rows = self.platform.rows();
-        let row = self.platform.row_hint();
-        let banks = row::FIRST_BANK..row::FIRST_BANK + row::BANKS;
-        row.into_iter().flat_map(move |row| {
-            banks.clone().map(|slot| Slot(slot as u16)).filter_map(move |slot| {
-                let runs = self.sheaves.count_of(rows.entry(row, slot).end())?;
-                Some((runs as usize, largest_of(slot) * GRANULE)).filter(|(runs, _)| *runs > 0)
-            })
-        })
-    }
-
-    /// Of a run that left a bank, or is to: it is no live run any more. Its granules.
-    pub(super) fn end_banked(&self, descriptor: &Descriptor) -> usize {
+/// From here on the run is free: of two threads that free it, one gets it.
+#[inline(always)]
+fn begin_banked(region: &Region, index: u32, descriptor: &Descriptor) -> bool {
+    let slot = descriptor.slot();
+    // A bank gave it: all its granules are dirty.
+    if slot != BANKED {
         let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
-        self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
-        self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
-        granules
-    }
-
-    /// In the child of a fork, before [`PageHeap::rebuild`]: a run that a stopped bank holds is
-    /// free.
-    pub(crate) fn forget_banked(&self, address: usize) {
-        if let Some(descriptor) = self.banked(address) {
-            descriptor.set(GranuleKind::None, 0, 0);
+        // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
+        if !region.is_all_dirty(index as usize, granules) {
+            region.set_dirty(index as usize, granules, true);
         }
+    }
+    descriptor.change_run(slot, GranuleKind::Parked, BANKED)
+}
+
+/// Puts a live run into this CPU's bank, outside of a slow path too; returns its bytes. `None` if
+/// there is no bank, or no room in it.
+#[inline(always)]
+pub(crate) fn put<P: Platform>(heap: &PageHeap<P>, address: usize, row: usize) -> Option<usize> {
+    let p = &heap.platform;
+    let (index, descriptor, slot) = bankable(heap, address)?;
+    let entry = p.rows().entry(row, slot);
+    // A stopped entry's top is above each end.
+    if entry.top() >= entry.end() || !begin_banked(&heap.region, index, descriptor) {
+        return None;
+    }
+    let granules = descriptor.granules.load(Ordering::Relaxed);
+    if p.push(slot, address, Takes::Each) {
+        return Some(granules as usize * GRANULE);
+    }
+    descriptor.set(GranuleKind::Run, 0, BANKED);
+    None
+}
+
+/// In a slow path: puts a live run into this CPU's bank, which it may make if there is none, or
+/// in the place of the newest one of another size: so a bank follows what a program does now.
+pub(crate) fn put_in_slow_path<P: Platform>(
+    heap: &PageHeap<P>,
+    address: usize,
+    may_make: bool,
+) -> Option<usize> {
+    let p = &heap.platform;
+    let (index, descriptor, slot) = bankable(heap, address)?;
+    let row = p.row_hint()?;
+    let entry = p.rows().entry(row, slot);
+    let granules = descriptor.granules.load(Ordering::Relaxed);
+    if !entry.is_none() {
+        let other =
+            |top| Some(banked(&heap.region, top)?.granules.load(Ordering::Relaxed) != granules);
+        if entry.top() == entry.end()
+            && heap.sheaves.top_object(entry).and_then(other) == Some(true)
+            && let Some(other) = p.pop(slot)
+        {
+            heap.free_parked_run(other);
+        }
+        return put(heap, address, row);
+    }
+    if !may_make || !begin_banked(&heap.region, index, descriptor) {
+        return None;
+    }
+    let spare = capacities(heap).map(|(runs, bytes)| (runs - 1) * bytes).sum();
+    if heap.put_list(slot, capacity_for(slot, spare, heap.region.top() * GRANULE) as u32, address) {
+        return Some(granules as usize * GRANULE);
+    }
+    descriptor.set(GranuleKind::Run, 0, BANKED);
+    None
+}
+
+/// In a slow path: takes this CPU's banks away and frees their runs.
+pub(crate) fn close<P: Platform>(heap: &PageHeap<P>) {
+    for slot in row::FIRST_BANK..row::FIRST_BANK + row::BANKS {
+        if let Ok(bank) = heap.platform.exchange(Slot(slot as u16), Stack::NONE)
+            && !bank.is_none()
+        {
+            heap.free_parked(bank);
+        }
+    }
+}
+
+/// Bytes that this CPU's banks have room for, as of a moment ago.
+pub(crate) fn room<P: Platform>(heap: &PageHeap<P>) -> usize {
+    capacities(heap).map(|(runs, bytes)| runs * bytes).sum()
+}
+
+/// Runs that each of this CPU's banks has room for, and the bytes of the largest of its size.
+fn capacities<P: Platform>(heap: &PageHeap<P>) -> impl Iterator<Item = (usize, usize)> {
+    let rows = heap.platform.rows();
+    let row = heap.platform.row_hint();
+    let banks = row::FIRST_BANK..row::FIRST_BANK + row::BANKS;
+    row.into_iter().flat_map(move |row| {
+        banks.clone().map(|slot| Slot(slot as u16)).filter_map(move |slot| {
+            let runs = heap.sheaves.count_of(rows.entry(row, slot).end())?;
+            Some((runs as usize, largest_of(slot) * GRANULE)).filter(|(runs, _)| *runs > 0)
+        })
+    })
+}
+
+/// Of a run that left a bank, or is to: it is no live run any more. Its granules.
+pub(super) fn end(buddy: &Buddy, descriptor: &Descriptor) -> usize {
+    let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
+    buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
+    buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
+    granules
+}
+
+/// In the child of a fork, before [`PageHeap::rebuild`]: a run that a stopped bank holds is
+/// free.
+pub(crate) fn forget(region: &Region, address: usize) {
+    if let Some(descriptor) = banked(region, address) {
+        descriptor.set(GranuleKind::None, 0, 0);
     }
 }
 

@@ -100,6 +100,16 @@ impl Buddy {
     pub fn runs(&self) -> (usize, usize) {
         (self.nr_runs.load(Ordering::Relaxed), self.run_granules.load(Ordering::Relaxed))
     }
+
+    pub(super) fn publish_counts(&self, lists: &Lists) {
+        self.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+        self.free.store(lists.free_granules, Ordering::Relaxed);
+    }
+
+    /// Publishes the list's length to threads without the lock.
+    pub(super) fn publish_freed(&self, lists: &Lists) {
+        self.freed.store(lists.freed.nr, Ordering::Relaxed);
+    }
 }
 
 impl Lists {

@@ -16,9 +16,10 @@
 //! dirty, and they count as free.
 //! Invariant: no request is refused memory that is on this list, and a purge leaves none of
 //! it behind: a thread that finds no dirty block, or needs all free blocks
-//! ([`PageHeap::all_lists`]), coalesces the list first.
+//! ([`all_lists`]), coalesces the list first.
 
 use super::blocks::{Lists, ORDERS, Wanted};
+use super::buddy::Buddy;
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
 use super::region::Region;
@@ -127,32 +128,25 @@ impl Lists {
     }
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Locks the lists, and coalesces all freed runs into them.
-    pub(super) fn all_lists(&self) -> Guard<'_, Lists, P> {
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        lists.coalesce_all_freed(&self.region);
-        self.publish_freed(&lists);
-        lists
-    }
+/// Locks the lists, and coalesces all freed runs into them.
+pub(super) fn all_lists<P: Platform>(heap: &PageHeap<P>) -> Guard<'_, Lists, P> {
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    lists.coalesce_all_freed(&heap.region);
+    heap.buddy.publish_freed(&lists);
+    lists
+}
 
-    /// Publishes the list's length to threads without the lock.
-    pub(super) fn publish_freed(&self, lists: &Lists) {
-        self.buddy.freed.store(lists.freed.nr, Ordering::Relaxed);
-    }
+/// True if there are freed runs to coalesce, as of a moment ago.
+#[inline]
+pub(crate) fn is_due(buddy: &Buddy) -> bool {
+    buddy.freed.load(Ordering::Relaxed) > KEPT
+}
 
-    /// True if there are freed runs to coalesce, as of a moment ago.
-    #[inline]
-    pub fn has_uncoalesced(&self) -> bool {
-        self.buddy.freed.load(Ordering::Relaxed) > KEPT
+/// Coalesces a block of a freed run.
+pub fn one_block<P: Platform>(heap: &PageHeap<P>) {
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    if lists.freed.nr > KEPT {
+        lists.coalesce_freed_block(&heap.region);
     }
-
-    /// Coalesces a block of a freed run.
-    pub fn coalesce_one(&self) {
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        if lists.freed.nr > KEPT {
-            lists.coalesce_freed_block(&self.region);
-        }
-        self.publish_freed(&lists);
-    }
+    heap.buddy.publish_freed(&lists);
 }

@@ -8,6 +8,7 @@ use super::blocks::free_from;
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::region::Ahead;
+use crate::pages::{coalesce, nodes};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -36,13 +37,13 @@ impl<P: Platform> PageHeap<P> {
 
     /// Takes a range behind a run, if it is free; returns how many of its granules are clean.
     fn take_at(&self, start: usize, end: usize) -> Option<usize> {
-        let mut lists = self.all_lists();
+        let mut lists = coalesce::all_lists(self);
         if free_from(&self.region, start, end - start) < end - start {
             return None;
         }
         let dirty = self.region.dirty_in(start, end - start);
         lists.cut(&self.region, start, start, end);
-        self.publish_counts(&lists);
+        self.buddy.publish_counts(&lists);
         Some(end - start - dirty)
     }
 
@@ -50,7 +51,7 @@ impl<P: Platform> PageHeap<P> {
     fn extend(&self, start: usize, end: usize) -> Option<()> {
         let region = &self.region;
         let growing = region.growing(&self.platform);
-        let lists = self.all_lists();
+        let lists = coalesce::all_lists(self);
         let top = region.top();
         let is_last = start + free_from(region, start, top - start) == top;
         drop(lists);
@@ -60,9 +61,9 @@ impl<P: Platform> PageHeap<P> {
         let unit = self.platform.page_bytes() / GRANULE;
         let (old, _, new) =
             region.grow(&self.platform, &growing, end - top, unit, Ahead::All, None)?;
-        self.bind_new(old, new);
+        nodes::bind_new(self, old, new);
         let now = self.platform.now_ms() as u32;
-        self.free_new(&mut self.buddy.lists.lock(&self.platform), old, new, now);
+        nodes::free_new(self, &mut self.buddy.lists.lock(&self.platform), old, new, now);
         Some(())
     }
 

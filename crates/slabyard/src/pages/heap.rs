@@ -6,6 +6,7 @@ use super::held_list::HeldSlabs;
 use super::region::Region;
 use super::sheaf_pool::SheafPool;
 use super::{advice, buddy, finding, lists, mappings};
+use crate::pages::{listed, nodes};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::rcu::Rcu;
@@ -110,7 +111,7 @@ impl<P: Platform> PageHeap<P> {
         if !(self.region.init(p, reserve_bytes) && self.mappings.init(p)) {
             return false;
         }
-        self.begin_nodes();
+        nodes::begin(self);
         true
     }
 
@@ -194,7 +195,7 @@ impl<P: Platform> PageHeap<P> {
         tell(Word::MappedAt, mapped);
         tell(Word::MetadataAt4, keys);
         tell(Word::MetadataAt5, sizes);
-        if let Some(slot) = self.cold_slot() {
+        if let Some(slot) = listed::cold_slot(self) {
             tell(Word::ColdRuns, slot.into());
         }
         let [free, dirty, nr_runs, run_granules] = self.buddy.words_at();

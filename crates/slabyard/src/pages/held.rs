@@ -9,6 +9,7 @@
 
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
+use super::region::Region;
 use crate::platform::{Platform, Slot};
 use crate::rcu::Epoch;
 use crate::sync::Ordering;
@@ -20,76 +21,74 @@ pub(crate) struct Waited {
     pub(crate) slot: Slot,
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Holds a slab that ended until readers have left. Under no lock of a rank above `Waiting`.
-    pub(crate) fn hold(&self, slab: u32, order: u32, slot: u16) {
-        let descriptor = self.region.descriptor(slab);
-        descriptor.next.store(NIL, Ordering::Relaxed);
-        let mut held = self.held.list.lock(&self.platform);
-        // Under the lock, so that they do not fall.
-        descriptor.bits[0].store(self.rcu.wanted().number(), Ordering::Relaxed);
-        descriptor.set(GranuleKind::Held, order, slot);
-        if held.head == NIL {
-            held.head = slab;
-        } else {
-            self.region.descriptor(held.tail).next.store(slab, Ordering::Relaxed);
-        }
-        held.tail = slab;
-        self.held.nr.fetch_add(1, Ordering::Relaxed);
-        self.buddy.run_granules.fetch_add(1 << order, Ordering::Relaxed);
+/// Holds a slab that ended until readers have left. Under no lock of a rank above `Waiting`.
+pub(crate) fn hold<P: Platform>(heap: &PageHeap<P>, slab: u32, order: u32, slot: u16) {
+    let descriptor = heap.region.descriptor(slab);
+    descriptor.next.store(NIL, Ordering::Relaxed);
+    let mut held = heap.held.list.lock(&heap.platform);
+    // Under the lock, so that they do not fall.
+    descriptor.bits[0].store(heap.rcu.wanted().number(), Ordering::Relaxed);
+    descriptor.set(GranuleKind::Held, order, slot);
+    if held.head == NIL {
+        held.head = slab;
+    } else {
+        heap.region.descriptor(held.tail).next.store(slab, Ordering::Relaxed);
     }
+    held.tail = slab;
+    heap.held.nr.fetch_add(1, Ordering::Relaxed);
+    heap.buddy.run_granules.fetch_add(1 << order, Ordering::Relaxed);
+}
 
-    /// In the child of a fork: counts the slabs of the list, the last of which another thread may
-    /// have been about to put there.
-    pub(crate) fn count_held_anew(&self) {
-        let mut held = self.held.list.lock(&self.platform);
-        let (mut at, mut nr) = (held.head, 0);
-        while at != NIL {
-            nr += 1;
-            held.tail = at;
-            at = self.region.descriptor(at).next.load(Ordering::Relaxed);
-        }
-        self.held.nr.store(nr, Ordering::Relaxed);
+/// In the child of a fork: counts the slabs of the list, the last of which another thread may
+/// have been about to put there.
+pub(crate) fn count_anew<P: Platform>(heap: &PageHeap<P>) {
+    let mut held = heap.held.list.lock(&heap.platform);
+    let (mut at, mut nr) = (held.head, 0);
+    while at != NIL {
+        nr += 1;
+        held.tail = at;
+        at = heap.region.descriptor(at).next.load(Ordering::Relaxed);
     }
+    heap.held.nr.store(nr, Ordering::Relaxed);
+}
 
-    /// The epoch that the first of the slabs waits for.
-    pub(crate) fn first_held(&self) -> Option<Epoch> {
-        if self.held.nr() == 0 {
-            return None;
-        }
-        let held = self.held.list.lock(&self.platform);
-        (held.head != NIL).then(|| self.epoch_of(held.head))
+/// The epoch that the first of the slabs waits for.
+pub(crate) fn first<P: Platform>(heap: &PageHeap<P>) -> Option<Epoch> {
+    if heap.held.nr() == 0 {
+        return None;
     }
+    let held = heap.held.list.lock(&heap.platform);
+    (held.head != NIL).then(|| epoch_of(&heap.region, held.head))
+}
 
-    fn epoch_of(&self, slab: u32) -> Epoch {
-        Epoch::of(self.region.descriptor(slab).bits[0].load(Ordering::Relaxed))
+fn epoch_of(region: &Region, slab: u32) -> Epoch {
+    Epoch::of(region.descriptor(slab).bits[0].load(Ordering::Relaxed))
+}
+
+/// Takes the first slab whose time has come off the list; its descriptor is of kind
+/// [`GranuleKind::None`] then.
+pub(crate) fn take_waited<P: Platform>(heap: &PageHeap<P>) -> Option<Waited> {
+    let mut held = heap.held.list.lock(&heap.platform);
+    let slab = held.head;
+    if slab == NIL || !heap.rcu.is_over(epoch_of(&heap.region, slab)) {
+        return None;
     }
+    let descriptor = heap.region.descriptor(slab);
+    held.head = descriptor.next.load(Ordering::Relaxed);
+    let (order, slot) = (descriptor.order(), Slot(descriptor.slot()));
+    descriptor.set(GranuleKind::None, 0, 0);
+    heap.held.nr.fetch_sub(1, Ordering::Relaxed);
+    heap.buddy.run_granules.fetch_sub(1 << order, Ordering::Relaxed);
+    Some(Waited { slab, slot })
+}
 
-    /// Takes the first slab whose time has come off the list; its descriptor is of kind
-    /// [`GranuleKind::None`] then.
-    pub(crate) fn take_waited(&self) -> Option<Waited> {
-        let mut held = self.held.list.lock(&self.platform);
-        let slab = held.head;
-        if slab == NIL || !self.rcu.is_over(self.epoch_of(slab)) {
-            return None;
-        }
-        let descriptor = self.region.descriptor(slab);
-        held.head = descriptor.next.load(Ordering::Relaxed);
-        let (order, slot) = (descriptor.order(), Slot(descriptor.slot()));
-        descriptor.set(GranuleKind::None, 0, 0);
-        self.held.nr.fetch_sub(1, Ordering::Relaxed);
-        self.buddy.run_granules.fetch_sub(1 << order, Ordering::Relaxed);
-        Some(Waited { slab, slot })
-    }
-
-    /// Calls `f` with the slot of each slab that waits.
-    pub(crate) fn each_held(&self, mut f: impl FnMut(Slot)) {
-        let held = self.held.list.lock(&self.platform);
-        let mut at = held.head;
-        while at != NIL {
-            let descriptor = self.region.descriptor(at);
-            f(Slot(descriptor.slot()));
-            at = descriptor.next.load(Ordering::Relaxed);
-        }
+/// Calls `f` with the slot of each slab that waits.
+pub(crate) fn each<P: Platform>(heap: &PageHeap<P>, mut f: impl FnMut(Slot)) {
+    let held = heap.held.list.lock(&heap.platform);
+    let mut at = held.head;
+    while at != NIL {
+        let descriptor = heap.region.descriptor(at);
+        f(Slot(descriptor.slot()));
+        at = descriptor.next.load(Ordering::Relaxed);
     }
 }

@@ -11,32 +11,6 @@ use crate::platform::{GRANULE, Platform};
 use slabyard_abi::stats::Counter;
 
 impl<P: Platform> PageHeap<P> {
-    /// Chooses the page lists, in front of a yard that is as much memory as a zone of so many
-    /// bytes. Call it once the platform is ready, before the first page is asked for; false if
-    /// they are chosen already, or the platform has no choice.
-    pub fn choose_page_lists(&self, kind: PageLists, zone_bytes: u64) -> bool {
-        let (page, cpus) = (self.platform.page_bytes() as u64, self.platform.rows().len() as u64);
-        let zone = Zone::of(zone_bytes, page, cpus);
-        P::HAS_PAGE_LISTS && self.lists.set(Rules::new(kind, &zone, MOST_RUNS))
-    }
-
-    /// The numbers of the page lists that were chosen.
-    pub fn page_lists(&self) -> Option<&Rules> {
-        if P::HAS_PAGE_LISTS { self.lists.try_get() } else { None }
-    }
-
-    /// The slot of lists of cold pages, if there are any.
-    #[inline(always)]
-    pub(super) fn cold_slot(&self) -> Option<u16> {
-        let has_cold = self.page_lists().is_some_and(Rules::has_cold_lists);
-        has_cold.then_some(COLD_SLOT)
-    }
-
-    /// Orders of a page, in granules.
-    pub(crate) fn page_order(&self) -> u32 {
-        (self.platform.page_bytes() / GRANULE).ilog2()
-    }
-
     /// As [`PageHeap::take_block`], from the lists that were chosen; `count` keeps what they count.
     #[inline]
     pub fn take_listed(
@@ -45,11 +19,11 @@ impl<P: Platform> PageHeap<P> {
         warmth: Warmth,
         count: impl Fn(Counter, u32),
     ) -> Option<u32> {
-        match self.page_lists() {
+        match chosen(self) {
             None => self.take_block(order),
             Some(rules) => {
                 let on = CpuPageLists { heap: self, rules, count: &count };
-                policy::alloc(on, order - self.page_order(), warmth)
+                policy::alloc(on, order - page_order(&self.platform), warmth)
             }
         }
     }
@@ -63,12 +37,38 @@ impl<P: Platform> PageHeap<P> {
         warmth: Warmth,
         count: impl Fn(Counter, u32),
     ) {
-        match self.page_lists() {
+        match chosen(self) {
             None => self.free_block(index, order),
             Some(rules) => {
                 let on = CpuPageLists { heap: self, rules, count: &count };
-                policy::free(on, order - self.page_order(), index, warmth);
+                policy::free(on, order - page_order(&self.platform), index, warmth);
             }
         }
     }
+}
+
+/// Chooses the page lists, in front of a yard that is as much memory as a zone of so many
+/// bytes. Call it once the platform is ready, before the first page is asked for; false if
+/// they are chosen already, or the platform has no choice.
+pub fn choose<P: Platform>(heap: &PageHeap<P>, kind: PageLists, zone_bytes: u64) -> bool {
+    let (page, cpus) = (heap.platform.page_bytes() as u64, heap.platform.rows().len() as u64);
+    let zone = Zone::of(zone_bytes, page, cpus);
+    P::HAS_PAGE_LISTS && heap.lists.set(Rules::new(kind, &zone, MOST_RUNS))
+}
+
+/// The numbers of the page lists that were chosen.
+pub fn chosen<P: Platform>(heap: &PageHeap<P>) -> Option<&Rules> {
+    if P::HAS_PAGE_LISTS { heap.lists.try_get() } else { None }
+}
+
+/// The slot of lists of cold pages, if there are any.
+#[inline(always)]
+pub(super) fn cold_slot<P: Platform>(heap: &PageHeap<P>) -> Option<u16> {
+    let has_cold = chosen(heap).is_some_and(Rules::has_cold_lists);
+    has_cold.then_some(COLD_SLOT)
+}
+
+/// Orders of a page, in granules.
+pub(crate) fn page_order<P: Platform>(p: &P) -> u32 {
+    (p.page_bytes() / GRANULE).ilog2()
 }

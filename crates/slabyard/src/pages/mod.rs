@@ -8,23 +8,23 @@
 
 #[doc(hidden)] // For tests.
 pub mod advice;
-mod advise;
+pub(crate) mod advise;
 #[doc(hidden)] // For tests.
 pub mod ahead;
 #[doc(hidden)] // For tests.
 pub mod bank;
 pub mod blocks;
 pub mod buddy;
-mod coalesce;
+pub(crate) mod coalesce;
 pub mod descriptor;
 mod elements;
 pub mod finding;
 mod grown;
 pub mod heap;
-mod held;
+pub(crate) mod held;
 pub mod held_list;
 pub mod huge;
-mod listed;
+pub mod listed;
 pub mod lists;
 pub mod mappings;
 pub mod nodes;
@@ -32,9 +32,9 @@ mod on_cpus;
 mod own_mappings;
 pub mod percpu;
 pub mod purge;
-mod rebuild;
+pub(crate) mod rebuild;
 pub mod region;
-mod runs;
+pub mod runs;
 pub mod sheaf;
 mod sheaf_access;
 mod sheaf_pool;

@@ -98,42 +98,48 @@ impl<P: Platform> PageHeap<P> {
         let node = row.map_or(0, |row| self.platform.node_of_row(row));
         node & (self.region.nodes() - 1)
     }
+}
 
-    /// True if a granule lies on a node, if one is named.
-    #[inline]
-    pub(super) fn is_of(&self, index: u32, node: Option<usize>) -> bool {
-        P::MOST_NODES == 1 || node.is_none_or(|node| self.region.node_of(index) == node)
+/// True if a granule lies on a node, if one is named.
+#[inline]
+pub(super) fn is_of<P: Platform>(region: &Region, index: u32, node: Option<usize>) -> bool {
+    P::MOST_NODES == 1 || node.is_none_or(|node| region.node_of(index) == node)
+}
+
+/// Sets what nodes change, before the first block.
+pub(super) fn begin<P: Platform>(heap: &PageHeap<P>) {
+    if P::MOST_NODES > 1 && heap.region.nodes() > 1 {
+        heap.buddy.lists.lock(&heap.platform).set_most_order(STRIPE_ORDER);
     }
+}
 
-    /// Sets what nodes change, before the first block.
-    pub(super) fn begin_nodes(&self) {
-        if P::MOST_NODES > 1 && self.region.nodes() > 1 {
-            self.buddy.lists.lock(&self.platform).set_most_order(STRIPE_ORDER);
-        }
+/// Frees granules by which the region grew, stripe by stripe.
+pub(super) fn free_new<P: Platform>(
+    heap: &PageHeap<P>,
+    lists: &mut Lists,
+    start: usize,
+    end: usize,
+    now: u32,
+) {
+    let mut at = start;
+    while P::MOST_NODES > 1 && heap.region.nodes() > 1 && at < end {
+        let next = end.min(at + heap.region.stripe_left(at));
+        lists.free_range(&heap.region, at, next, false, now);
+        at = next;
     }
-
-    /// Frees granules by which the region grew, stripe by stripe.
-    pub(super) fn free_new(&self, lists: &mut Lists, start: usize, end: usize, now: u32) {
-        let mut at = start;
-        while P::MOST_NODES > 1 && self.region.nodes() > 1 && at < end {
-            let next = end.min(at + self.region.stripe_left(at));
-            lists.free_range(&self.region, at, next, false, now);
-            at = next;
-        }
-        if at < end {
-            lists.free_range(&self.region, at, end, false, now);
-        }
-        self.publish_counts(lists);
+    if at < end {
+        lists.free_range(&heap.region, at, end, false, now);
     }
+    heap.buddy.publish_counts(lists);
+}
 
-    /// Asks for the nodes of granules by which the region grew. Under no lock but that of growth.
-    pub(super) fn bind_new(&self, start: usize, end: usize) {
-        let mut at = start;
-        while P::MOST_NODES > 1 && self.region.nodes() > 1 && at < end {
-            let next = end.min(at + self.region.stripe_left(at));
-            let (address, node) = (self.region.address(at as u32), self.region.node_of(at as u32));
-            self.platform.advise(address, (next - at) * GRANULE, Advice::Node(node));
-            at = next;
-        }
+/// Asks for the nodes of granules by which the region grew. Under no lock but that of growth.
+pub(super) fn bind_new<P: Platform>(heap: &PageHeap<P>, start: usize, end: usize) {
+    let mut at = start;
+    while P::MOST_NODES > 1 && heap.region.nodes() > 1 && at < end {
+        let next = end.min(at + heap.region.stripe_left(at));
+        let (address, node) = (heap.region.address(at as u32), heap.region.node_of(at as u32));
+        heap.platform.advise(address, (next - at) * GRANULE, Advice::Node(node));
+        at = next;
     }
 }

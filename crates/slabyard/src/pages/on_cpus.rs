@@ -14,7 +14,7 @@ use super::lists::table::{List, Rules};
 use crate::pages::descriptor::GranuleKind;
 use crate::pages::lists::table::LISTED_ORDERS;
 use crate::pages::percpu::FIRST_SLOT;
-use crate::pages::{PageHeap, Sheaf};
+use crate::pages::{PageHeap, Sheaf, listed, runs};
 use crate::platform::{Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
@@ -43,7 +43,7 @@ impl<P, C> Copy for CpuPageLists<'_, P, C> {}
 impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
     /// The order of a list's runs, in granules.
     fn order(self, list: List) -> u32 {
-        list.order() + self.heap.page_order()
+        list.order() + listed::page_order(&self.heap.platform)
     }
 
     /// The slot of a list; `None` for pages so large that a row has none.
@@ -83,7 +83,10 @@ impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
         let runs = most.min(sheaf.len());
         let oldest = &heap.sheaves.objects(sheaf)[..runs as usize];
         let addresses = oldest.iter().map(|run| run.load(Ordering::Relaxed));
-        heap.free_parked_runs(addresses.filter_map(|address| heap.region.granule_of(address)));
+        runs::free_parked_runs(
+            heap,
+            addresses.filter_map(|address| heap.region.granule_of(address)),
+        );
         heap.sheaves.drop_oldest(sheaf, runs);
         runs
     }
@@ -158,7 +161,7 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
         let Some(mut sheaf) = self.check_out(list) else { return 0 };
         let room = self.rules.capacity(list).min(heap.sheaves.room(&sheaf));
         let most = most.min(room.saturating_sub(sheaf.len()));
-        let runs = heap.take_runs(self.order(list), most, |index| {
+        let runs = runs::take_runs(heap, self.order(list), most, |index| {
             heap.sheaves.push(&mut sheaf, self.park(list, index));
         });
         heap.sheaves.turn_under(&mut sheaf, runs);
@@ -174,12 +177,12 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
     }
 
     fn take_one(self, order: u32) -> Option<u32> {
-        let granules = 1 << (order + self.heap.page_order());
+        let granules = 1 << (order + listed::page_order(&self.heap.platform));
         self.heap.take_run(granules, granules)
     }
 
     fn give_one(self, order: u32, run: u32) {
-        self.heap.free_run(run, 1 << (order + self.heap.page_order()));
+        self.heap.free_run(run, 1 << (order + listed::page_order(&self.heap.platform)));
     }
 
     fn tuning(self) -> Tuning {

@@ -11,6 +11,7 @@ use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::lists::table::LIST_BYTES;
 use crate::pages::lists::table::LISTED_ORDERS;
+use crate::pages::{ahead, bank, nodes, runs};
 use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 
@@ -48,7 +49,7 @@ impl<P: Platform> PageHeap<P> {
         {
             let index = self.region.granule_of(address)?;
             self.region.descriptor(index).set(GranuleKind::None, 0, 0);
-            if self.is_of(index, node) {
+            if nodes::is_of::<P>(&self.region, index, node) {
                 return Some(index);
             }
             // A thread parked it that moved to this CPU meanwhile.
@@ -56,15 +57,19 @@ impl<P: Platform> PageHeap<P> {
         }
         match node {
             Some(_) if P::MOST_NODES > 1 => {
-                self.take_run_of(1 << order, 1 << order, 1 << order, node)
+                runs::take_run_of(self, 1 << order, 1 << order, 1 << order, node)
             }
-            _ => self.take_ahead(order, object).or_else(|| self.take_run(1 << order, 1 << order)),
+            _ => ahead::take_ahead(self, order, object)
+                .or_else(|| self.take_run(1 << order, 1 << order)),
         }
     }
 
     /// Frees a run of 2^order granules whose descriptor is of kind [`GranuleKind::None`].
     pub fn free_block(&self, index: u32, order: u32) {
-        if order < LISTED_ORDERS && self.is_of(index, self.near()) && self.park(index, order) {
+        if order < LISTED_ORDERS
+            && nodes::is_of::<P>(&self.region, index, self.near())
+            && self.park(index, order)
+        {
             return;
         }
         self.free_run(index, 1 << order);
@@ -133,7 +138,7 @@ impl<P: Platform> PageHeap<P> {
         };
         let descriptor = self.region.descriptor(index);
         let granules = match descriptor.is_banked() {
-            true => self.end_banked(descriptor),
+            true => bank::end(&self.buddy, descriptor),
             false => 1 << descriptor.order(),
         };
         descriptor.set(GranuleKind::None, 0, 0);

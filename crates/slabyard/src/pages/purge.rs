@@ -19,6 +19,7 @@ use super::blocks::ORDERS;
 use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
 use super::huge::{HUGE, HUGE_ORDER};
+use crate::pages::{advise, coalesce};
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 
@@ -77,7 +78,7 @@ impl<P: Platform> PageHeap<P> {
         let (mut done, mut left) = (0, (most.div_ceil(HUGE) + 1).saturating_mul(HUGE));
         while done < most
             && let Some((went, spent)) =
-                self.purge_parts(now, age_ms, left.min(MOST_AT_ONCE), most - done)
+                purge_parts(self, now, age_ms, left.min(MOST_AT_ONCE), most - done)
         {
             done += went;
             left -= spent;
@@ -86,7 +87,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Frees a run whose descriptor is of kind [`GranuleKind::None`], and gives its pages back at once: a
-    /// look at [clean pages](PageHeap::look_at_taken) sees who writes to them. It is neither parked
+    /// look at [clean pages](crate::slab::debug::unused::look_at_taken) sees who writes to them. It is neither parked
     /// nor kept for requests of its size.
     pub fn free_clean(&self, index: u32, granules: usize) {
         let granules = self.granules_for(granules * GRANULE);
@@ -108,200 +109,205 @@ impl<P: Platform> PageHeap<P> {
     /// `None` if there is no such block, or the system refused the whole call.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
-        let (went, _) = self.purge_parts(now, age_ms, MOST_BYTES / GRANULE, usize::MAX)?;
+        let (went, _) = purge_parts(self, now, age_ms, MOST_BYTES / GRANULE, usize::MAX)?;
         (went > 0).then_some(went)
     }
+}
 
-    /// Makes one call for at most so many granules, and for no further part once `enough` dirty
-    /// ones are among them; returns how many dirty ones the system took, and for how many the
-    /// call was.
-    fn purge_parts(
-        &self,
-        now: u32,
-        age_ms: u32,
-        most: usize,
-        enough: usize,
-    ) -> Option<(usize, usize)> {
-        // Each by itself: of a pair the compiler makes a copy.
-        let mut parts = [DirtyPart::NONE; PARTS];
-        let mut stretches = [Stretch::NONE; PARTS];
-        let (mut n, mut left, mut went) = (0, most, 0);
-        while n < PARTS
-            && went < enough
-            && left >= self.granules_for(1)
-            && let Some((part, dirty)) = self.take_old(now, age_ms, left)
-        {
-            // The call may include clean pages between dirty ones: they hold nothing.
-            let address = self.region.address(part.first);
-            stretches[n] = Stretch { address, bytes: part.granules() * GRANULE };
-            left -= part.granules();
-            went += dirty;
-            parts[n] = part;
-            n += 1;
-        }
-        if n == 0 {
-            return None;
-        }
-        self.platform.give_back(&mut stretches[..n]);
-        for (part, stretch) in parts[..n].iter().zip(&stretches) {
-            if *stretch == Stretch::NONE {
-                went -= self.put_refused(part, now);
-            } else {
-                self.region.set_dirty(part.first(), part.granules(), false);
-                self.put_clean(part.index, part.order.into(), now, 0);
-                if part.beside_others {
-                    self.keep_sparse(part.first());
-                }
-                self.allow_whole(part.first(), part.first() + part.granules());
+/// Makes one call for at most so many granules, and for no further part once `enough` dirty
+/// ones are among them; returns how many dirty ones the system took, and for how many the
+/// call was.
+fn purge_parts<P: Platform>(
+    heap: &PageHeap<P>,
+    now: u32,
+    age_ms: u32,
+    most: usize,
+    enough: usize,
+) -> Option<(usize, usize)> {
+    // Each by itself: of a pair the compiler makes a copy.
+    let mut parts = [DirtyPart::NONE; PARTS];
+    let mut stretches = [Stretch::NONE; PARTS];
+    let (mut n, mut left, mut went) = (0, most, 0);
+    while n < PARTS
+        && went < enough
+        && left >= heap.granules_for(1)
+        && let Some((part, dirty)) = take_old(heap, now, age_ms, left)
+    {
+        // The call may include clean pages between dirty ones: they hold nothing.
+        let address = heap.region.address(part.first);
+        stretches[n] = Stretch { address, bytes: part.granules() * GRANULE };
+        left -= part.granules();
+        went += dirty;
+        parts[n] = part;
+        n += 1;
+    }
+    if n == 0 {
+        return None;
+    }
+    heap.platform.give_back(&mut stretches[..n]);
+    for (part, stretch) in parts[..n].iter().zip(&stretches) {
+        if *stretch == Stretch::NONE {
+            went -= put_refused(heap, part, now);
+        } else {
+            heap.region.set_dirty(part.first(), part.granules(), false);
+            put_clean(heap, part.index, part.order.into(), now, 0);
+            if part.beside_others {
+                advise::keep_sparse(heap, part.first());
             }
+            advise::allow_whole(heap, part.first(), part.first() + part.granules());
         }
-        self.buddy.set_refused(went == 0);
-        Some((went, most - left))
     }
+    heap.buddy.set_refused(went == 0);
+    Some((went, most - left))
+}
 
-    /// Puts a part back into the buddy that the system refused: as dirty as it was, and
-    /// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
-    /// Returns its dirty granules.
-    fn put_refused(&self, part: &DirtyPart, now: u32) -> usize {
-        let region = &self.region;
-        let dirty = region.dirty_in(part.first(), part.granules());
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        lists.insert(region, part.index, part.order.into(), true, now.wrapping_add(1), true);
-        lists.dirty_granules += dirty;
-        self.publish_counts(&lists);
-        dirty
-    }
+/// Puts a part back into the buddy that the system refused: as dirty as it was, and
+/// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
+/// Returns its dirty granules.
+fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> usize {
+    let region = &heap.region;
+    let dirty = region.dirty_in(part.first(), part.granules());
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    lists.insert(region, part.index, part.order.into(), true, now.wrapping_add(1), true);
+    lists.dirty_granules += dirty;
+    heap.buddy.publish_counts(&lists);
+    dirty
+}
 
-    /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
-    /// enough: at most so many granules, and how many of them are dirty. Tries larger orders first.
-    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<(DirtyPart, usize)> {
-        let region = &self.region;
-        let mut lists = self.all_lists();
-        let (block, time) = (0..ORDERS).rev().find_map(|order| {
-            let block = lists.oldest_of(order)?;
-            let time = region.descriptor(block).time.load(Ordering::Relaxed);
-            is_old(now, time, age_ms).then_some((block, time))
-        })?;
-        let (found, _) = lists.remove(region, block);
-        let mut order = found as usize;
-        let mut index = block as usize;
-        let Some(first) = region.first_dirty(index, 1 << order) else {
-            debug_assert!(false, "a clean block among the dirty ones");
-            lists.insert(region, block, found, false, time, true);
-            return None;
+/// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
+/// enough: at most so many granules, and how many of them are dirty. Tries larger orders first.
+fn take_old<P: Platform>(
+    heap: &PageHeap<P>,
+    now: u32,
+    age_ms: u32,
+    most: usize,
+) -> Option<(DirtyPart, usize)> {
+    let region = &heap.region;
+    let mut lists = coalesce::all_lists(heap);
+    let (block, time) = (0..ORDERS).rev().find_map(|order| {
+        let block = lists.oldest_of(order)?;
+        let time = region.descriptor(block).time.load(Ordering::Relaxed);
+        is_old(now, time, age_ms).then_some((block, time))
+    })?;
+    let (found, _) = lists.remove(region, block);
+    let mut order = found as usize;
+    let mut index = block as usize;
+    let Some(first) = region.first_dirty(index, 1 << order) else {
+        debug_assert!(false, "a clean block among the dirty ones");
+        lists.insert(region, block, found, false, time, true);
+        return None;
+    };
+    while 1 << order > most {
+        // The half without the part stays free; if that is the lower one, it is clean.
+        order -= 1;
+        let upper = index + (1 << order);
+        let (rest, dirty) = if first >= upper {
+            (core::mem::replace(&mut index, upper), false)
+        } else {
+            (upper, region.first_dirty(upper, 1 << order).is_some())
         };
-        while 1 << order > most {
-            // The half without the part stays free; if that is the lower one, it is clean.
-            order -= 1;
-            let upper = index + (1 << order);
-            let (rest, dirty) = if first >= upper {
-                (core::mem::replace(&mut index, upper), false)
-            } else {
-                (upper, region.first_dirty(upper, 1 << order).is_some())
-            };
-            lists.insert(region, rest as u32, order as u32, dirty, time, !dirty);
-        }
-        let end = index + (1 << order);
-        let last = region.last_dirty(first, end - first).unwrap_or(first);
-        let unit = if 1 << order >= HUGE { HUGE } else { 1 };
-        let first = first / unit * unit;
-        let granules = (last + 1).next_multiple_of(unit) - first;
-        let dirty = region.dirty_in(first, granules);
-        lists.dirty_granules -= dirty;
-        self.publish_counts(&lists);
-        region.descriptor(index as u32).set(GranuleKind::Purging, order as u32, 0);
-        let part = DirtyPart {
-            index: index as u32,
-            first: first as u32,
-            granules: granules as u32,
-            order: order as u8,
-            beside_others: found < HUGE_ORDER,
-        };
-        Some((part, dirty))
+        lists.insert(region, rest as u32, order as u32, dirty, time, !dirty);
     }
+    let end = index + (1 << order);
+    let last = region.last_dirty(first, end - first).unwrap_or(first);
+    let unit = if 1 << order >= HUGE { HUGE } else { 1 };
+    let first = first / unit * unit;
+    let granules = (last + 1).next_multiple_of(unit) - first;
+    let dirty = region.dirty_in(first, granules);
+    lists.dirty_granules -= dirty;
+    heap.buddy.publish_counts(&lists);
+    region.descriptor(index as u32).set(GranuleKind::Purging, order as u32, 0);
+    let part = DirtyPart {
+        index: index as u32,
+        first: first as u32,
+        granules: granules as u32,
+        order: order as u8,
+        beside_others: found < HUGE_ORDER,
+    };
+    Some((part, dirty))
+}
 
-    /// Puts a block back into the buddy that is clean since then, with the number of
-    /// [`slices`] made for it.
-    fn put_clean(&self, index: u32, order: usize, since: u32, made: u32) {
-        let start = index as usize;
-        let descriptor = self.region.descriptor(index);
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        descriptor.set(GranuleKind::None, 0, 0);
-        lists.free_range(&self.region, start, start + (1 << order), false, since);
-        // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
-        if descriptor.kind() == GranuleKind::Free && descriptor.order() == order as u32 {
-            descriptor.granules.store(made, Ordering::Relaxed);
-        }
+/// Puts a block back into the buddy that is clean since then, with the number of
+/// [`slices`] made for it.
+fn put_clean<P: Platform>(heap: &PageHeap<P>, index: u32, order: usize, since: u32, made: u32) {
+    let start = index as usize;
+    let descriptor = heap.region.descriptor(index);
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    descriptor.set(GranuleKind::None, 0, 0);
+    lists.free_range(&heap.region, start, start + (1 << order), false, since);
+    // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
+    if descriptor.kind() == GranuleKind::Free && descriptor.order() == order as u32 {
+        descriptor.granules.store(made, Ordering::Relaxed);
     }
+}
 
-    /// Releases the metadata of large clean blocks that are not released yet. Returns true if
-    /// there were any.
-    pub fn release_metadata(&self) -> bool {
-        let mut released = false;
-        while self.release_part_of(0) {
-            released = true;
-        }
-        released
+/// Releases the metadata of large clean blocks that are not released yet. Returns true if
+/// there were any.
+pub fn release_metadata<P: Platform>(heap: &PageHeap<P>) -> bool {
+    let mut released = false;
+    while release_part_of(heap, 0) {
+        released = true;
     }
+    released
+}
 
-    /// Releases a part of the metadata of a large clean block, by one call of at most
-    /// [`MOST_BYTES`]. False if all blocks are released, or not clean for long enough.
-    pub fn release_metadata_part(&self) -> bool {
-        self.release_part_of(if self.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
-    }
+/// Releases a part of the metadata of a large clean block, by one call of at most
+/// [`MOST_BYTES`]. False if all blocks are released, or not clean for long enough.
+pub fn release_metadata_part<P: Platform>(heap: &PageHeap<P>) -> bool {
+    release_part_of(heap, if heap.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
+}
 
-    /// As [`PageHeap::release_metadata_part`], whenever the block became clean.
-    pub(crate) fn release_metadata_now(&self) -> bool {
-        self.release_part_of(0)
-    }
+/// As [`release_metadata_part`], whenever the block became clean.
+pub(crate) fn release_metadata_now<P: Platform>(heap: &PageHeap<P>) -> bool {
+    release_part_of(heap, 0)
+}
 
-    /// As [`PageHeap::release_metadata_part`], for a block that is clean for so long.
-    fn release_part_of(&self, age_ms: u32) -> bool {
-        let Some((index, order, since, mut made)) = self.take_unreleased(age_ms) else {
-            return false;
-        };
-        while made < slices(order) {
-            made += 1;
-            if self.release_slice(index as usize, order, made - 1) {
-                break;
-            }
-        }
-        self.put_clean(index, order, since, made);
-        true
-    }
-
-    /// Makes one of the [`slices`]; false if there was no whole page to give back.
-    fn release_slice(&self, start: usize, order: usize, nth: u32) -> bool {
-        let (region, p, end) = (&self.region, &self.platform, start + (1 << order));
-        match nth.checked_sub(descriptor_slices(order)) {
-            None => {
-                let from = start + nth as usize * DESCRIPTORS;
-                // The first descriptor stays: it has the block's order and links.
-                region.give_back_descriptors(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
-            }
-            Some(nth) => {
-                let from = start + nth as usize * ENTRIES;
-                region.give_back_map(p, from, (from + ENTRIES).min(end))
-            }
+/// As [`release_metadata_part`], for a block that is clean for so long.
+fn release_part_of<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> bool {
+    let Some((index, order, since, mut made)) = take_unreleased(heap, age_ms) else {
+        return false;
+    };
+    while made < slices(order) {
+        made += 1;
+        if release_slice(heap, index as usize, order, made - 1) {
+            break;
         }
     }
+    put_clean(heap, index, order, since, made);
+    true
+}
 
-    /// Takes a large block that is clean for so long and not released out of the buddy: its
-    /// index and order, since when it is clean, and the slices made for it.
-    fn take_unreleased(&self, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
-        let (region, now) = (&self.region, self.platform.now_ms() as u32);
-        let made = |index| region.descriptor(index).granules.load(Ordering::Relaxed);
-        let since = |index| region.descriptor(index).time.load(Ordering::Relaxed);
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        let (index, order) = (SMALLEST_RELEASED..ORDERS).rev().find_map(|order| {
-            let wanted = |index| made(index) < slices(order) && is_old(now, since(index), age_ms);
-            Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
-        })?;
-        let (since, done) = (since(index), made(index));
-        lists.remove(region, index);
-        region.descriptor(index).set(GranuleKind::Purging, order as u32, 0);
-        Some((index, order, since, done))
+/// Makes one of the [`slices`]; false if there was no whole page to give back.
+fn release_slice<P: Platform>(heap: &PageHeap<P>, start: usize, order: usize, nth: u32) -> bool {
+    let (region, p, end) = (&heap.region, &heap.platform, start + (1 << order));
+    match nth.checked_sub(descriptor_slices(order)) {
+        None => {
+            let from = start + nth as usize * DESCRIPTORS;
+            // The first descriptor stays: it has the block's order and links.
+            region.give_back_descriptors(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
+        }
+        Some(nth) => {
+            let from = start + nth as usize * ENTRIES;
+            region.give_back_map(p, from, (from + ENTRIES).min(end))
+        }
     }
+}
+
+/// Takes a large block that is clean for so long and not released out of the buddy: its
+/// index and order, since when it is clean, and the slices made for it.
+fn take_unreleased<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
+    let (region, now) = (&heap.region, heap.platform.now_ms() as u32);
+    let made = |index| region.descriptor(index).granules.load(Ordering::Relaxed);
+    let since = |index| region.descriptor(index).time.load(Ordering::Relaxed);
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let (index, order) = (SMALLEST_RELEASED..ORDERS).rev().find_map(|order| {
+        let wanted = |index| made(index) < slices(order) && is_old(now, since(index), age_ms);
+        Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
+    })?;
+    let (since, done) = (since(index), made(index));
+    lists.remove(region, index);
+    region.descriptor(index).set(GranuleKind::Purging, order as u32, 0);
+    Some((index, order, since, done))
 }
 
 /// True if a block of that `time` is so old; false if `time` came after `now` was read.

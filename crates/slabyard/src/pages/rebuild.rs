@@ -5,7 +5,7 @@
 //! their owner has them, and lose the kind before anybody else does. What lies between them is
 //! free, whoever had it in hand; it is dirty where its dirty bits say so, which are set before the
 //! kind is lost. So the buddy's lists are made anew from one walk over the descriptors
-//! ([`PageHeap::rebuild`]). It writes only to descriptors of free memory, so that the child copies
+//! ([`rebuild`]). It writes only to descriptors of free memory, so that the child copies
 //! few pages.
 //!
 //! Neighbours: [`crate::child`] calls it and looks at each slab on the way.
@@ -14,112 +14,110 @@
 use super::blocks::{Lists, ORDERS};
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
+use super::region::Region;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// In place of granules: a parked run that a row's list holds.
 const ON_LIST: u32 = u32::MAX;
 
-impl<P: Platform> PageHeap<P> {
-    /// Frees the locks that threads hold which are not there.
-    pub(crate) fn abandon_locks(&self) {
-        self.sheaves.abandon(&self.platform);
-        self.region.abandon(&self.platform);
-        self.advice.abandon();
-        self.buddy.lists.abandon();
-        self.rcu.abandon();
-        self.held.list.abandon();
-    }
+/// Frees the locks that threads hold which are not there.
+pub(crate) fn abandon_locks<P: Platform>(heap: &PageHeap<P>) {
+    heap.sheaves.abandon(&heap.platform);
+    heap.region.abandon(&heap.platform);
+    heap.advice.abandon();
+    heap.buddy.lists.abandon();
+    heap.rcu.abandon();
+    heap.held.list.abandon();
+}
 
-    /// Marks a run that a row's list holds: the others of kind [`GranuleKind::Parked`] are in the hands of
-    /// threads that are not there.
-    pub(crate) fn mark_on_list(&self, address: usize) {
-        let granule = self.region.granule_of(address);
-        let descriptor = granule.map(|granule| self.region.descriptor(granule));
-        if let Some(descriptor) =
-            descriptor.filter(|it| it.kind() == GranuleKind::Parked && !it.is_banked())
-        {
-            descriptor.granules.store(ON_LIST, Ordering::Relaxed);
-        }
+/// Marks a run that a row's list holds: the others of kind [`GranuleKind::Parked`] are in the hands of
+/// threads that are not there.
+pub(crate) fn mark_on_list(region: &Region, address: usize) {
+    let granule = region.granule_of(address);
+    let descriptor = granule.map(|granule| region.descriptor(granule));
+    if let Some(descriptor) =
+        descriptor.filter(|it| it.kind() == GranuleKind::Parked && !it.is_banked())
+    {
+        descriptor.granules.store(ON_LIST, Ordering::Relaxed);
     }
+}
 
-    /// Makes the buddy's lists anew, and counts live runs and mappings. Calls `slab` with each slab.
-    pub(crate) fn rebuild(&self, mut slab: impl FnMut(u32)) {
-        let region = &self.region;
-        let top = region.top();
-        let most_order = self.buddy.lists.lock(&self.platform).most_order();
-        let mut lists = Lists::with_most_order(most_order);
-        let (mut runs, mut run_granules) = (0, 0);
-        let mut at = self.platform.page_bytes() / GRANULE;
-        // The first granule of the free range that ends here.
-        let mut begin = at;
-        while at < top {
-            let descriptor = region.descriptor(at as u32);
-            let kind = descriptor.kind();
-            let granules = match kind {
-                GranuleKind::None => 1,
-                GranuleKind::Parked if descriptor.is_banked() => {
-                    descriptor.granules.load(Ordering::Relaxed) as usize
-                }
-                GranuleKind::Run | GranuleKind::Freed => {
-                    descriptor.granules.load(Ordering::Relaxed) as usize
-                }
-                _ => 1 << descriptor.order(),
+/// Makes the buddy's lists anew, and counts live runs and mappings. Calls `slab` with each slab.
+pub(crate) fn rebuild<P: Platform>(heap: &PageHeap<P>, mut slab: impl FnMut(u32)) {
+    let region = &heap.region;
+    let top = region.top();
+    let most_order = heap.buddy.lists.lock(&heap.platform).most_order();
+    let mut lists = Lists::with_most_order(most_order);
+    let (mut runs, mut run_granules) = (0, 0);
+    let mut at = heap.platform.page_bytes() / GRANULE;
+    // The first granule of the free range that ends here.
+    let mut begin = at;
+    while at < top {
+        let descriptor = region.descriptor(at as u32);
+        let kind = descriptor.kind();
+        let granules = match kind {
+            GranuleKind::None => 1,
+            GranuleKind::Parked if descriptor.is_banked() => {
+                descriptor.granules.load(Ordering::Relaxed) as usize
             }
-            .max(1);
-            let is_live = match kind {
-                GranuleKind::None
-                | GranuleKind::Free
-                | GranuleKind::Purging
-                | GranuleKind::Freed => false,
-                // In a bank or in a hand, it counts among the live runs.
-                GranuleKind::Parked if descriptor.is_banked() => {
-                    runs += 1;
-                    run_granules += granules;
-                    true
-                }
-                GranuleKind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
-                GranuleKind::Run => {
-                    runs += 1;
-                    run_granules += granules;
-                    true
-                }
-                GranuleKind::Held => {
-                    run_granules += granules;
-                    true
-                }
-                GranuleKind::Slab => {
-                    slab(at as u32);
-                    true
-                }
-            };
-            if is_live {
-                self.insert_range(&mut lists, begin, at);
-                begin = at + granules;
-            } else if kind != GranuleKind::None {
-                descriptor.set(GranuleKind::None, 0, 0);
+            GranuleKind::Run | GranuleKind::Freed => {
+                descriptor.granules.load(Ordering::Relaxed) as usize
             }
-            at += granules;
+            _ => 1 << descriptor.order(),
         }
-        self.insert_range(&mut lists, begin, top);
-        self.publish_freed(&lists);
-        self.publish_counts(&lists);
-        *self.buddy.lists.lock(&self.platform) = lists;
-        self.buddy.nr_runs.store(runs, Ordering::Relaxed);
-        self.buddy.run_granules.store(run_granules, Ordering::Relaxed);
-        self.mappings.count_anew();
+        .max(1);
+        let is_live = match kind {
+            GranuleKind::None | GranuleKind::Free | GranuleKind::Purging | GranuleKind::Freed => {
+                false
+            }
+            // In a bank or in a hand, it counts among the live runs.
+            GranuleKind::Parked if descriptor.is_banked() => {
+                runs += 1;
+                run_granules += granules;
+                true
+            }
+            GranuleKind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
+            GranuleKind::Run => {
+                runs += 1;
+                run_granules += granules;
+                true
+            }
+            GranuleKind::Held => {
+                run_granules += granules;
+                true
+            }
+            GranuleKind::Slab => {
+                slab(at as u32);
+                true
+            }
+        };
+        if is_live {
+            insert_range(heap, &mut lists, begin, at);
+            begin = at + granules;
+        } else if kind != GranuleKind::None {
+            descriptor.set(GranuleKind::None, 0, 0);
+        }
+        at += granules;
     }
+    insert_range(heap, &mut lists, begin, top);
+    heap.buddy.publish_freed(&lists);
+    heap.buddy.publish_counts(&lists);
+    *heap.buddy.lists.lock(&heap.platform) = lists;
+    heap.buddy.nr_runs.store(runs, Ordering::Relaxed);
+    heap.buddy.run_granules.store(run_granules, Ordering::Relaxed);
+    heap.mappings.count_anew();
+}
 
-    /// Frees a range of which no descriptor has a kind.
-    fn insert_range(&self, lists: &mut Lists, mut at: usize, end: usize) {
-        let (region, now) = (&self.region, self.platform.now_ms() as u32);
-        while at < end {
-            let most = lists.most_order().min(ORDERS as u32 - 1);
-            let order = at.trailing_zeros().min((end - at).ilog2()).min(most);
-            let dirty = region.dirty_in(at, 1 << order);
-            lists.insert(region, at as u32, order, dirty > 0, now, true);
-            lists.dirty_granules += dirty;
-            at += 1 << order;
-        }
+/// Frees a range of which no descriptor has a kind.
+fn insert_range<P: Platform>(heap: &PageHeap<P>, lists: &mut Lists, mut at: usize, end: usize) {
+    let (region, now) = (&heap.region, heap.platform.now_ms() as u32);
+    while at < end {
+        let most = lists.most_order().min(ORDERS as u32 - 1);
+        let order = at.trailing_zeros().min((end - at).ilog2()).min(most);
+        let dirty = region.dirty_in(at, 1 << order);
+        lists.insert(region, at as u32, order, dirty > 0, now, true);
+        lists.dirty_granules += dirty;
+        at += 1 << order;
     }
 }

@@ -10,7 +10,7 @@ use crate::pages::descriptor::Descriptor;
 use crate::pages::huge::HUGE;
 use crate::pages::nodes::STRIPE;
 use crate::pages::region::{Ahead, MOST_AHEAD};
-use crate::pages::{GranuleKind, PageHeap};
+use crate::pages::{GranuleKind, PageHeap, coalesce, nodes};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -34,121 +34,10 @@ impl<P: Platform> PageHeap<P> {
             }
             room = room.min(STRIPE);
         }
-        self.take_run_of(room, granules, align, node).or_else(|| {
+        take_run_of(self, room, granules, align, node).or_else(|| {
             // Memory of another node is better than none.
-            node.and_then(|_| self.take_run_of(room, granules, align, None))
+            node.and_then(|_| take_run_of(self, room, granules, align, None))
         })
-    }
-
-    /// As [`PageHeap::take_run_in`], on a node if one is named. Both numbers are whole pages.
-    #[inline(always)]
-    pub(super) fn take_run_of(
-        &self,
-        room: usize,
-        granules: usize,
-        align: usize,
-        node: Option<usize>,
-    ) -> Option<u32> {
-        let unit = self.platform.page_bytes() / GRANULE;
-        let huge_pages = room > HUGE && self.platform.has_huge_pages();
-        let mut wanted = Wanted::new(granules, room, align.max(unit), huge_pages);
-        wanted.node = node;
-        if wanted.order as usize >= ORDERS {
-            return None;
-        }
-        if room >= HUGE {
-            wanted.above = self.region.small_pages();
-        }
-        if let Some(index) = self.take_free(wanted) {
-            return Some(index);
-        }
-        let growing = self.region.growing(&self.platform);
-        // Another thread may have grown the region meanwhile, or freed.
-        if let Some(index) = self.take_free(wanted) {
-            return Some(index);
-        }
-        let ahead = match granules >= LARGE {
-            // The descriptors behind it are few beside it, or beside what comes and goes.
-            true if granules >= MOST_AHEAD || self.buddy.dirty_hint() >= granules => Ahead::All,
-            true => Ahead::Nothing,
-            false => Ahead::Free,
-        };
-        let align = 1 << wanted.align;
-        let Some((old, start, new)) =
-            self.region.grow(&self.platform, &growing, room, align, ahead, node)
-        else {
-            drop(growing);
-            // Memory with small pages is better than none.
-            return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
-        };
-        let end = start + granules;
-        self.bind_new(old, new);
-        let now = self.platform.now_ms() as u32;
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        self.free_new(&mut lists, old, start, now);
-        self.free_new(&mut lists, end, new, now);
-        drop((lists, growing));
-        self.region.touch_descriptors(&self.platform, end, new);
-        Some(start as u32)
-    }
-
-    /// Takes up to so many runs of 2^order granules, each aligned to its size: those that are free
-    /// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
-    /// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the system refuses memory.
-    pub(super) fn take_runs(&self, order: u32, most: u32, mut f: impl FnMut(u32)) -> u32 {
-        let wanted = Wanted::new(1 << order, 1 << order, 1 << order, false);
-        let mut taken = 0;
-        loop {
-            let mut lists = self.buddy.lists.lock(&self.platform);
-            while taken < most
-                && let Some(start) = self.take_from(&mut lists, wanted)
-            {
-                f(start);
-                taken += 1;
-            }
-            drop(lists);
-            // Nothing is free any more: the region grows.
-            let Some(start) = (taken < most).then(|| self.take_run(1 << order, 1 << order)) else {
-                return taken;
-            };
-            let Some(start) = start else { return taken };
-            f(start);
-            taken += 1;
-        }
-    }
-
-    /// Frees runs that left a CPU's list, of kind [`GranuleKind::Parked`], under one hold of the lock.
-    pub(super) fn free_parked_runs(&self, runs: impl Iterator<Item = u32>) {
-        let now = self.platform.now_ms() as u32;
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        for index in runs {
-            let descriptor = self.region.descriptor(index);
-            let granules = 1 << descriptor.order();
-            self.region.set_dirty(index as usize, granules, true);
-            descriptor.set(GranuleKind::None, 0, 0);
-            lists.add_freed(&self.region, index, granules, now);
-        }
-        self.publish_freed(&lists);
-        self.publish_counts(&lists);
-    }
-
-    fn take_free(&self, wanted: Wanted) -> Option<u32> {
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        self.take_from(&mut lists, wanted)
-    }
-
-    fn take_from(&self, lists: &mut Lists, wanted: Wanted) -> Option<u32> {
-        let start = match lists.take_freed::<P>(&self.region, &wanted) {
-            Some(start) => start,
-            None => {
-                let (block, start) = lists.find::<P>(&self.region, wanted)?;
-                lists.cut(&self.region, block, start, start + wanted.granules);
-                start as u32
-            }
-        };
-        self.publish_freed(lists);
-        self.publish_counts(lists);
-        Some(start)
     }
 
     /// Frees a run whose descriptor is of kind [`GranuleKind::None`]. Its granules are dirty. It is
@@ -159,8 +48,8 @@ impl<P: Platform> PageHeap<P> {
         self.region.set_dirty(index as usize, granules, true);
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.add_freed(&self.region, index, granules, now);
-        self.publish_freed(&lists);
-        self.publish_counts(&lists);
+        self.buddy.publish_freed(&lists);
+        self.buddy.publish_counts(&lists);
     }
 
     /// Allocates a run for `bytes`, aligned to `align` bytes; returns its address.
@@ -195,34 +84,16 @@ impl<P: Platform> PageHeap<P> {
 
     /// Frees the live run that begins at `address`; returns its bytes, or `None` if none does.
     pub fn free_live_run(&self, address: usize) -> Option<usize> {
-        let (index, granules) = self.end_live_run(address)?;
+        let (index, granules) = end_live_run(self, address)?;
         self.free_run(index, granules);
         Some(granules * GRANULE)
     }
 
     /// As [`PageHeap::free_live_run`]; its pages [are clean](PageHeap::free_clean).
     pub fn free_live_run_clean(&self, address: usize) -> Option<usize> {
-        let (index, granules) = self.end_live_run(address)?;
+        let (index, granules) = end_live_run(self, address)?;
         self.free_clean(index, granules);
         Some(granules * GRANULE)
-    }
-
-    /// Ends the live run that begins at `address`: its first granule, and how many it has.
-    #[inline(always)]
-    fn end_live_run(&self, address: usize) -> Option<(u32, usize)> {
-        let bytes = self.run_bytes(address)?;
-        let index = self.region.granule_of(address)?;
-        // Before it is no run any more: memory of nobody that may hold something else than zeros is
-        // dirty, for the child of a fork in between.
-        self.region.set_dirty(index as usize, bytes / GRANULE, true);
-        // Of two threads that free the same run, one gets it.
-        if !self.region.descriptor(index).change(GranuleKind::Run, GranuleKind::None) {
-            return None;
-        }
-        let granules = bytes / GRANULE;
-        self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
-        self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
-        Some((index, granules))
     }
 
     /// Cuts the tail off a live run, down to `bytes`.
@@ -240,23 +111,152 @@ impl<P: Platform> PageHeap<P> {
             self.free_run(index + new as u32, old - new);
         }
     }
+}
 
-    /// Free granules, and the dirty ones among them.
-    pub fn free_count(&self) -> FreeCount {
-        let lists = self.buddy.lists.lock(&self.platform);
-        FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
+/// As [`PageHeap::take_run_in`], on a node if one is named. Both numbers are whole pages.
+#[inline(always)]
+pub(super) fn take_run_of<P: Platform>(
+    heap: &PageHeap<P>,
+    room: usize,
+    granules: usize,
+    align: usize,
+    node: Option<usize>,
+) -> Option<u32> {
+    let unit = heap.platform.page_bytes() / GRANULE;
+    let huge_pages = room > HUGE && heap.platform.has_huge_pages();
+    let mut wanted = Wanted::new(granules, room, align.max(unit), huge_pages);
+    wanted.node = node;
+    if wanted.order as usize >= ORDERS {
+        return None;
     }
+    if room >= HUGE {
+        wanted.above = heap.region.small_pages();
+    }
+    if let Some(index) = take_free(heap, wanted) {
+        return Some(index);
+    }
+    let growing = heap.region.growing(&heap.platform);
+    // Another thread may have grown the region meanwhile, or freed.
+    if let Some(index) = take_free(heap, wanted) {
+        return Some(index);
+    }
+    let ahead = match granules >= LARGE {
+        // The descriptors behind it are few beside it, or beside what comes and goes.
+        true if granules >= MOST_AHEAD || heap.buddy.dirty_hint() >= granules => Ahead::All,
+        true => Ahead::Nothing,
+        false => Ahead::Free,
+    };
+    let align = 1 << wanted.align;
+    let Some((old, start, new)) =
+        heap.region.grow(&heap.platform, &growing, room, align, ahead, node)
+    else {
+        drop(growing);
+        // Memory with small pages is better than none.
+        return take_free(heap, Wanted { room: granules, above: 0, last: true, ..wanted });
+    };
+    let end = start + granules;
+    nodes::bind_new(heap, old, new);
+    let now = heap.platform.now_ms() as u32;
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    nodes::free_new(heap, &mut lists, old, start, now);
+    nodes::free_new(heap, &mut lists, end, new, now);
+    drop((lists, growing));
+    heap.region.touch_descriptors(&heap.platform, end, new);
+    Some(start as u32)
+}
 
-    /// Coalesces all freed runs, then calls `f` with first granule and order of each free block.
-    pub fn each_free_block(&self, mut f: impl FnMut(u32, u32)) {
-        let lists = self.all_lists();
-        lists.each(&self.region, |index, order, _| f(index, order));
+/// Takes up to so many runs of 2^order granules, each aligned to its size: those that are free
+/// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
+/// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the system refuses memory.
+pub(super) fn take_runs<P: Platform>(
+    heap: &PageHeap<P>,
+    order: u32,
+    most: u32,
+    mut f: impl FnMut(u32),
+) -> u32 {
+    let wanted = Wanted::new(1 << order, 1 << order, 1 << order, false);
+    let mut taken = 0;
+    loop {
+        let mut lists = heap.buddy.lists.lock(&heap.platform);
+        while taken < most
+            && let Some(start) = take_from(heap, &mut lists, wanted)
+        {
+            f(start);
+            taken += 1;
+        }
+        drop(lists);
+        // Nothing is free any more: the region grows.
+        let Some(start) = (taken < most).then(|| heap.take_run(1 << order, 1 << order)) else {
+            return taken;
+        };
+        let Some(start) = start else { return taken };
+        f(start);
+        taken += 1;
     }
+}
 
-    pub(super) fn publish_counts(&self, lists: &Lists) {
-        self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
-        self.buddy.free.store(lists.free_granules, Ordering::Relaxed);
+/// Frees runs that left a CPU's list, of kind [`GranuleKind::Parked`], under one hold of the lock.
+pub(super) fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, runs: impl Iterator<Item = u32>) {
+    let now = heap.platform.now_ms() as u32;
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    for index in runs {
+        let descriptor = heap.region.descriptor(index);
+        let granules = 1 << descriptor.order();
+        heap.region.set_dirty(index as usize, granules, true);
+        descriptor.set(GranuleKind::None, 0, 0);
+        lists.add_freed(&heap.region, index, granules, now);
     }
+    heap.buddy.publish_freed(&lists);
+    heap.buddy.publish_counts(&lists);
+}
+
+fn take_free<P: Platform>(heap: &PageHeap<P>, wanted: Wanted) -> Option<u32> {
+    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    take_from(heap, &mut lists, wanted)
+}
+
+fn take_from<P: Platform>(heap: &PageHeap<P>, lists: &mut Lists, wanted: Wanted) -> Option<u32> {
+    let start = match lists.take_freed::<P>(&heap.region, &wanted) {
+        Some(start) => start,
+        None => {
+            let (block, start) = lists.find::<P>(&heap.region, wanted)?;
+            lists.cut(&heap.region, block, start, start + wanted.granules);
+            start as u32
+        }
+    };
+    heap.buddy.publish_freed(lists);
+    heap.buddy.publish_counts(lists);
+    Some(start)
+}
+
+/// Ends the live run that begins at `address`: its first granule, and how many it has.
+#[inline(always)]
+fn end_live_run<P: Platform>(heap: &PageHeap<P>, address: usize) -> Option<(u32, usize)> {
+    let bytes = heap.run_bytes(address)?;
+    let index = heap.region.granule_of(address)?;
+    // Before it is no run any more: memory of nobody that may hold something else than zeros is
+    // dirty, for the child of a fork in between.
+    heap.region.set_dirty(index as usize, bytes / GRANULE, true);
+    // Of two threads that free the same run, one gets it.
+    if !heap.region.descriptor(index).change(GranuleKind::Run, GranuleKind::None) {
+        return None;
+    }
+    let granules = bytes / GRANULE;
+    heap.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
+    heap.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
+    Some((index, granules))
+}
+
+/// Free granules, and the dirty ones among them.
+pub fn free_count<P: Platform>(heap: &PageHeap<P>) -> FreeCount {
+    let lists = heap.buddy.lists.lock(&heap.platform);
+    FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
+}
+
+/// Coalesces all freed runs, then calls `f` with first granule and order of each free block.
+pub fn each_free_block<P: Platform>(heap: &PageHeap<P>, mut f: impl FnMut(u32, u32)) {
+    let lists = coalesce::all_lists(heap);
+    lists.each(&heap.region, |index, order, _| f(index, order));
 }
 
 /// A run of so many granules has a page of descriptors and more.

@@ -18,6 +18,7 @@
 
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Header, Shape};
+use crate::pages::purge;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot, stop_idle};
 use crate::reclaim::clock::{has_clock, reap_in_pass};
@@ -65,7 +66,7 @@ pub(crate) fn run_slice<P: Platform, E: Engine>(
             Phase::Caches => reclaim_cache(yard, pass),
             Phase::Runs => drain_idle(yard, pass, 0, Stacks::Runs),
             Phase::Pages => purge_old(yard, age_ms(yard)).into(),
-            Phase::Metadata => g.release_metadata_part().then_some(0).into(),
+            Phase::Metadata => purge::release_metadata_part(g).then_some(0).into(),
             Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
             Phase::Ended => return Some(pass.reclaimed),
         };

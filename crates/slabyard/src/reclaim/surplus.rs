@@ -24,6 +24,7 @@
 //! wrong guess.
 
 use crate::engine::Engine;
+use crate::pages::{bank, purge, runs};
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::live::{is_large_warm, live_granules};
 use crate::sync::{AtomicUsize, Ordering};
@@ -83,7 +84,7 @@ pub(crate) fn give_surplus_of<P: Platform, E: Engine>(yard: &Yard<P, E>, granule
     }
     while left > 0
         && yard.surplus.is_bare(yard.heap.region.top())
-        && yard.heap.release_metadata_now()
+        && purge::release_metadata_now(&yard.heap)
     {
         take(&yard.surplus.metadata, SLICE);
         left = left.saturating_sub(SLICE);
@@ -112,17 +113,17 @@ pub(crate) fn look_at_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// Dirty granules that may stay however little is live: what this CPU's banks may have is among
 /// them.
 fn least<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
-    LEAST.saturating_sub(yard.heap.banked_room() / GRANULE)
+    LEAST.saturating_sub(bank::room(&yard.heap) / GRANULE)
 }
 
 /// Finds the surplus for which there are tokens, and sets the bound anew.
 fn find_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
     let state = &yard.surplus;
     let dirty = yard.heap.buddy.purgeable_hint();
-    let live = live_granules(yard, yard.heap.free_count().free);
+    let live = live_granules(yard, runs::free_count(&yard.heap).free);
     let collapsed = state.look_at_heap(live, dirty, yard.heap.region.top());
     if collapsed {
-        yard.heap.close_banks();
+        bank::close(&yard.heap);
     }
     let bound = least(yard) + live / LIVE_PART;
     let surplus = dirty.saturating_sub(bound);

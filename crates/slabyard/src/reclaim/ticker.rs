@@ -14,6 +14,7 @@
 //! program's rate and the work that is left ([`crate::yard::rate`]).
 
 use crate::engine::Engine;
+use crate::pages::runs;
 use crate::platform::{GRANULE, Planted, Platform};
 use crate::reclaim::kick::kick_all_rows;
 use crate::reclaim::live::{WARM_PART, is_large_warm, is_slow, live_granules};
@@ -205,7 +206,7 @@ fn purge_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 fn raise_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>, interval: u32) {
     let dirty = yard.heap.buddy.purgeable_hint();
     if dirty > BACKLOG_GRANULES && !is_large_warm(yard) {
-        let live = live_granules(yard, yard.heap.free_count().free);
+        let live = live_granules(yard, runs::free_count(&yard.heap).free);
         let surplus = dirty.saturating_sub(BACKLOG_GRANULES + live / WARM_PART);
         yard.backlog.fetch_max(surplus, Ordering::Relaxed);
         look_at_surplus(yard);

@@ -10,8 +10,7 @@
 //! path.
 
 use super::Geometry;
-use crate::pages::PageHeap;
-use crate::platform::Platform;
+use crate::pages::Region;
 
 /// A function with a word of its own.
 #[derive(Clone, Copy, Debug)]
@@ -46,18 +45,16 @@ impl Destructor {
     }
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Makes all objects of a slab that is about to begin.
-    #[cold]
-    pub fn construct(&self, slab: u32, geometry: &Geometry, constructor: &Constructor) {
-        let begin = self.region.address(slab);
-        (0..geometry.objects).for_each(|i| constructor.call(geometry.address_of(begin, i)));
-    }
+/// Makes all objects of a slab that is about to begin.
+#[cold]
+pub fn construct(region: &Region, slab: u32, geometry: &Geometry, constructor: &Constructor) {
+    let begin = region.address(slab);
+    (0..geometry.objects).for_each(|i| constructor.call(geometry.address_of(begin, i)));
+}
 
-    /// Ends all objects of a slab that has ended, before its pages are given back.
-    #[cold]
-    pub fn destruct(&self, slab: u32, geometry: &Geometry, destructor: &Destructor) {
-        let begin = self.region.address(slab);
-        (0..geometry.objects).for_each(|i| destructor.call(geometry.address_of(begin, i)));
-    }
+/// Ends all objects of a slab that has ended, before its pages are given back.
+#[cold]
+pub fn destruct(region: &Region, slab: u32, geometry: &Geometry, destructor: &Destructor) {
+    let begin = region.address(slab);
+    (0..geometry.objects).for_each(|i| destructor.call(geometry.address_of(begin, i)));
 }

@@ -15,16 +15,16 @@
 //! descriptors: words 0 to 31          slab: words 32 to 63   object 0   object 1 ...
 //! ```
 //!
-//! * [`put`](PageHeap::put) sets bits first (a bit that is set already is a double
+//! * [`put`] sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
-//! * [`take`](PageHeap::take), under the list lock or on a slab that no other
+//! * [`take`], under the list lock or on a slab that no other
 //!   thread has seen, looks for as many bits as it may take, subtracts them from `free` and then
 //!   clears them: the bits are there, because `put` set them before it counted them, and
 //!   stay, because no other thread takes.
 //! * `version` differs from slab to slab, and is 0 where there is none: a thread that saw
 //!   `free` leave 0 or reach all objects, and then takes the list lock, checks by it whether
 //!   this is still the same slab. A slab gets a new one when it joins a list that counts exactly
-//!   ([`PageHeap::park_slab`]).
+//!   ([`park_slab`](crate::slab::frozen::park_slab)).
 //!
 //! Equation: free + parked + in transit + live = objects, while no `put` is under way.
 //!
@@ -40,7 +40,7 @@
 
 use super::Geometry;
 use crate::pages::descriptor::DESCRIPTOR_BITS;
-use crate::pages::{GranuleKind, PageHeap};
+use crate::pages::{GranuleKind, PageHeap, Region};
 use crate::platform::Platform;
 use crate::slab::word::Word;
 use crate::sync::{AtomicU64, Ordering};
@@ -90,208 +90,211 @@ pub(crate) const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
 /// Words of the bitmap in one descriptor.
 const WORDS: u32 = DESCRIPTOR_BITS as u32 / 64;
 
-impl<P: Platform> PageHeap<P> {
-    #[inline]
-    pub(super) fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
-        if word.0 >= Word::FIRST_IN_SLAB.0 {
-            return self.any_bits(slab, word);
-        }
-        self.bits_in_descriptor(slab, word)
+#[inline]
+pub(super) fn bits<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word) -> &AtomicU64 {
+    if word.0 >= Word::FIRST_IN_SLAB.0 {
+        return any_bits(heap, slab, word);
     }
+    bits_in_descriptor(&heap.region, slab, word)
+}
 
-    #[inline]
-    fn bits_in_descriptor(&self, slab: u32, word: Word) -> &AtomicU64 {
-        &self.region.descriptor(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
-    }
+#[inline]
+fn bits_in_descriptor(region: &Region, slab: u32, word: Word) -> &AtomicU64 {
+    &region.descriptor(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
+}
 
-    /// As `bits`, with less text. The descriptor has the order from the slab's begin on.
-    #[cold]
-    #[inline(never)]
-    fn any_bits(&self, slab: u32, word: Word) -> &AtomicU64 {
-        match word.0.checked_sub(WORDS << self.region.descriptor(slab).order()) {
-            None => self.bits_in_descriptor(slab, word),
-            Some(nth) => {
-                let at = nth as usize * size_of::<AtomicU64>();
-                // SAFETY: the word lies in a slab, which is committed, in front of its objects
-                // (`Geometry`), and the free set alone uses it.
-                unsafe { self.platform.word(self.region.address(slab) + at) }
-            }
+/// As `bits`, with less text. The descriptor has the order from the slab's begin on.
+#[cold]
+#[inline(never)]
+fn any_bits<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word) -> &AtomicU64 {
+    match word.0.checked_sub(WORDS << heap.region.descriptor(slab).order()) {
+        None => bits_in_descriptor(&heap.region, slab, word),
+        Some(nth) => {
+            let at = nth as usize * size_of::<AtomicU64>();
+            // SAFETY: the word lies in a slab, which is committed, in front of its objects
+            // (`Geometry`), and the free set alone uses it.
+            unsafe { heap.platform.word(heap.region.address(slab) + at) }
         }
     }
+}
 
-    /// A number that none of the last 2^32 had; never 0.
-    pub(super) fn next_version(&self) -> u32 {
-        match self.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
-            0 => self.next_version(),
-            version => version,
+/// A number that none of the last 2^32 had; never 0.
+pub(super) fn next_version<P: Platform>(heap: &PageHeap<P>) -> u32 {
+    match heap.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+        0 => next_version(heap),
+        version => version,
+    }
+}
+
+/// Begins a slab in a new run, with all objects free. Writes the page map last.
+pub fn begin_slab<P: Platform>(heap: &PageHeap<P>, slab: u32, geometry: &Geometry, slot: u16) {
+    let descriptor = heap.region.descriptor(slab);
+    // Where the bits lie follows from the order.
+    descriptor.set(GranuleKind::None, geometry.order, slot);
+    let mut left = geometry.objects;
+    for word in geometry.words() {
+        let n = left.min(64);
+        bits(heap, slab, word).store(u64::MAX >> (64 - n), Ordering::Relaxed);
+        left -= n;
+    }
+    let word = u64::from(next_version(heap)) << VERSION_SHIFT | u64::from(geometry.objects);
+    descriptor.word.store(word, Ordering::Release);
+    descriptor.time.store(0, Ordering::Relaxed);
+    descriptor.set(GranuleKind::Slab, geometry.order, slot);
+    let offset = crate::platform::Slot(slot).offset() as u16;
+    heap.region.set_map(slab, geometry.granules(), offset);
+}
+
+/// Ends a slab whose objects are all free and which is on no list. Its descriptor is then
+/// of kind [`GranuleKind::None`].
+pub fn end_slab(region: &Region, slab: u32, geometry: &Geometry) {
+    let descriptor = region.descriptor(slab);
+    region.set_map(slab, geometry.granules(), 0);
+    debug_assert_eq!(parts(descriptor.word.load(Ordering::Acquire)).1, geometry.objects);
+    descriptor.word.store(0, Ordering::Release);
+    descriptor.set(GranuleKind::None, 0, 0);
+}
+
+/// Writes the page map for a slab that a thread which is gone had just begun, or was about to
+/// end.
+pub fn write_map_anew(region: &Region, slab: u32, geometry: &Geometry) {
+    let slot = region.descriptor(slab).slot();
+    let offset = crate::platform::Slot(slot).offset() as u16;
+    let all = slab..slab + geometry.granules();
+    if all.clone().any(|granule| region.map_value(granule) != offset) {
+        region.set_map(slab, geometry.granules(), offset);
+    }
+}
+
+/// Version of a slab and its free objects.
+#[inline]
+pub fn free_of(region: &Region, slab: u32) -> (Version, u32) {
+    parts(region.descriptor(slab).word.load(Ordering::Acquire))
+}
+
+/// Puts the objects of one bitmap word back whose bits are set in `mask`: one
+/// operation for the word and one for the slab.
+pub fn put<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word, mask: u64) -> Put {
+    heap.platform.slab_operation();
+    // Relaxed: ordered by the Release of the addition below.
+    let old = bits(heap, slab, word).fetch_or(mask, Ordering::Relaxed);
+    let added = (mask & !old).count_ones();
+    // Release: a thread that takes a counted object sees its bit. Pairs with the
+    // Acquire in `take`.
+    let word = &heap.region.descriptor(slab).word;
+    let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
+    Put { version, before, added, twice: old & mask }
+}
+
+/// Takes up to `most` free objects, those with the lowest numbers, and calls `f` with
+/// each word that has some and their bits, the last word first: a caller that pushes them
+/// to a stack from the highest to the lowest pops them in the order of their addresses,
+/// in which the hardware prefetches. The caller holds the list lock, or no other thread
+/// has seen the slab. Returns how many it took and how many are left.
+///
+/// With `whole`, it takes all of a word's objects or none: then it may take fewer than
+/// `most` although some are left. The objects of a word begin and end with a cache line,
+/// so that CPUs which take from one slab at the same time share none of its lines.
+#[inline(always)]
+pub fn take<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    most: u32,
+    whole: bool,
+    mut f: impl FnMut(Word, u64),
+) -> (u32, u32) {
+    heap.platform.slab_operation();
+    let head = heap.region.descriptor(slab);
+    // Acquire pairs with the Release in `put`.
+    let (_, free) = parts(head.word.load(Ordering::Acquire));
+    let may = free.min(most);
+    let mut masks = [0; MOST_WORDS];
+    let (words, taken) = choose(heap, slab, may, most, whole, &mut masks);
+    // Release, because each value of the word carries the bits of all `put`s before it.
+    // Pairs with the Acquire above in the next `take`.
+    let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
+    for word in (0..words).rev() {
+        let mask = masks[word as usize];
+        if mask != 0 {
+            bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+            f(Word(word), mask);
         }
     }
+    (taken, before - taken)
+}
 
-    /// Begins a slab in a new run, with all objects free. Writes the page map last.
-    pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
-        let descriptor = self.region.descriptor(slab);
-        // Where the bits lie follows from the order.
-        descriptor.set(GranuleKind::None, geometry.order, slot);
-        let mut left = geometry.objects;
-        for word in geometry.words() {
-            let n = left.min(64);
-            self.bits(slab, word).store(u64::MAX >> (64 - n), Ordering::Relaxed);
-            left -= n;
+/// The bits that `take` takes, of at most `may` objects: how many words, and how many objects.
+pub(super) fn choose<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    may: u32,
+    most: u32,
+    whole: bool,
+    masks: &mut [u64; MOST_WORDS],
+) -> (u32, u32) {
+    let (mut words, mut taken) = (0, 0);
+    while taken < may {
+        let bits = bits(heap, slab, Word(words)).load(Ordering::Relaxed);
+        if whole && bits.count_ones() > most - taken {
+            break;
         }
-        let word = u64::from(self.next_version()) << VERSION_SHIFT | u64::from(geometry.objects);
-        descriptor.word.store(word, Ordering::Release);
-        descriptor.time.store(0, Ordering::Relaxed);
-        descriptor.set(GranuleKind::Slab, geometry.order, slot);
-        let offset = crate::platform::Slot(slot).offset() as u16;
-        self.region.set_map(slab, geometry.granules(), offset);
+        // `put` may have set some of the bits and not counted them yet.
+        let mask = lowest(bits, may - taken);
+        masks[words as usize] = mask;
+        taken += mask.count_ones();
+        words += 1;
     }
+    (words, taken)
+}
 
-    /// Ends a slab whose objects are all free and which is on no list. Its descriptor is then
-    /// of kind [`GranuleKind::None`].
-    pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
-        let descriptor = self.region.descriptor(slab);
-        self.region.set_map(slab, geometry.granules(), 0);
-        debug_assert_eq!(parts(descriptor.word.load(Ordering::Acquire)).1, geometry.objects);
-        descriptor.word.store(0, Ordering::Release);
-        descriptor.set(GranuleKind::None, 0, 0);
+/// Counts a slab's free objects anew by its bitmap, which is the truth where a thread that
+/// changed both is gone; returns how many. No other thread changes them. The flags stay
+/// (`flags`), or are cleared.
+pub fn recount<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    geometry: &Geometry,
+    flags: bool,
+) -> u32 {
+    let free = bits_of(heap, slab, geometry);
+    let word = &heap.region.descriptor(slab).word;
+    let old = word.load(Ordering::Relaxed);
+    let kept = if flags { !FREE_MASK } else { !u64::from(u32::MAX) };
+    let new = old & kept | u64::from(free);
+    if new != old {
+        word.store(new, Ordering::Release);
     }
+    free
+}
 
-    /// Writes the page map for a slab that a thread which is gone had just begun, or was about to
-    /// end.
-    pub fn write_map_anew(&self, slab: u32, geometry: &Geometry) {
-        let slot = self.region.descriptor(slab).slot();
-        let offset = crate::platform::Slot(slot).offset() as u16;
-        let all = slab..slab + geometry.granules();
-        if all.clone().any(|granule| self.region.map_value(granule) != offset) {
-            self.region.set_map(slab, geometry.granules(), offset);
-        }
-    }
+/// Free objects by the bitmap.
+pub fn bits_of<P: Platform>(heap: &PageHeap<P>, slab: u32, geometry: &Geometry) -> u32 {
+    let free = |word| any_bits(heap, slab, word).load(Ordering::Relaxed).count_ones();
+    geometry.words().map(free).sum()
+}
 
-    /// Version of a slab and its free objects.
-    #[inline]
-    pub fn free_of(&self, slab: u32) -> (Version, u32) {
-        parts(self.region.descriptor(slab).word.load(Ordering::Acquire))
-    }
+/// Sets or clears an object's bit without counting it, as a mark (`verify` does, and
+/// clears it again); returns whether it was set.
+pub fn mark<P: Platform>(heap: &PageHeap<P>, slab: u32, index: u32, free: bool) -> bool {
+    let (word, bit) = Word::of(index);
+    let word = any_bits(heap, slab, word);
+    let old = if free {
+        word.fetch_or(bit, Ordering::Relaxed)
+    } else {
+        word.fetch_and(!bit, Ordering::Relaxed)
+    };
+    old & bit != 0
+}
 
-    /// Puts the objects of one bitmap word back whose bits are set in `mask`: one
-    /// operation for the word and one for the slab.
-    pub fn put(&self, slab: u32, word: Word, mask: u64) -> Put {
-        self.platform.slab_operation();
-        // Relaxed: ordered by the Release of the addition below.
-        let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
-        let added = (mask & !old).count_ones();
-        // Release: a thread that takes a counted object sees its bit. Pairs with the
-        // Acquire in `take`.
-        let word = &self.region.descriptor(slab).word;
-        let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
-        Put { version, before, added, twice: old & mask }
-    }
+/// The bits of a word: of objects that are free, or that a `put` is about to count.
+pub fn free_bits<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word) -> u64 {
+    any_bits(heap, slab, word).load(Ordering::Relaxed)
+}
 
-    /// Takes up to `most` free objects, those with the lowest numbers, and calls `f` with
-    /// each word that has some and their bits, the last word first: a caller that pushes them
-    /// to a stack from the highest to the lowest pops them in the order of their addresses,
-    /// in which the hardware prefetches. The caller holds the list lock, or no other thread
-    /// has seen the slab. Returns how many it took and how many are left.
-    ///
-    /// With `whole`, it takes all of a word's objects or none: then it may take fewer than
-    /// `most` although some are left. The objects of a word begin and end with a cache line,
-    /// so that CPUs which take from one slab at the same time share none of its lines.
-    #[inline(always)]
-    pub fn take(
-        &self,
-        slab: u32,
-        most: u32,
-        whole: bool,
-        mut f: impl FnMut(Word, u64),
-    ) -> (u32, u32) {
-        self.platform.slab_operation();
-        let head = self.region.descriptor(slab);
-        // Acquire pairs with the Release in `put`.
-        let (_, free) = parts(head.word.load(Ordering::Acquire));
-        let may = free.min(most);
-        let mut masks = [0; MOST_WORDS];
-        let (words, taken) = self.choose(slab, may, most, whole, &mut masks);
-        // Release, because each value of the word carries the bits of all `put`s before it.
-        // Pairs with the Acquire above in the next `take`.
-        let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
-        for word in (0..words).rev() {
-            let mask = masks[word as usize];
-            if mask != 0 {
-                self.bits(slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
-                f(Word(word), mask);
-            }
-        }
-        (taken, before - taken)
-    }
-
-    /// The bits that `take` takes, of at most `may` objects: how many words, and how many objects.
-    pub(super) fn choose(
-        &self,
-        slab: u32,
-        may: u32,
-        most: u32,
-        whole: bool,
-        masks: &mut [u64; MOST_WORDS],
-    ) -> (u32, u32) {
-        let (mut words, mut taken) = (0, 0);
-        while taken < may {
-            let bits = self.bits(slab, Word(words)).load(Ordering::Relaxed);
-            if whole && bits.count_ones() > most - taken {
-                break;
-            }
-            // `put` may have set some of the bits and not counted them yet.
-            let mask = lowest(bits, may - taken);
-            masks[words as usize] = mask;
-            taken += mask.count_ones();
-            words += 1;
-        }
-        (words, taken)
-    }
-
-    /// Counts a slab's free objects anew by its bitmap, which is the truth where a thread that
-    /// changed both is gone; returns how many. No other thread changes them. The flags stay
-    /// (`flags`), or are cleared.
-    pub fn recount(&self, slab: u32, geometry: &Geometry, flags: bool) -> u32 {
-        let free = self.bits_of(slab, geometry);
-        let word = &self.region.descriptor(slab).word;
-        let old = word.load(Ordering::Relaxed);
-        let kept = if flags { !FREE_MASK } else { !u64::from(u32::MAX) };
-        let new = old & kept | u64::from(free);
-        if new != old {
-            word.store(new, Ordering::Release);
-        }
-        free
-    }
-
-    /// Free objects by the bitmap.
-    pub fn bits_of(&self, slab: u32, geometry: &Geometry) -> u32 {
-        let free = |word| self.any_bits(slab, word).load(Ordering::Relaxed).count_ones();
-        geometry.words().map(free).sum()
-    }
-
-    /// Sets or clears an object's bit without counting it, as a mark (`verify` does, and
-    /// clears it again); returns whether it was set.
-    pub fn mark(&self, slab: u32, index: u32, free: bool) -> bool {
-        let (word, bit) = Word::of(index);
-        let word = self.any_bits(slab, word);
-        let old = if free {
-            word.fetch_or(bit, Ordering::Relaxed)
-        } else {
-            word.fetch_and(!bit, Ordering::Relaxed)
-        };
-        old & bit != 0
-    }
-
-    /// The bits of a word: of objects that are free, or that a `put` is about to count.
-    pub fn free_bits(&self, slab: u32, word: Word) -> u64 {
-        self.any_bits(slab, word).load(Ordering::Relaxed)
-    }
-
-    /// True if an object's bit is set.
-    pub fn is_free(&self, slab: u32, index: u32) -> bool {
-        let (word, bit) = Word::of(index);
-        self.any_bits(slab, word).load(Ordering::Relaxed) & bit != 0
-    }
+/// True if an object's bit is set.
+pub fn is_free<P: Platform>(heap: &PageHeap<P>, slab: u32, index: u32) -> bool {
+    let (word, bit) = Word::of(index);
+    any_bits(heap, slab, word).load(Ordering::Relaxed) & bit != 0
 }
 
 /// The lowest bits of a word, at most so many.

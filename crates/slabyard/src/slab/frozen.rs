@@ -17,6 +17,7 @@
 use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;
 use crate::platform::Platform;
+use crate::slab::freeset;
 use crate::slab::word::Word;
 use crate::sync::Ordering;
 
@@ -54,85 +55,96 @@ impl Exchanged {
     }
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Changes a slab's word.
-    pub fn exchange_word(&self, slab: u32, next: impl Fn(u64) -> u64) -> Exchanged {
-        let word = &self.region.descriptor(slab).word;
-        let (mut old, mut failed) = (word.load(Ordering::Acquire), 0);
-        loop {
-            self.platform.step();
-            let new = next(old);
-            // AcqRel: as the addition and the subtraction of the free set, whose partners these
-            // are.
-            match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Exchanged { old, new, failed },
-                Err(seen) => old = seen,
-            }
-            failed += 1;
+/// Changes a slab's word.
+pub fn exchange_word<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    next: impl Fn(u64) -> u64,
+) -> Exchanged {
+    let word = &heap.region.descriptor(slab).word;
+    let (mut old, mut failed) = (word.load(Ordering::Acquire), 0);
+    loop {
+        heap.platform.step();
+        let new = next(old);
+        // AcqRel: as the addition and the subtraction of the free set, whose partners these
+        // are.
+        match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Exchanged { old, new, failed },
+            Err(seen) => old = seen,
         }
+        failed += 1;
     }
+}
 
-    /// Sets flags of a slab and clears others.
-    pub fn set_flags(&self, slab: u32, set: u64, clear: u64) -> Exchanged {
-        self.exchange_word(slab, |word| word & !clear | set)
-    }
+/// Sets flags of a slab and clears others.
+pub fn set_flags<P: Platform>(heap: &PageHeap<P>, slab: u32, set: u64, clear: u64) -> Exchanged {
+    exchange_word(heap, slab, |word| word & !clear | set)
+}
 
-    /// Marks a slab as [`PARKED`], by a version of its own: what a list still has of the slab from
-    /// earlier, when a free took it off, is not valid again.
-    pub fn park_slab(&self, slab: u32) -> Exchanged {
-        let version = u64::from(self.next_version()) << VERSION_SHIFT;
-        self.exchange_word(slab, |word| word & u64::from(u32::MAX) | PARKED | version)
-    }
+/// Marks a slab as [`PARKED`], by a version of its own: what a list still has of the slab from
+/// earlier, when a free took it off, is not valid again.
+pub fn park_slab<P: Platform>(heap: &PageHeap<P>, slab: u32) -> Exchanged {
+    let version = u64::from(freeset::next_version(heap)) << VERSION_SHIFT;
+    exchange_word(heap, slab, |word| word & u64::from(u32::MAX) | PARKED | version)
+}
 
-    /// Frees the objects of one word; `next` gets the slab's word and that with them counted.
-    /// Returns the exchange and the objects that were free already, which are not counted.
-    pub fn put_with(
-        &self,
-        slab: u32,
-        word: Word,
-        mask: u64,
-        next: impl Fn(u64, u64) -> u64,
-    ) -> (Exchanged, u64) {
-        self.platform.slab_operation();
+/// Frees the objects of one word; `next` gets the slab's word and that with them counted.
+/// Returns the exchange and the objects that were free already, which are not counted.
+pub fn put_with<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    word: Word,
+    mask: u64,
+    next: impl Fn(u64, u64) -> u64,
+) -> (Exchanged, u64) {
+    heap.platform.slab_operation();
+    // Relaxed: ordered by the exchange below.
+    let old = freeset::bits(heap, slab, word).fetch_or(mask, Ordering::Relaxed);
+    let added = u64::from((mask & !old).count_ones());
+    (exchange_word(heap, slab, |word| next(word, word + added)), old & mask)
+}
+
+/// Returns the objects whose bits `masks` have to a slab and thaws it. The words' objects that
+/// were free already are left in `masks`, and not counted.
+pub fn thaw_with<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    masks: &mut [u64; MOST_WORDS],
+) -> Exchanged {
+    heap.platform.slab_operation();
+    let mut added = 0;
+    for (nth, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
         // Relaxed: ordered by the exchange below.
-        let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
-        let added = u64::from((mask & !old).count_ones());
-        (self.exchange_word(slab, |word| next(word, word + added)), old & mask)
+        let old = freeset::bits(heap, slab, Word(nth as u32)).fetch_or(*mask, Ordering::Relaxed);
+        added += u64::from((*mask & !old).count_ones());
+        *mask &= old;
     }
+    exchange_word(heap, slab, |word| (word + added) & !(FROZEN | PARKED))
+}
 
-    /// Returns the objects whose bits `masks` have to a slab and thaws it. The words' objects that
-    /// were free already are left in `masks`, and not counted.
-    pub fn thaw_with(&self, slab: u32, masks: &mut [u64; MOST_WORDS]) -> Exchanged {
-        self.platform.slab_operation();
-        let mut added = 0;
-        for (nth, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
-            // Relaxed: ordered by the exchange below.
-            let old = self.bits(slab, Word(nth as u32)).fetch_or(*mask, Ordering::Relaxed);
-            added += u64::from((*mask & !old).count_ones());
-            *mask &= old;
+/// Freezes a slab and takes up to `most` of its free objects; one without any thaws. `f` gets
+/// each word that has some and their bits, the last word first.
+pub fn take_frozen<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    most: u32,
+    mut f: impl FnMut(Word, u64),
+) -> Exchanged {
+    heap.platform.slab_operation();
+    let taken = |word| parts(word).1.min(most);
+    let exchanged = exchange_word(heap, slab, |word| match taken(word) {
+        0 => word & !(FROZEN | PARKED),
+        taken => (word - u64::from(taken)) & !PARKED | FROZEN,
+    });
+    let may = taken(exchanged.old);
+    let mut masks = [0; MOST_WORDS];
+    let (words, _) = freeset::choose(heap, slab, may, most, false, &mut masks);
+    for word in (0..words).rev() {
+        let mask = masks[word as usize];
+        if mask != 0 {
+            freeset::bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+            f(Word(word), mask);
         }
-        self.exchange_word(slab, |word| (word + added) & !(FROZEN | PARKED))
     }
-
-    /// Freezes a slab and takes up to `most` of its free objects; one without any thaws. `f` gets
-    /// each word that has some and their bits, the last word first.
-    pub fn take_frozen(&self, slab: u32, most: u32, mut f: impl FnMut(Word, u64)) -> Exchanged {
-        self.platform.slab_operation();
-        let taken = |word| parts(word).1.min(most);
-        let exchanged = self.exchange_word(slab, |word| match taken(word) {
-            0 => word & !(FROZEN | PARKED),
-            taken => (word - u64::from(taken)) & !PARKED | FROZEN,
-        });
-        let may = taken(exchanged.old);
-        let mut masks = [0; MOST_WORDS];
-        let (words, _) = self.choose(slab, may, most, false, &mut masks);
-        for word in (0..words).rev() {
-            let mask = masks[word as usize];
-            if mask != 0 {
-                self.bits(slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
-                f(Word(word), mask);
-            }
-        }
-        exchanged
-    }
+    exchanged
 }

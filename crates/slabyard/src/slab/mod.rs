@@ -15,8 +15,8 @@ pub use freeset::{Put, Version};
 pub use geometry::Geometry;
 pub use word::Word;
 
-use crate::pages::{Cause, GranuleKind, PageHeap};
-use crate::platform::{GRANULE, Platform};
+use crate::pages::{Cause, GranuleKind, Region};
+use crate::platform::GRANULE;
 
 /// One object: the slab's first granule, and the object's number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,64 +28,67 @@ pub struct Object {
     pub index: u32,
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// The object at an address that should be of this geometry and slot.
-    ///
-    /// # Errors
-    /// The cause of misuse, if no such object begins there.
-    pub fn resolve(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<Object, Cause> {
-        let (slab, offset) = self.spot(geometry, address).ok_or(Cause::WrongSize)?;
-        if !self.is_slab(slab, slot) {
-            return Err(Cause::WrongSize);
-        }
-        let index = geometry.object_at(offset).ok_or(Cause::Interior)?;
-        Ok(Object { slab, index })
+/// The object at an address that should be of this geometry and slot.
+///
+/// # Errors
+/// The cause of misuse, if no such object begins there.
+pub fn resolve(
+    region: &Region,
+    geometry: &Geometry,
+    slot: u16,
+    address: usize,
+) -> Result<Object, Cause> {
+    let (slab, offset) = spot(region, geometry, address).ok_or(Cause::WrongSize)?;
+    if !is_slab(region, slab, slot) {
+        return Err(Cause::WrongSize);
     }
+    let index = geometry.object_at(offset).ok_or(Cause::Interior)?;
+    Ok(Object { slab, index })
+}
 
-    /// True if an object begins at an address that, by the page map, lies in a slab of this
-    /// geometry. Reads no descriptor, because that is a cache miss.
-    #[inline]
-    pub fn begins_object(&self, geometry: &Geometry, address: usize) -> bool {
-        self.spot(geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
-    }
+/// True if an object begins at an address that, by the page map, lies in a slab of this
+/// geometry. Reads no descriptor, because that is a cache miss.
+#[inline]
+pub fn begins_object(region: &Region, geometry: &Geometry, address: usize) -> bool {
+    spot(region, geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
+}
 
-    /// If an address lies in the region: the granule where a slab of this geometry around it
-    /// would begin, and the address's offset from there.
-    #[inline]
-    fn spot(&self, geometry: &Geometry, address: usize) -> Option<(u32, u32)> {
-        let granule = self.region.granule_of(address)?;
-        // Runs are aligned to their size, and the region to more than the largest slab's.
-        let offset = address & (geometry.slab_bytes() - 1);
-        Some((granule & !(geometry.granules() - 1), offset as u32))
-    }
+/// If an address lies in the region: the granule where a slab of this geometry around it
+/// would begin, and the address's offset from there.
+#[inline]
+fn spot(region: &Region, geometry: &Geometry, address: usize) -> Option<(u32, u32)> {
+    let granule = region.granule_of(address)?;
+    // Runs are aligned to their size, and the region to more than the largest slab's.
+    let offset = address & (geometry.slab_bytes() - 1);
+    Some((granule & !(geometry.granules() - 1), offset as u32))
+}
 
-    /// True if a slab of a slot begins at a granule that is committed.
-    #[inline]
-    pub fn is_slab(&self, granule: u32, slot: u16) -> bool {
-        let descriptor = self.region.descriptor(granule);
-        descriptor.kind() == GranuleKind::Slab && descriptor.slot() == slot
-    }
+/// True if a slab of a slot begins at a granule that is committed.
+#[inline]
+pub fn is_slab(region: &Region, granule: u32, slot: u16) -> bool {
+    let descriptor = region.descriptor(granule);
+    descriptor.kind() == GranuleKind::Slab && descriptor.slot() == slot
+}
 
-    /// The slab around an address, and the word of its bitmap with the object there. Holds if
-    /// [a slab](PageHeap::is_slab) of this geometry begins there, which the caller checks.
-    #[inline]
-    pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
-        let (slab, offset) = self.spot(geometry, address)?;
-        let (index, _) = geometry.index_at(offset);
-        (index < geometry.objects).then_some((slab, Word::of(index).0))
-    }
+/// The slab around an address, and the word of its bitmap with the object there. Holds if
+/// [a slab](is_slab) of this geometry begins there, which the caller checks.
+#[inline]
+pub fn word_at(region: &Region, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
+    let (slab, offset) = spot(region, geometry, address)?;
+    let (index, _) = geometry.index_at(offset);
+    (index < geometry.objects).then_some((slab, Word::of(index).0))
+}
 
-    /// The granule where a slab of this geometry around an address would begin, unchecked:
-    /// good for a prefetch alone.
-    #[inline]
-    pub fn slab_at(&self, geometry: &Geometry, address: usize) -> u32 {
-        let granule = (address.wrapping_sub(self.region.base()) / GRANULE) as u32;
-        granule & !(geometry.granules() - 1)
-    }
+/// The granule where a slab of this geometry around an address would begin, unchecked:
+/// good for a prefetch alone.
+#[inline]
+pub fn slab_at(region: &Region, geometry: &Geometry, address: usize) -> u32 {
+    let granule = (address.wrapping_sub(region.base()) / GRANULE) as u32;
+    granule & !(geometry.granules() - 1)
+}
 
-    /// The address of an object.
-    #[inline]
-    pub fn address_of(&self, geometry: &Geometry, object: Object) -> usize {
-        geometry.address_of(self.region.address(object.slab), object.index)
-    }
+/// The address of an object.
+#[inline]
+pub fn address_of(region: &Region, geometry: &Geometry, object: Object) -> usize {
+    geometry.address_of(region.address(object.slab), object.index)
 }

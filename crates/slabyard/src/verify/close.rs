@@ -26,7 +26,8 @@ use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};
 use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
-use crate::slab::{Object, Word};
+use crate::slab;
+use crate::slab::{Object, Word, freeset};
 use crate::slow_path::enter_slow_path;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::yard::checks::LookGuard;
@@ -93,7 +94,7 @@ pub(crate) fn check_free<P: Platform, E: Engine>(
     address: usize,
 ) -> Result<bool, AddressKind> {
     let shape = yard.caches.get(class).shape();
-    if !yard.heap.begins_object(&shape.geometry, address) {
+    if !slab::begins_object(&yard.heap.region, &shape.geometry, address) {
         return Err(yard.place_of(address));
     }
     if let Some(row) = yard.platform().row_hint() {
@@ -132,10 +133,10 @@ fn looks_freed_closely<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize
 fn is_free<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, address: usize) -> bool {
     let (g, cache) = (&yard.heap, yard.caches.get(class));
     let shape = cache.shape();
-    match g.resolve(&shape.geometry, shape.slot, address) {
+    match slab::resolve(&g.region, &shape.geometry, shape.slot, address) {
         Err(_) => return false,
         Ok(Object { slab, index }) => {
-            if g.is_free(slab, index) {
+            if freeset::is_free(g, slab, index) {
                 return true;
             }
         }
@@ -202,11 +203,12 @@ fn odd_in<P: Platform, E: Engine>(
     for _ in 0..LOOKS {
         let Some((top, others)) = left.split_last() else { break };
         let address = top.load(Ordering::Relaxed);
-        let Ok(Object { slab, index }) = g.resolve(geometry, shape.slot, address) else {
+        let Ok(Object { slab, index }) = slab::resolve(&g.region, geometry, shape.slot, address)
+        else {
             return Some(address);
         };
         let (word, bit) = Word::of(index);
-        let bits = seen.bits(slab, word, || g.free_bits(slab, word))?;
+        let bits = seen.bits(slab, word, || freeset::free_bits(g, slab, word))?;
         let last = (geometry.objects - word.index_of(0)).min(Word::OBJECTS) - 1;
         let (run, more) =
             run_from(others, address, geometry.size as usize, bit.trailing_zeros(), last);

@@ -7,6 +7,7 @@ use crate::cache::slots::number_of;
 use crate::debugging::validate_inside;
 use crate::engine::Engine;
 use crate::platform::Platform;
+use crate::slab::debug::aside;
 use crate::slow_path::enter_slow_path;
 use crate::waiting::each_waiting;
 use crate::yard::Yard;
@@ -22,7 +23,7 @@ pub(super) fn expect_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
                 && let Some(debug) = debug_of(cache)
                 && let begin = address & !(cache.shape().geometry.slab_bytes() - 1)
                 && let Some(slab) = yard.heap.region.granule_of(begin)
-                && !yard.heap.is_slab_aside(slab)
+                && !aside::is_slab_aside(&yard.heap.region, slab)
             {
                 debug.expect_waiting();
             }

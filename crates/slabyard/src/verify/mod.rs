@@ -23,10 +23,11 @@ use crate::cache::slots::{number_of, slot_of};
 use crate::engine::{Debug, Engine};
 use crate::observe::Quiesced;
 use crate::pages::descriptor::Descriptor;
-use crate::pages::{Cause, GranuleKind, PageHeap};
+use crate::pages::{Cause, GranuleKind, PageHeap, runs};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
-use crate::slab::Object;
+use crate::slab;
+use crate::slab::{Object, freeset};
 use crate::sync::Ordering;
 use crate::waiting::{count_held, each_waiting};
 use crate::yard::Yard;
@@ -150,13 +151,13 @@ fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<
             return;
         };
         let shape = quiesced.yard().cache(number).shape();
-        match g.resolve(&shape.geometry, shape.slot, address) {
+        match slab::resolve(&g.region, &shape.geometry, shape.slot, address) {
             Err(_) => {
                 fault =
                     Some(Fault { what: Fault::PARKED_NONE, at: address, found: 0, expected: 1 });
             }
             Ok(Object { slab, index }) => {
-                if g.mark(slab, index, true) {
+                if freeset::mark(g, slab, index, true) {
                     let what = Fault::TWICE;
                     fault = Some(Fault { what, at: address, found: 2, expected: 1 });
                     return;
@@ -185,8 +186,10 @@ fn unmark_first<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mut n: u6
         }
         n -= 1;
         let shape = quiesced.yard().cache(number).shape();
-        if let Ok(Object { slab, index }) = g.resolve(&shape.geometry, shape.slot, address) {
-            g.mark(slab, index, false);
+        if let Ok(Object { slab, index }) =
+            slab::resolve(&g.region, &shape.geometry, shape.slot, address)
+        {
+            freeset::mark(g, slab, index, false);
         }
     });
 }
@@ -311,7 +314,7 @@ fn check_pages<P: Platform, E: Engine>(
                 let Some(number) = number.filter(|number| yard.caches().is_there(*number)) else {
                     return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });
                 };
-                let free = u64::from(g.free_of(at as u32).1);
+                let free = u64::from(freeset::free_of(&g.region, at as u32).1);
                 let listed = check_slab(quiesced, number, at as u32, &mut sound)?;
                 if E::SIZED {
                     let cache = yard.cache(number);
@@ -356,10 +359,10 @@ fn check_pages<P: Platform, E: Engine>(
     expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
     expect("slabs that wait for readers", 0, count_held(yard), held)?;
     expect("slabs that wait for readers, as counted", 0, g.held.nr() as u64, held)?;
-    let count = g.free_count();
+    let count = runs::free_count(g);
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_blocks = 0u64;
-    g.each_free_block(|_, order| in_blocks += 1 << order);
+    runs::each_free_block(g, |_, order| in_blocks += 1 << order);
     expect("granules in free lists", 0, in_blocks, free_granules as u64)?;
     expect("dirty granules", 0, dirty as u64, count.dirty as u64)?;
     expect("granules of runs", 0, run_granules as u64, g.buddy.runs().1 as u64)?;
@@ -379,8 +382,8 @@ fn check_slab<P: Platform, E: Engine>(
     let g = &quiesced.yard().heap;
     let geometry = &quiesced.yard().cache(number).shape().geometry;
     let at = g.region.address(slab);
-    let (_, free) = g.free_of(slab);
-    let bits = g.bits_of(slab, geometry);
+    let (_, free) = freeset::free_of(&g.region, slab);
+    let bits = freeset::bits_of(g, slab, geometry);
     if bits < free || bits > geometry.objects {
         return Err(Fault { what: "bits of slab", at, found: bits.into(), expected: free.into() });
     }

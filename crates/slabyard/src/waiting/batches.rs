@@ -7,8 +7,8 @@
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::inside::{free_inside, push};
-use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
+use crate::pages::{Sheaf, held};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use crate::yard::batches::{BATCH, BatchShard, PARTS, Tickets};
@@ -154,7 +154,7 @@ pub(crate) fn serve_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     }
     let p = yard.platform();
     close_old_batch(yard);
-    let first = yard.heap.first_held().into_iter().chain(yard.waiting.batches.first(p)).min();
+    let first = held::first(&yard.heap).into_iter().chain(yard.waiting.batches.first(p)).min();
     if first.is_none_or(|first| !yard.heap.rcu.poll(p, first)) {
         return;
     }
@@ -164,7 +164,7 @@ pub(crate) fn serve_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 
 fn free_waited_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     for _ in 0..MOST_SLABS {
-        let Some(waited) = yard.heap.take_waited() else { return };
+        let Some(waited) = held::take_waited(&yard.heap) else { return };
         // The cache is there as long as one of its slabs waits.
         if let Some(number) = number_of(waited.slot) {
             let cache = yard.caches.get(number);

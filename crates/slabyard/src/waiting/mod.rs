@@ -14,7 +14,7 @@ pub(crate) mod deferred;
 use crate::cache::CacheId;
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
-use crate::pages::PageHeap;
+use crate::pages::held;
 use crate::platform::Platform;
 use crate::waiting::batches::serve_waiting;
 use crate::yard::Yard;
@@ -26,7 +26,7 @@ pub use batches::{MOST_BYTES, NotTaken};
 pub(crate) fn holds_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
     let mut holds = false;
     if yard.heap.held.nr() > 0 {
-        yard.heap.each_held(|slot| holds |= number_of(slot) == Some(id.number()));
+        held::each(&yard.heap, |slot| holds |= number_of(slot) == Some(id.number()));
     }
     holds
 }
@@ -41,7 +41,7 @@ pub(crate) fn begin_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             each_object,
             count_held: count_list,
         });
-        yard.heap.on_ended.set(PageHeap::hold);
+        yard.heap.on_ended.set(held::hold);
     }
 }
 
@@ -83,6 +83,6 @@ pub(crate) fn count_held<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
 
 fn count_list<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
     let mut slabs = 0;
-    yard.heap.each_held(|_| slabs += 1);
+    held::each(&yard.heap, |_| slabs += 1);
     slabs
 }

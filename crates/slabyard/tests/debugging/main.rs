@@ -24,7 +24,7 @@ use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{By, Finding, FindingKind, Hooks, Track};
 use slabyard::platform::{ObjectMemory, Park};
 use slabyard::slab::Constructor;
-use slabyard::slab::debug::Maker;
+use slabyard::slab::debug::{Maker, object};
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
@@ -132,7 +132,7 @@ fn a_track_that_was_written_over_names_nobody() {
         let p = alloc(&yard, id);
         let debug = yard.find_cache(id).expect("there").engine.debug().expect("it has debugging");
         // The state lies behind the link, and the tracks behind it.
-        let state = debug.link_of(&yard.heap, p) + 8;
+        let state = debug.link_of(p) + 8;
         for nth in 0..words {
             // SAFETY: as in `write`.
             unsafe { write_word(yard.platform(), state + nth * 8, 0x4141_4141_4141_4141) };
@@ -154,7 +154,7 @@ fn a_clobbered_state_is_found() {
     let (p, q) = (alloc(&yard, id), alloc(&yard, id));
     let debug = yard.find_cache(id).expect("it is there").engine.debug().expect("it has debugging");
     // The state lies behind the link.
-    let state = |object| debug.link_of(&yard.heap, object) + 8;
+    let state = |object| debug.link_of(object) + 8;
     // SAFETY: as in `write`.
     unsafe { write_word(yard.platform(), state(p), usize::MAX) };
     assert_eq!(yard.free_to(id, p), Ok(()));
@@ -466,9 +466,9 @@ fn verify_compares_states_with_bits() {
         is_sound(&yard);
         let debug = yard.find_cache(id).expect("it is there").engine.debug().expect("debugging");
         if is_live {
-            yard.heap.release(debug.layout(), p);
+            object::release(&yard.heap.platform, debug.layout(), p);
         } else {
-            yard.heap.hand_out(debug.layout(), q, 64);
+            object::hand_out(&yard.heap.platform, debug.layout(), q, 64);
         }
         assert_eq!(validate(&yard), 0, "each object is right in itself");
         let fault = yard.verify().expect("outside of a slow path").expect_err("it was planted");

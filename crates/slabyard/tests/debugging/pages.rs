@@ -1,6 +1,7 @@
 //! Slabs and large blocks as a whole: what lies behind, between and after their objects.
 
 use super::*;
+use slabyard::pages::runs;
 
 #[test]
 fn large_blocks_have_a_zone_and_a_seal() {
@@ -82,7 +83,7 @@ fn a_write_to_a_page_of_nobody_is_found() {
     let p = alloc(&yard, id);
     is_sound(&yard);
     let mut block = None;
-    yard.heap.each_free_block(|granule, _| block = Some(yard.heap.region.address(granule)));
+    runs::each_free_block(&yard.heap, |granule, _| block = Some(yard.heap.region.address(granule)));
     let block = block.expect("free pages");
     assert_ne!(block & !4095, p & !4095);
     write(&yard, block + 8 + 77, 0x12);

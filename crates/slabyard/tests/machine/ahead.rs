@@ -1,6 +1,7 @@
 //! Memory that slabs take for the first time is faulted in ahead, of a heap that grows.
 
 use slabyard::pages::ahead::MOST;
+use slabyard::pages::runs;
 use slabyard::platform::GRANULE;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -41,12 +42,12 @@ fn what_is_faulted_in_and_not_used_is_small_beside_the_heap_and_goes_back() {
     let mut objects = Vec::new();
     for mib in 1..24 {
         objects.extend(fill(&yard, 1 << 20));
-        let dirty = yard.heap.free_count().dirty;
+        let dirty = runs::free_count(&yard.heap).dirty;
         assert!(dirty * GRANULE <= mib << 15, "{dirty} granules of {mib} MiB");
     }
     objects.into_iter().for_each(|object| assert_eq!(yard.free_fast(object), Ok(())));
     yard.trim();
-    assert_eq!(yard.heap.free_count().dirty, 0);
+    assert_eq!(runs::free_count(&yard.heap).dirty, 0);
     fill(&yard, 1 << 20);
     let parked = yard.quiesce(|it| it.parked_runs().granules).expect("no slow path");
     assert!(parked <= MOST, "{parked} granules are parked");

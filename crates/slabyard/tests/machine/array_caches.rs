@@ -6,6 +6,8 @@ use slabyard::engine::array_cache::Limits;
 use slabyard::engine::partial::each_partial;
 use slabyard::engine::{ArrayCaches, Engine};
 use slabyard::platform::{PerCpu, Takes};
+use slabyard::slab;
+use slabyard::slab::freeset;
 use slabyard::sync::Ordering;
 use slabyard::verify::Fault;
 use slabyard::yard::{Settings, Yard};
@@ -148,7 +150,9 @@ fn a_slab_with_a_freed_object_waits_behind_the_others() {
     // Past the arrays, one object of each slab, and then another one of the first slab.
     let slab_of = |object: usize| {
         let shape = cache(&yard).shape();
-        yard.heap.resolve(&shape.geometry, shape.slot, object).expect("an object").slab
+        slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, object)
+            .expect("an object")
+            .slab
     };
     let engine = &cache(&yard).engine;
     let mut order = Vec::new();
@@ -249,8 +253,9 @@ fn an_object_that_is_in_the_shared_array_and_free_in_its_slab_is_found() {
         let mut shared = Vec::new();
         cache(yard).engine.each_parked(cache(yard).on(&yard.heap), |object| shared.push(object));
         let shape = cache(yard).shape();
-        let object = yard.heap.resolve(&shape.geometry, shape.slot, shared[7]).expect("an object");
-        assert!(!yard.heap.mark(object.slab, object.index, true));
+        let object = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, shared[7])
+            .expect("an object");
+        assert!(!freeset::mark(&yard.heap, object.slab, object.index, true));
     });
     assert_eq!(fault.what, "object free or parked twice");
 }

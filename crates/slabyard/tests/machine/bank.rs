@@ -1,10 +1,10 @@
 //! The banks of a CPU: freed runs stay whole for the next requests of their size, within bounds.
 
 use slabyard::pages::bank::{CPU_BYTES, bank_of};
+use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, PerCpu, Takes, Threads};
 use slabyard::sync::Ordering;
-use slabyard::yard::AddressKind;
-use slabyard::yard::{Settings, Yard};
+use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_abi::region::row;
 use slabyard_testkit::machine::{Config, Machine};
 
@@ -65,7 +65,7 @@ fn a_bank_holds_few_runs_and_a_trim_empties_it() {
         assert_eq!((runs, granules), (most, parked().banked_granules));
         yard.trim();
         assert_eq!((parked().banked, yard.heap.buddy.runs()), (0, (0, 0)));
-        assert_eq!(yard.heap.free_count().dirty, 0);
+        assert_eq!(runs::free_count(&yard.heap).dirty, 0);
         yard.verify().expect("no slow path").expect("sound");
     }
 }
@@ -92,7 +92,7 @@ fn what_an_idle_bank_has_goes_back_to_the_system() {
         assert!(ms >= 2000 || yard.is_ticking());
     }
     let parked = yard.quiesce(|quiesced| quiesced.parked_runs()).expect("no slow path");
-    assert_eq!((parked.banked, yard.heap.free_count().dirty / 64), (0, 0));
+    assert_eq!((parked.banked, runs::free_count(&yard.heap).dirty / 64), (0, 0));
     assert!(!yard.is_ticking(), "nothing is left to do");
 }
 

@@ -1,7 +1,7 @@
 //! Deferred coalescing (`pages/coalesce.rs`): few freed runs wait for it, and not for long;
 //! and an allocation finds all free memory.
 
-use slabyard::pages::GranuleKind;
+use slabyard::pages::{GranuleKind, runs};
 use slabyard::platform::GRANULE;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -149,7 +149,7 @@ fn the_last_position_is_found_behind_any_number_of_others() {
     };
     let others: Vec<_> = core::iter::from_fn(|| alloc(16)).collect();
     // No two of them lie side by side. A search looks first at what was coalesced last.
-    let coalesce_all = || yard.heap.each_free_block(|_, _| ());
+    let coalesce_all = || runs::each_free_block(&yard.heap, |_, _| ());
     free_run(&yard, position);
     coalesce_all();
     others.iter().skip(1).step_by(2).for_each(|run| free_run(&yard, *run));

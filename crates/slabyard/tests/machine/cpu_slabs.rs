@@ -5,6 +5,7 @@ use slabyard::cache::classes::ROWS;
 use slabyard::engine::cpu_slabs::{Accounting, Front, OnCpus, Rules, free};
 use slabyard::engine::slabs::Group;
 use slabyard::platform::{PerCpu, Stack, stop};
+use slabyard::slab;
 use slabyard::slab::Word;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -75,7 +76,9 @@ fn an_empty_slab_that_no_cpu_can_park_gives_its_pages_back() {
         assert_eq!(has_list, kind.cpu_partial_lists, "{kind:?}");
         assert!(!has_list || stop(machine, &mut stops));
         let before = cache.nr_slabs();
-        let slab = yard.heap.resolve(&shape.geometry, shape.slot, first[0]).expect("live").slab;
+        let slab = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, first[0])
+            .expect("live")
+            .slab;
         let group = Group { slab, word: Word::FIRST, mask: (1 << objects) - 1 };
         free::free_to_slab(cache.engine.on(cache.on(&yard.heap)), shape, &group);
         assert_eq!(cache.nr_slabs(), before - 1, "{kind:?}");

@@ -1,7 +1,7 @@
 //! Descriptors of free memory: the page heap faults them in by few calls as it grows, and
 //! keeps them for a while where it is small.
 
-use slabyard::pages::Descriptor;
+use slabyard::pages::{Descriptor, runs};
 use slabyard::platform::GRANULE;
 use slabyard::yard::{LARGEST_WARM_RUN, Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -61,7 +61,7 @@ fn descriptors_inside_of_a_large_run_are_not_touched() {
 /// Large free blocks whose metadata is released, and all.
 fn released(yard: &Yard<Machine>) -> (usize, usize) {
     let (mut released, mut all) = (0, 0);
-    yard.heap.each_free_block(|at, order| {
+    runs::each_free_block(&yard.heap, |at, order| {
         let made = yard.heap.region.descriptor(at).granules.load(slabyard::sync::Ordering::Relaxed);
         all += usize::from(order >= LARGE_ORDER);
         released += usize::from(order >= LARGE_ORDER && made >= SLICES);
@@ -88,7 +88,7 @@ fn a_small_heap_keeps_its_descriptors_for_a_second() {
     let yard = yard();
     grow_and_free(&yard, 50 * MIB);
     pass(&yard, 700);
-    let clean = yard.heap.free_count();
+    let clean = runs::free_count(&yard.heap);
     assert!(clean.dirty < clean.free / 10, "{clean:?}");
     let (before, all) = released(&yard);
     assert!(before == 0 && all > 2, "{before} of {all} are released");

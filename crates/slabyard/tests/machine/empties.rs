@@ -5,6 +5,7 @@ use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, OnCpus, Rules};
 use slabyard::platform::PerCpu;
+use slabyard::slab::freeset;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::{Mail, Outcome, Request, check};
@@ -43,7 +44,8 @@ fn fill_lists(yard: &Yard<Machine, OnCpus>, cpu: usize) {
 fn list_of(yard: &Yard<Machine, OnCpus>, cpu: usize) -> Vec<(u32, u32)> {
     let entry = yard.platform().rows().entry(cpu, yard.cache(CLASS).shape().spare());
     let elements = yard.heap.sheaves.objects_of(entry.top());
-    let slab = |element: usize| (element as u32, yard.heap.free_of(element as u32).1);
+    let slab =
+        |element: usize| (element as u32, freeset::free_of(&yard.heap.region, element as u32).1);
     elements.iter().map(|element| slab(element.load(Ordering::Relaxed))).collect()
 }
 
@@ -151,8 +153,9 @@ fn what_stays_of_a_cache_in_empty_slabs_is_small() {
             .map(|object| yard.heap.region.granule_of(object).expect("of the region"))
             .map(|granule| granule & !(geometry.granules() - 1))
             .collect();
-        let empty =
-            begins.into_iter().filter(|slab| yard.heap.free_of(*slab).1 == geometry.objects);
+        let empty = begins
+            .into_iter()
+            .filter(|slab| freeset::free_of(&yard.heap.region, *slab).1 == geometry.objects);
         let kept = empty.count() * geometry.slab_bytes();
         let most = if geometry.slab_bytes() > 32 << 10 { 64 << 10 } else { 10 * (32 << 10) };
         assert!(kept <= most, "{kept} bytes of objects of {bytes}");

@@ -4,7 +4,8 @@
 use slabyard::cache::classes;
 use slabyard::engine::flush::return_to_slabs;
 use slabyard::pages::Cause;
-use slabyard::slab::Object;
+use slabyard::slab;
+use slabyard::slab::{Object, freeset};
 use slabyard::sync::AtomicUsize;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -111,9 +112,13 @@ fn runs_of_neighbours_free_what_they_hold() {
         assert_eq!(flush(&yard, &freed, most).0, []);
         let freed: HashSet<_> = freed.into_iter().collect();
         for object in live {
-            let found = yard.heap.resolve(&shape.geometry, shape.slot, object);
+            let found = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, object);
             let Object { slab, index } = found.expect("a slab that holds live objects");
-            assert_eq!(yard.heap.is_free(slab, index), freed.contains(&object), "{object:x}");
+            assert_eq!(
+                freeset::is_free(&yard.heap, slab, index),
+                freed.contains(&object),
+                "{object:x}"
+            );
         }
     }
 }

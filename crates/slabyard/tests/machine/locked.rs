@@ -2,6 +2,7 @@
 //! count as dirty: `calloc` zeroes them, they do not keep a program busy, and they do not keep
 //! the pages beside them from being purged.
 
+use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -98,7 +99,7 @@ fn returned_after(yard: &Yard<Machine>, ms: u64) -> usize {
         }
         p.advance(1);
     }
-    let count = yard.heap.free_count();
+    let count = runs::free_count(&yard.heap);
     count.free - count.dirty
 }
 
@@ -135,12 +136,12 @@ fn refused_pages_do_not_keep_a_program_busy() {
     assert!(yard.is_ticking(), "pages wait to be purged");
     assert!(!yard.trim(), "all is locked");
     returned_after(&yard, 8 * u64::from(DECAY_MS));
-    let kept = yard.heap.free_count().dirty * GRANULE;
+    let kept = runs::free_count(&yard.heap).dirty * GRANULE;
     assert!(kept >= 31 << 20, "{kept} bytes of 32 MiB are dirty still");
     assert!(!yard.is_ticking(), "no page can be purged");
     // Once the system accepts it, it is purged.
     p.lock_pages(base, 64 << 20, false);
     assert!(yard.trim());
-    let count = yard.heap.free_count();
+    let count = runs::free_count(&yard.heap);
     assert_eq!(count.dirty, 0);
 }

@@ -7,12 +7,13 @@ mod on_linux;
 mod slub;
 
 use slabyard::cache::CacheSettings;
-use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::nodes::NodeSettings;
-use slabyard::engine::{Engine, sheaves};
+use slabyard::engine::{Counter, Engine, sheaves};
 use slabyard::pages::nodes::STRIPE;
+use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, PerCpu, Platform, Takes};
+use slabyard::slab;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Config, Machine};
@@ -140,7 +141,7 @@ fn is_found_without_tag<E: Nodes>() {
     let free = |yard: &OnTwo<E>, address: usize| {
         let class = (0..60).find(|class| {
             let shape = yard.cache(*class).shape();
-            yard.heap.resolve(&shape.geometry, shape.slot, address).is_ok()
+            slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address).is_ok()
         });
         let slot = class.map(|class| yard.cache(class).shape().main());
         if !slot.is_some_and(|slot| yard.platform().push(slot, address, Takes::Each)) {
@@ -272,7 +273,7 @@ fn a_run_lies_in_one_stripe() {
     check(&yard);
     assert_eq!(yard.heap.alloc_run(STRIPE * GRANULE + 1, GRANULE), None);
     // No block of the buddy spans two either.
-    yard.heap.each_free_block(|first, order| {
+    runs::each_free_block(&yard.heap, |first, order| {
         let last = first as usize + (1 << order) - 1;
         assert_eq!(first as usize / STRIPE, last / STRIPE);
     });

@@ -6,6 +6,7 @@ use slabyard::engine::Slob;
 use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::slab::units::UNIT;
+use slabyard::slab::{freeset, units};
 use slabyard::sync::Ordering;
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::Random;
@@ -148,7 +149,7 @@ fn what_is_written_to_free_memory_is_found_and_leads_nowhere() {
                 && yard.class_at(at) == Some(0)
             {
                 // Where a block begins, or anywhere in free memory.
-                let (free, first) = yard.heap.free_units(unit_of(&yard, at).0);
+                let (free, first) = units::free_units(&yard.heap.region, unit_of(&yard, at).0);
                 let is_first = free > 0 && first < 256 && random.chance(50);
                 let unit = if is_first { first as usize } else { random.below(256) };
                 let unit = at / GRANULE * GRANULE + unit * HEADER;
@@ -158,7 +159,7 @@ fn what_is_written_to_free_memory_is_found_and_leads_nowhere() {
                 if !live.iter().any(covers) {
                     let value = [0, 1, -1, 255, 256, i32::MIN, random.next() as i32];
                     let (page, unit) = unit_of(&yard, unit);
-                    yard.heap.set_unit(page, unit, value[random.below(7)]);
+                    units::set_unit(&yard.heap, page, unit, value[random.below(7)]);
                 }
             }
         }
@@ -179,7 +180,7 @@ fn a_header_that_was_overwritten_is_found_and_its_page_is_set_aside() {
         let yard = yard();
         let [before, it, behind] = [64, 64, 64].map(|bytes| yard.alloc(bytes, 16).expect("memory"));
         let (page, unit) = unit_of(&yard, it - HEADER);
-        yard.heap.set_unit(page, unit, value);
+        units::set_unit(&yard.heap, page, unit, value);
         assert_eq!(fault(&yard), Some("blocks tile page"));
         assert_eq!(yard.free(it), Ok(()));
         assert_eq!(REPORTED.take(), [(it - HEADER, Cause::Overwritten)], "{value}");
@@ -214,23 +215,29 @@ fn verify_finds_planted_bugs() {
         unsafe { &*std::ptr::from_ref(yard.heap.region.descriptor(page)) }
     };
     let bugs: [(&str, Bug); 6] = [
-        ("free block overwritten", Box::new(|yard, page, _| yard.heap.set_unit(page, 5, 0))),
+        (
+            "free block overwritten",
+            Box::new(|yard, page, _| units::set_unit(&yard.heap, page, 5, 0)),
+        ),
         // The first free block is skipped.
         (
             "free block overwritten",
             Box::new(|yard, page, _| {
-                let (free, _) = yard.heap.free_units(page);
-                yard.heap.set_free_units(page, free, 20);
+                let (free, _) = units::free_units(&yard.heap.region, page);
+                units::set_free_units(&yard.heap.region, page, free, 20);
             }),
         ),
         // A block is one unit shorter than what was freed.
-        ("free block overwritten", Box::new(|yard, page, _| yard.heap.set_unit(page, 20, 4))),
+        (
+            "free block overwritten",
+            Box::new(|yard, page, _| units::set_unit(&yard.heap, page, 20, 4)),
+        ),
         // An object begins in a free block.
         (
             "free block overwritten",
             Box::new(|yard, page, all| {
                 let (_, unit) = unit_of(yard, all[4]);
-                yard.heap.mark(page, unit, false);
+                freeset::mark(&yard.heap, page, unit, false);
             }),
         ),
         // A live object is forgotten.
@@ -238,7 +245,7 @@ fn verify_finds_planted_bugs() {
             "blocks tile page",
             Box::new(|yard, page, all| {
                 let (_, unit) = unit_of(yard, all[2]);
-                yard.heap.mark(page, unit, true);
+                freeset::mark(&yard.heap, page, unit, true);
             }),
         ),
         // A page with free blocks is lost.

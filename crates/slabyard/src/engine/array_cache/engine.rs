@@ -10,6 +10,7 @@ use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{GRANULE, Platform, Slot};
+use crate::slab::freeset;
 use crate::sync::Ordering;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::front;
@@ -143,7 +144,7 @@ impl Engine for ArrayCaches {
     }
 
     fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+        let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
         lists::adopt(self.on(on), slab, free);
         free
     }

@@ -18,6 +18,7 @@ use crate::engine::slabs::{self, Group};
 use crate::engine::{PageSlabs, Shape};
 use crate::pages::{PageHeap, Sheaf};
 use crate::platform::{Platform, Stack, Stopped};
+use crate::slab;
 use crate::slab::Word;
 use crate::sync::{AtomicUsize, Ordering};
 use slabyard_abi::region::front::BANK;
@@ -42,7 +43,7 @@ impl Ruled for Below {
 
     fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
         let shape = on.cache.shape();
-        match on.heap.resolve(&shape.geometry, shape.slot, address) {
+        match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
             Err(cause) => on.heap.misuse(cause, address, shape.slot),
             Ok(object) if on.push_to_own(object.slab, address) => {}
             Ok(object) => {

@@ -11,9 +11,9 @@
 use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists};
 use crate::engine::slabs::{Group, Slabs};
 use crate::engine::{Changed, Engine, Header, PageSlabs, Shape};
-use crate::pages::Sheaf;
-use crate::pages::{Cause, PageHeap};
+use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::{Event, GRANULE, Platform, Slot};
+use crate::slab;
 use crate::slab::{Geometry, Object, Word};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
@@ -127,7 +127,7 @@ impl Engine for OnCpus {
         let _moving = on.cache.moving();
         let on = self.on(on);
         let shape = on.cache.shape();
-        match on.heap.resolve(&shape.geometry, shape.slot, address) {
+        match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
             Err(cause) => on.heap.misuse(cause, address, shape.slot),
             Ok(object) if !free_to_own(on, shape, object, address) => {
                 let (word, mask) = Word::of(object.index);

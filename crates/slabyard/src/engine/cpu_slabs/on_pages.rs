@@ -18,7 +18,7 @@ use crate::platform::stack::Tag;
 use crate::platform::{Platform, Stack, Stopped};
 use crate::slab::freeset::MOST_WORDS;
 use crate::slab::frozen::{Exchanged, FROZEN, PARKED};
-use crate::slab::{Version, Word};
+use crate::slab::{Version, Word, frozen};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// A slab on a CPU partial list, as the list's element.
@@ -129,7 +129,7 @@ impl<P: Platform, R: OnCpu> PageSlabs<'_, P, R> {
     fn left_list(&self, list: &Sheaf, parked: Parked) -> bool {
         if self.cpu_rules().accounting == Accounting::Exact {
             // A free may take it off at the same time: the exchange tells.
-            let exchanged = self.heap.exchange_word(parked.slab, |word| {
+            let exchanged = frozen::exchange_word(self.heap, parked.slab, |word| {
                 if parked.is_in(word) { word & !PARKED } else { word }
             });
             self.count_failed(&exchanged);
@@ -198,7 +198,7 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
         let (begin, stride) = (heap.region.address(slab), geometry.size as usize);
         let room = heap.sheaves.room(own) - own.len();
         let mut filling = heap.sheaves.filling(own);
-        let exchanged = heap.take_frozen(slab, room, |word, mask| {
+        let exchanged = frozen::take_frozen(heap, slab, room, |word, mask| {
             filling.push_each(geometry.address_of(begin, word.index_of(0)), stride, mask);
         });
         self.count_failed(&exchanged);
@@ -225,7 +225,7 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
             }
             *mask |= bit;
         }
-        let exchanged = heap.thaw_with(slab, &mut masks);
+        let exchanged = frozen::thaw_with(heap, slab, &mut masks);
         self.count_failed(&exchanged);
         for (nth, twice) in masks.iter().enumerate() {
             self.report_twice(shape, slab, Word::nth(nth), *twice);
@@ -240,7 +240,7 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
         let objects = u64::from(shape.geometry.objects);
         let parked = self.links(slab).prev() == ON_CPU_LIST;
         let free_in = |word: u64| word & u64::from(u16::MAX);
-        let (exchanged, twice) = self.heap.put_with(slab, word, mask, |old, new| {
+        let (exchanged, twice) = frozen::put_with(self.heap, slab, word, mask, |old, new| {
             if freezes && free_in(old) == 0 && free_in(new) > 0 && old & FROZEN == 0 {
                 new | FROZEN
             } else if old & PARKED != 0 && free_in(new) == objects {
@@ -265,12 +265,12 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
     }
 
     fn freeze(self, slab: u32) {
-        let exchanged = self.heap.set_flags(slab, FROZEN, 0);
+        let exchanged = frozen::set_flags(self.heap, slab, FROZEN, 0);
         self.count_failed(&exchanged);
     }
 
     fn thaw(self, slab: u32) {
-        let exchanged = self.heap.set_flags(slab, 0, FROZEN | PARKED);
+        let exchanged = frozen::set_flags(self.heap, slab, 0, FROZEN | PARKED);
         self.count_failed(&exchanged);
     }
 
@@ -307,7 +307,7 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
         }
         self.links(slab).set_prev(ON_CPU_LIST);
         let other = if self.cpu_rules().accounting == Accounting::Exact {
-            let exchanged = self.heap.park_slab(slab);
+            let exchanged = frozen::park_slab(self.heap, slab);
             self.count_failed(&exchanged);
             exchanged.after().0.number()
         } else {

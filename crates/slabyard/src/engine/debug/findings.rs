@@ -8,8 +8,9 @@ use super::Debug;
 use crate::engine::PageSlabs;
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::Platform;
-use crate::slab::Object;
-use crate::slab::debug::{Known, State};
+use crate::slab;
+use crate::slab::debug::{Known, State, object, tail};
+use crate::slab::{Object, freeset};
 use crate::sync::Ordering;
 
 /// Looks at an object that changes meanwhile, at most.
@@ -67,9 +68,10 @@ impl Debug {
         // By their states: of a slab that was set aside no object is in the free set.
         let is_used = |index: &u32| {
             let object = geometry.address_of(slab, *index);
-            on.heap.known(layout, object).is_none_or(|known| known.state != State::Free)
+            object::read_state(&on.heap.platform, layout, object)
+                .is_none_or(|known| known.state != State::Free)
         };
-        let [allocated, freed] = on.heap.tracks(layout, object);
+        let [allocated, freed] = object::tracks(&on.heap.platform, layout, object);
         (hooks.report)(&Finding {
             what,
             by,
@@ -79,7 +81,8 @@ impl Debug {
             objects: [geometry.objects, (0..geometry.objects).filter(is_used).count() as u32],
             object,
             object_bytes: geometry.object,
-            requested: on.heap.known(layout, object).map_or(geometry.object, |k| k.requested),
+            requested: object::read_state(&on.heap.platform, layout, object)
+                .map_or(geometry.object, |k| k.requested),
             pointer,
             bytes,
             allocated,
@@ -94,30 +97,32 @@ impl Debug {
         let geometry = &shape.geometry;
         let mut wrong = 0;
         for index in 0..geometry.objects {
-            let object = on.heap.address_of(geometry, Object { slab, index });
-            let version = on.heap.free_of(slab).0;
+            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
+            let version = freeset::free_of(&on.heap.region, slab).0;
             let Some((what, bytes, known)) = self.look_at(on, object) else { continue };
-            if !on.heap.is_slab(slab, shape.slot) || on.heap.free_of(slab).0 != version {
+            if !slab::is_slab(&on.heap.region, slab, shape.slot)
+                || freeset::free_of(&on.heap.region, slab).0 != version
+            {
                 // It ended meanwhile.
                 return wrong;
             }
             wrong += 1;
             self.set_aside(on, object);
             self.report(on, (what, By::Look), object, object, bytes);
-            on.heap.restore_state(self.layout(), object, known);
-            on.heap.repair(self.layout(), object, known);
+            object::restore_state(&on.heap.platform, self.layout(), object, known);
+            object::repair(&on.heap.platform, self.layout(), object, known);
         }
         let begin = on.heap.region.address(slab);
-        let version = on.heap.free_of(slab).0;
-        if let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, begin)
-            && on.heap.is_slab(slab, shape.slot)
-            && on.heap.free_of(slab).0 == version
+        let version = freeset::free_of(&on.heap.region, slab).0;
+        if let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, begin)
+            && slab::is_slab(&on.heap.region, slab, shape.slot)
+            && freeset::free_of(&on.heap.region, slab).0 == version
         {
             wrong += 1;
             let last = geometry.address_of(begin, geometry.objects - 1);
             self.set_aside(on, last);
             self.report(on, (FindingKind::Tail, By::Look), last, last, Some(bytes));
-            on.heap.fill_tail(self.layout(), geometry, begin);
+            tail::fill_tail(&on.heap.platform, self.layout(), geometry, begin);
         }
         wrong
     }
@@ -131,11 +136,11 @@ impl Debug {
         let begin = on.heap.region.address(slab);
         for index in 0..geometry.objects {
             let object = geometry.address_of(begin, index);
-            let known = on.heap.known(self.layout(), object);
+            let known = object::read_state(&on.heap.platform, self.layout(), object);
             let free = known.filter(|known| known.state == State::Free);
             let wrong = match free {
                 Some(known) => {
-                    let wrong = on.heap.wrong_of(self.layout(), object, known);
+                    let wrong = object::wrong_of(&on.heap.platform, self.layout(), object, known);
                     wrong.map(|(what, bytes)| (what, Some(bytes)))
                 }
                 None => Some((FindingKind::State, None)),
@@ -144,7 +149,7 @@ impl Debug {
                 self.report(on, (what, By::Call), object, object, bytes);
             }
         }
-        if let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, begin) {
+        if let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, begin) {
             let last = geometry.address_of(begin, geometry.objects - 1);
             self.report(on, (FindingKind::Tail, By::Call), last, last, Some(bytes));
         }
@@ -155,10 +160,10 @@ impl Debug {
         let geometry = &on.cache.shape().geometry;
         let slab = object & !(geometry.slab_bytes() - 1);
         if object == geometry.address_of(slab, geometry.objects - 1)
-            && let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, slab)
+            && let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, slab)
         {
             self.found(on, FindingKind::Tail, object, Some(bytes));
-            on.heap.fill_tail(self.layout(), geometry, slab);
+            tail::fill_tail(&on.heap.platform, self.layout(), geometry, slab);
         }
     }
 
@@ -167,8 +172,10 @@ impl Debug {
         let geometry = &on.cache.shape().geometry;
         let mut live = 0;
         for index in 0..geometry.objects {
-            let object = on.heap.address_of(geometry, Object { slab, index });
-            if on.heap.known(self.layout(), object).is_some_and(|k| k.state == State::Live) {
+            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
+            if object::read_state(&on.heap.platform, self.layout(), object)
+                .is_some_and(|k| k.state == State::Live)
+            {
                 self.report(on, (FindingKind::Remaining, By::Look), object, object, None);
                 live += 1;
             }
@@ -185,10 +192,10 @@ impl Debug {
     ) -> Option<(FindingKind, Option<Bytes>, Known)> {
         let layout = self.layout();
         for _ in 0..LOOKS {
-            let Some(known) = on.heap.known(layout, object) else {
+            let Some(known) = object::read_state(&on.heap.platform, layout, object) else {
                 // It is nobody's to change but a program's with a bug.
                 let all = Known::new(State::Live, layout.object);
-                let zone = on.heap.wrong_of(layout, object, all);
+                let zone = object::wrong_of(&on.heap.platform, layout, object, all);
                 return Some(
                     zone.map_or((FindingKind::State, None, all), |(w, b)| (w, Some(b), all)),
                 );
@@ -196,10 +203,10 @@ impl Debug {
             if known.state == State::Busy {
                 continue;
             }
-            let (what, bytes) = on.heap.wrong_of(layout, object, known)?;
-            if on.heap.is_still(layout, object, known)
-                && on.heap.wrong_of(layout, object, known) == Some((what, bytes))
-                && on.heap.is_still(layout, object, known)
+            let (what, bytes) = object::wrong_of(&on.heap.platform, layout, object, known)?;
+            if object::is_still(&on.heap.platform, layout, object, known)
+                && object::wrong_of(&on.heap.platform, layout, object, known) == Some((what, bytes))
+                && object::is_still(&on.heap.platform, layout, object, known)
             {
                 return Some((what, Some(bytes), known));
             }

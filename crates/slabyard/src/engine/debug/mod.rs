@@ -32,8 +32,11 @@ use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans, partial, 
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, Call, FindingKind};
 use crate::platform::{Platform, Slot};
-use crate::slab::debug::{Known, Layout, LayoutRequest, State, TrackKind};
-use crate::slab::{Geometry, Object, Word};
+use crate::slab;
+use crate::slab::debug::{
+    Known, Layout, LayoutRequest, State, TrackKind, aside, object, tail, track, unused,
+};
+use crate::slab::{Geometry, Object, Word, freeset};
 use crate::sync::{AtomicU32, Once, Ordering};
 use quarantine::Quarantine;
 use slabyard_abi::debug::DebugFlags;
@@ -57,7 +60,7 @@ impl Ruled for Checked<'_> {
 
     fn look_at_taken<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
         if on.rules.0.flags().has(Debug::LOOKS_AT) {
-            on.heap.look_at_taken(slab, 1 << shape.geometry.order);
+            unused::look_at_taken(on.heap, slab, 1 << shape.geometry.order);
         }
     }
 
@@ -69,8 +72,8 @@ impl Ruled for Checked<'_> {
         let geometry = &shape.geometry;
         let first = geometry.address_of(on.heap.region.address(slab), 0);
         let layout = on.rules.0.layout();
-        on.heap.prepare_slab(slab, layout, first, geometry.objects);
-        on.heap.fill_tail(layout, geometry, on.heap.region.address(slab));
+        object::prepare_slab(on.heap, slab, layout, first, geometry.objects);
+        tail::fill_tail(&on.heap.platform, layout, geometry, on.heap.region.address(slab));
     }
 
     fn ended<P: Platform>(on: &PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32) {
@@ -147,14 +150,15 @@ impl Debug {
     }
 
     /// The link of a deferred free of an object.
-    pub fn link_of<P: Platform>(&self, heap: &PageHeap<P>, address: usize) -> usize {
-        heap.link_of(self.layout(), address)
+    pub fn link_of(&self, address: usize) -> usize {
+        object::link_of(self.layout(), address)
     }
 
     /// True if an object begins at an address and is not live.
     pub fn is_freed<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> bool {
-        on.heap.begins_object(&on.cache.shape().geometry, address)
-            && on.heap.known(self.layout(), address).is_some_and(|k| k.state == State::Free)
+        slab::begins_object(&on.heap.region, &on.cache.shape().geometry, address)
+            && object::read_state(&on.heap.platform, self.layout(), address)
+                .is_some_and(|k| k.state == State::Free)
     }
 
     /// True if an allocation is to fail.
@@ -192,16 +196,17 @@ impl Debug {
         on: PageSlabs<'_, P>,
         object: usize,
     ) -> Result<(), (FindingKind, Option<Bytes>)> {
-        let known = on.heap.known(self.layout(), object);
+        let known = object::read_state(&on.heap.platform, self.layout(), object);
         let known =
             known.filter(|known| known.state == State::Free).ok_or((FindingKind::State, None))?;
         if self.flags().has(Self::LOOKS_AT)
-            && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
+            && let Some((what, bytes)) =
+                object::wrong_of(&on.heap.platform, self.layout(), object, known)
         {
             return Err((what, Some(bytes)));
         }
         // Else a program wrote to its state between the two.
-        if on.heap.claim(self.layout(), object, known) {
+        if object::claim(&on.heap.platform, self.layout(), object, known) {
             Ok(())
         } else {
             Err((FindingKind::State, None))
@@ -211,7 +216,7 @@ impl Debug {
     /// Makes an object of a slab that was set aside sound again, so that it is reported once.
     fn restore_free<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
         let known = Known::new(State::Free, 0);
-        on.heap.repair(self.layout(), object, known);
+        object::repair(&on.heap.platform, self.layout(), object, known);
     }
 
     /// Claims a live object for its free; says why it is none.
@@ -221,11 +226,12 @@ impl Debug {
         object: usize,
     ) -> Result<Known, FindingKind> {
         loop {
-            let known = on.heap.known(self.layout(), object).ok_or(FindingKind::State)?;
+            let known = object::read_state(&on.heap.platform, self.layout(), object)
+                .ok_or(FindingKind::State)?;
             if known.state != State::Live {
                 return Err(FindingKind::Free);
             }
-            if on.heap.claim(self.layout(), object, known) {
+            if object::claim(&on.heap.platform, self.layout(), object, known) {
                 return Ok(known);
             }
         }
@@ -235,19 +241,20 @@ impl Debug {
     /// slab may end with it.
     fn return_to_slab<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
         let shape = on.cache.shape();
-        let resolved = on.heap.resolve(&shape.geometry, shape.slot, object);
+        let resolved = slab::resolve(&on.heap.region, &shape.geometry, shape.slot, object);
         let Ok(Object { slab, index }) = resolved else {
             debug_assert!(false, "what is in quarantine is an object");
             return;
         };
         let known = Known::new(State::Free, 0);
         if self.flags().has(Self::LOOKS_AT)
-            && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
+            && let Some((what, bytes)) =
+                object::wrong_of(&on.heap.platform, self.layout(), object, known)
         {
             self.found(on, what, object, Some(bytes));
             self.restore_free(on, object);
         }
-        if on.heap.is_slab_aside(slab) {
+        if aside::is_slab_aside(&on.heap.region, slab) {
             on.heap.set_aside.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -258,14 +265,14 @@ impl Debug {
     /// Sets the slab of an object aside.
     fn set_aside<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
         let shape = on.cache.shape();
-        let resolved = on.heap.resolve(&shape.geometry, shape.slot, object);
+        let resolved = slab::resolve(&on.heap.region, &shape.geometry, shape.slot, object);
         let Ok(Object { slab, .. }) = resolved else { return };
         let checked = self.checked(on);
         let mut list = partial::lock(&checked);
-        if on.heap.is_slab_aside(slab) {
+        if aside::is_slab_aside(&on.heap.region, slab) {
             return;
         }
-        let lost = on.heap.set_slab_aside(slab);
+        let lost = aside::set_slab_aside(on.heap, slab);
         on.cache.shown.out.fetch_add(lost.into(), Ordering::Relaxed);
         if Slabs::links(&checked, slab).is_listed() {
             list.unlink(checked, slab);
@@ -319,8 +326,8 @@ impl Engine for Debug {
         let _moving = on.cache.moving();
         let object = self.take_sound(on)?;
         let requested = (bytes as u32).min(on.cache.shape().geometry.object);
-        on.heap.set_track(self.layout(), object, TrackKind::Alloc, requested);
-        on.heap.hand_out(self.layout(), object, requested);
+        track::set_track(on.heap, self.layout(), object, TrackKind::Alloc, requested);
+        object::hand_out(&on.heap.platform, self.layout(), object, requested);
         self.trace(on, Call::Alloc(bytes), object);
         Some(object)
     }
@@ -328,18 +335,18 @@ impl Engine for Debug {
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let _moving = on.cache.moving();
         let (shape, layout) = (on.cache.shape(), self.layout());
-        if on.heap.resolve(&shape.geometry, shape.slot, address).is_err() {
+        if slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address).is_err() {
             return self.found_pointer(on, address);
         }
         match self.claim(on, address) {
             Ok(known) => {
-                let wrong = on.heap.wrong_of(layout, address, known);
+                let wrong = object::wrong_of(&on.heap.platform, layout, address, known);
                 if let Some((what, bytes)) = wrong {
                     self.found(on, what, address, Some(bytes));
                 }
                 self.look_at_tail(on, address);
-                on.heap.set_track(layout, address, TrackKind::Free, known.requested);
-                on.heap.release(layout, address);
+                track::set_track(on.heap, layout, address, TrackKind::Free, known.requested);
+                object::release(&on.heap.platform, layout, address);
                 self.trace(on, Call::Free, address);
                 self.quarantine(on, address);
             }
@@ -347,7 +354,7 @@ impl Engine for Debug {
             Err(_) => {
                 // What ran over the state ran over the zone in front of it, most often.
                 let all = Known::new(State::Live, layout.object);
-                match on.heap.wrong_of(layout, address, all) {
+                match object::wrong_of(&on.heap.platform, layout, address, all) {
                     Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
                     None => self.found(on, FindingKind::State, address, None),
                 }
@@ -364,19 +371,21 @@ impl Engine for Debug {
 
     /// The state of an object is the truth here: one in nobody's hands is free.
     fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        if on.heap.is_slab_aside(slab) {
+        if aside::is_slab_aside(&on.heap.region, slab) {
             orphans::list(on, slab, 0);
             return 0;
         }
         let geometry = &on.cache.shape().geometry;
         for index in 0..geometry.objects {
-            let object = on.heap.address_of(geometry, Object { slab, index });
-            match on.heap.known(self.layout(), object).map(|known| known.state) {
-                Some(State::Live) => _ = on.heap.mark(slab, index, false),
-                Some(State::Free) => _ = on.heap.mark(slab, index, true),
+            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
+            match object::read_state(&on.heap.platform, self.layout(), object)
+                .map(|known| known.state)
+            {
+                Some(State::Live) => _ = freeset::mark(on.heap, slab, index, false),
+                Some(State::Free) => _ = freeset::mark(on.heap, slab, index, true),
                 Some(State::Busy) => {
-                    on.heap.release(self.layout(), object);
-                    on.heap.mark(slab, index, true);
+                    object::release(&on.heap.platform, self.layout(), object);
+                    freeset::mark(on.heap, slab, index, true);
                 }
                 // A program wrote there: the next look finds it.
                 None => {}
@@ -387,10 +396,10 @@ impl Engine for Debug {
 
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let geometry = &on.cache.shape().geometry;
-        if !on.heap.begins_object(geometry, address) {
+        if !slab::begins_object(&on.heap.region, geometry, address) {
             return None;
         }
-        let known = on.heap.known(self.layout(), address);
+        let known = object::read_state(&on.heap.platform, self.layout(), address);
         let has_zones = self.flags().has(DebugFlags::RED_ZONE);
         match known {
             Some(Known { state: State::Free, .. }) => None,
@@ -404,15 +413,17 @@ impl Engine for Debug {
         on: PageSlabs<'_, P>,
         slab: u32,
     ) -> Result<u32, &'static str> {
-        if on.heap.is_slab_aside(slab) {
+        if aside::is_slab_aside(&on.heap.region, slab) {
             return Ok(0);
         }
         let geometry = &on.cache.shape().geometry;
         for index in 0..geometry.objects {
-            let object = on.heap.address_of(geometry, Object { slab, index });
-            let is_sound = match on.heap.known(self.layout(), object).map(|known| known.state) {
-                Some(State::Free) => on.heap.is_free(slab, index),
-                Some(State::Live) => !on.heap.is_free(slab, index) || self.has_waited(),
+            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
+            let is_sound = match object::read_state(&on.heap.platform, self.layout(), object)
+                .map(|known| known.state)
+            {
+                Some(State::Free) => freeset::is_free(on.heap, slab, index),
+                Some(State::Live) => !freeset::is_free(on.heap, slab, index) || self.has_waited(),
                 _ => false,
             };
             if !is_sound {

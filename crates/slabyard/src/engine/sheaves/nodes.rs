@@ -19,7 +19,7 @@ use crate::engine::{
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
-use crate::slab::Put;
+use crate::slab::{Put, freeset};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::front;
@@ -174,7 +174,7 @@ impl Engine for OnNodes {
     }
 
     fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+        let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
         orphans::list(self.0.at(on, on.heap.region.node_of(slab)), slab, free);
         free
     }

@@ -16,8 +16,9 @@ use crate::engine::slob::on_pages::Slob;
 use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny, orphans};
 use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
+use crate::slab;
 use crate::slab::units::UNIT;
-use crate::slab::{Geometry, Object};
+use crate::slab::{Geometry, Object, freeset, units};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
 
@@ -50,11 +51,11 @@ impl Slob {
         let units = Units { on, slob: self };
         let ends = units.with_lists(|lists| {
             let freed = (|| {
-                if on.heap.is_free(page, index) {
+                if freeset::is_free(on.heap, page, index) {
                     return Err(Refused::Misuse(self.cause_at(units, page, index)?));
                 }
-                if on.heap.is_set_aside(page) {
-                    on.heap.mark(page, index, true);
+                if units::is_set_aside(&on.heap.region, page) {
+                    freeset::mark(on.heap, page, index, true);
                     return Ok(false);
                 }
                 let unit = index.checked_sub(1).ok_or(Refused::Misuse(Cause::Interior))?;
@@ -63,12 +64,12 @@ impl Slob {
                 {
                     return Err(Overwritten { page, unit }.into());
                 }
-                on.heap.mark(page, index, true);
+                freeset::mark(on.heap, page, index, true);
                 let place = Place { page, unit };
                 Ok(free_locked(units, lists, place, header as u32 + UNIT)?)
             })();
             if let Err(Refused::Overwritten(_)) = &freed
-                && !on.heap.is_set_aside(page)
+                && !units::is_set_aside(&on.heap.region, page)
             {
                 drop_page(units, lists, page);
             }
@@ -87,7 +88,7 @@ impl Slob {
         page: u32,
         unit: u32,
     ) -> Result<Cause, Overwritten> {
-        if units.on.heap.is_set_aside(page) {
+        if units::is_set_aside(&units.on.heap.region, page) {
             return Ok(Cause::DoubleFree);
         }
         let (before, behind) = page::around(units, page, unit)?;
@@ -168,7 +169,7 @@ impl Engine for Slob {
         }
         let _moving = on.cache.moving();
         let shape = on.cache.shape();
-        let freed = on.heap.resolve(&shape.geometry, shape.slot, address);
+        let freed = slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address);
         let freed = freed.map_err(Refused::Misuse);
         on.count(Counter::FreeSlowpath, 1);
         match freed.and_then(|object| self.free_in_page(on, object)) {
@@ -180,17 +181,18 @@ impl Engine for Slob {
 
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let shape = on.cache.shape();
-        let Object { slab, index } = on.heap.resolve(&shape.geometry, shape.slot, address).ok()?;
+        let Object { slab, index } =
+            slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address).ok()?;
         if !self.serves_malloc() {
             return Some(shape.geometry.object as usize);
         }
         let unit = index.checked_sub(1)?;
-        if on.heap.is_free(slab, index) {
+        if freeset::is_free(on.heap, slab, index) {
             return None;
         }
-        let units = block_units(on.heap.unit(slab, unit))?;
+        let units = block_units(units::unit(on.heap, slab, unit))?;
         let end = unit.checked_add(units).filter(|end| *end <= shape.geometry.objects)?;
-        let is_whole = on.heap.next_begin(slab, index + 1, end).is_none();
+        let is_whole = units::next_begin(on.heap, slab, index + 1, end).is_none();
         is_whole.then_some(((units - 1) * UNIT) as usize)
     }
 

@@ -16,6 +16,7 @@ use crate::engine::{PageSlabs, partial};
 use crate::pages::Descriptor;
 use crate::platform::Platform;
 use crate::slab::units::UNIT;
+use crate::slab::{freeset, units};
 use crate::sync::{AtomicU32, Ordering};
 
 /// The pages of a yard.
@@ -47,22 +48,22 @@ impl<P: Platform> Pages for Units<'_, P> {
 
     #[inline]
     fn get(self, page: u32, unit: u32) -> i32 {
-        self.on.heap.unit(page, unit)
+        units::unit(self.on.heap, page, unit)
     }
 
     #[inline]
     fn set(self, page: u32, unit: u32, value: i32) {
-        self.on.heap.set_unit(page, unit, value);
+        units::set_unit(self.on.heap, page, unit, value);
     }
 
     #[inline]
     fn free(self, page: u32) -> (u32, u32) {
-        self.on.heap.free_units(page)
+        units::free_units(&self.on.heap.region, page)
     }
 
     #[inline]
     fn set_free(self, page: u32, units: u32, first: u32) {
-        let before = self.on.heap.set_free_units(page, units, first);
+        let before = units::set_free_units(&self.on.heap.region, page, units, first);
         self.count_out(before, units);
     }
 
@@ -72,16 +73,16 @@ impl<P: Platform> Pages for Units<'_, P> {
     }
 
     fn is_clear(self, page: u32, unit: u32, units: u32) -> bool {
-        self.on.heap.next_begin(page, unit, unit + units).is_none()
+        units::next_begin(self.on.heap, page, unit, unit + units).is_none()
     }
 
     fn taken(self, page: u32, unit: u32, request: &Request) {
         self.set(page, unit, (request.bytes - request.header) as i32);
-        self.on.heap.mark(page, unit + request.header / UNIT, false);
+        freeset::mark(self.on.heap, page, unit + request.header / UNIT, false);
     }
 
     fn set_aside(self, page: u32) {
-        let lost = self.on.heap.set_aside_units(page);
+        let lost = units::set_aside_units(&self.on.heap.region, page);
         self.count_out(lost, 0);
     }
 
@@ -123,7 +124,7 @@ impl<P: Platform> Units<'_, P> {
             None => self.page_units(),
         };
         // Behind its own begin; a header lies in front of the next.
-        let next = self.on.heap.next_begin(page, unit + 2, self.page_units());
+        let next = units::next_begin(self.on.heap, page, unit + 2, self.page_units());
         Ok(next.map_or(end, |next| end.min(next - 1)))
     }
 
@@ -131,9 +132,9 @@ impl<P: Platform> Units<'_, P> {
     /// the begin of an object.
     pub fn check(self, page: u32) -> Result<u32, &'static str> {
         let (free, units) = (self.free(page).0, self.page_units());
-        let bits = self.on.heap.bits_of(page, &self.on.cache.shape().geometry);
+        let bits = freeset::bits_of(self.on.heap, page, &self.on.cache.shape().geometry);
         let within = bits.saturating_sub(free);
-        if self.on.heap.is_set_aside(page) {
+        if units::is_set_aside(&self.on.heap.region, page) {
             return Ok(within);
         }
         let (mut at, mut sound) = (0, true);
@@ -153,7 +154,7 @@ impl<P: Platform> Units<'_, P> {
     /// free blocks, they are made anew from the live ones, whose begins are in the bitmap and whose
     /// sizes lie in front of them. Returns the free units.
     pub fn adopt(self, page: u32) -> u32 {
-        if self.on.heap.is_set_aside(page) {
+        if units::is_set_aside(&self.on.heap.region, page) {
             return 0;
         }
         if self.check(page).is_err() {
@@ -162,7 +163,7 @@ impl<P: Platform> Units<'_, P> {
         let free = self.free(page).0;
         if free > 0 {
             // The list is that of the objects for which the page began; those of its first will do.
-            let begin = self.on.heap.next_begin(page, 0, self.page_units());
+            let begin = units::next_begin(self.on.heap, page, 0, self.page_units());
             let bytes = begin.map_or(1, |begin| self.get(page, begin - 1).max(1) as u32);
             self.with_lists(|lists| lists.add(self, page, bytes));
         }
@@ -172,10 +173,10 @@ impl<P: Platform> Units<'_, P> {
     fn write_blocks_anew(self, page: u32) {
         let end = self.page_units();
         // No block counts, so that a walk meets none.
-        self.on.heap.set_free_units(page, 0, 0);
+        units::set_free_units(&self.on.heap.region, page, 0, 0);
         let mut at = 0;
         while at < end {
-            let begin = self.on.heap.next_begin(page, at, end);
+            let begin = units::next_begin(self.on.heap, page, at, end);
             let live = begin.map_or(end, |begin| begin.saturating_sub(1));
             if live > at {
                 // Never beside another free block: a live one lies between.
@@ -192,7 +193,7 @@ impl<P: Platform> Units<'_, P> {
     /// True if live blocks tile these units.
     fn are_live(self, page: u32, mut at: u32, end: u32) -> bool {
         while at < end {
-            if self.on.heap.next_begin(page, at, end) != Some(at + 1) {
+            if units::next_begin(self.on.heap, page, at, end) != Some(at + 1) {
                 return false;
             }
             let Some(units) = block_units(self.get(page, at)) else { return false };

@@ -4,25 +4,24 @@
 //! Its free objects leave the free set, so that it is full in the eyes of lists and counters; its
 //! live ones stay with their owners. `granules` of the descriptor is the mark.
 
-use crate::pages::PageHeap;
+use crate::pages::{PageHeap, Region};
 use crate::platform::Platform;
+use crate::slab::freeset;
 use crate::sync::Ordering;
 
 /// In place of granules, which a slab does not have.
 const ASIDE: u32 = u32::MAX;
 
-impl<P: Platform> PageHeap<P> {
-    /// True if a slab was set aside.
-    pub fn is_slab_aside(&self, slab: u32) -> bool {
-        self.region.descriptor(slab).granules.load(Ordering::Relaxed) == ASIDE
-    }
+/// True if a slab was set aside.
+pub fn is_slab_aside(region: &Region, slab: u32) -> bool {
+    region.descriptor(slab).granules.load(Ordering::Relaxed) == ASIDE
+}
 
-    /// Sets a slab aside; returns how many free objects it had. Its cache's list lock is held, and
-    /// the caller takes it off the list.
-    pub fn set_slab_aside(&self, slab: u32) -> u32 {
-        let lost = self.take(slab, u32::MAX, false, |_, _| {}).0;
-        self.region.descriptor(slab).granules.store(ASIDE, Ordering::Relaxed);
-        self.set_aside.fetch_add(lost.into(), Ordering::Relaxed);
-        lost
-    }
+/// Sets a slab aside; returns how many free objects it had. Its cache's list lock is held, and
+/// the caller takes it off the list.
+pub fn set_slab_aside<P: Platform>(heap: &PageHeap<P>, slab: u32) -> u32 {
+    let lost = freeset::take(heap, slab, u32::MAX, false, |_, _| {}).0;
+    heap.region.descriptor(slab).granules.store(ASIDE, Ordering::Relaxed);
+    heap.set_aside.fetch_add(lost.into(), Ordering::Relaxed);
+    lost
 }

@@ -20,6 +20,7 @@ use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, FindingKind, Track};
 use crate::platform::Platform;
 use crate::slab::debug::layout::TRACK_BYTES;
+use crate::slab::debug::{object, track};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of the track and the seal.
@@ -28,87 +29,89 @@ const RED_LIVE: u8 = 0xcc;
 /// Where the maker's bits begin in a seal.
 const MAKER: u32 = 62;
 
-impl<P: Platform> PageHeap<P> {
-    fn seal(&self, end: usize) -> [&AtomicU64; 2] {
-        [2, 1].map(|nth| {
-            // SAFETY: the end of a live run or mapping, which is committed, and where the owner
-            // has no byte.
-            unsafe { self.platform.word(end - nth * size_of::<u64>()) }
-        })
-    }
+fn seal<P: Platform>(p: &P, end: usize) -> [&AtomicU64; 2] {
+    [2, 1].map(|nth| {
+        // SAFETY: the end of a live run or mapping, which is committed, and where the owner
+        // has no byte.
+        unsafe { p.word(end - nth * size_of::<u64>()) }
+    })
+}
 
-    /// Seals a block that ends at `end`, whole pages behind its address, and fills its red zone.
-    pub fn seal_block(&self, address: usize, end: usize, requested: usize, maker: Maker) {
-        let (begin, bytes) = self.zone(address, end, requested);
-        // SAFETY: the block is ours, and the zone in it.
-        unsafe { self.platform.fill(begin, bytes, RED_LIVE) };
-        self.write_seal(address, end, requested, maker);
-    }
+/// Seals a block that ends at `end`, whole pages behind its address, and fills its red zone.
+pub fn seal_block<P: Platform>(p: &P, address: usize, end: usize, requested: usize, maker: Maker) {
+    let (begin, bytes) = zone(p, address, end, requested);
+    // SAFETY: the block is ours, and the zone in it.
+    unsafe { p.fill(begin, bytes, RED_LIVE) };
+    write_seal(p, address, end, requested, maker);
+}
 
-    fn write_seal(&self, address: usize, end: usize, requested: usize, maker: Maker) {
-        let [bytes, check] = self.seal(end);
-        let word = requested as u64 | u64::from(maker as u8) << MAKER;
-        bytes.store(word, Ordering::Relaxed);
-        check.store(check_of(word, address), Ordering::Release);
-    }
+fn write_seal<P: Platform>(p: &P, address: usize, end: usize, requested: usize, maker: Maker) {
+    let [bytes, check] = seal(p, end);
+    let word = requested as u64 | u64::from(maker as u8) << MAKER;
+    bytes.store(word, Ordering::Relaxed);
+    check.store(check_of(word, address), Ordering::Release);
+}
 
-    /// Notes who allocated a block, which its owner is about to get.
-    pub fn note_maker_of_block(&self, address: usize, end: usize, maker: Maker) {
-        if let Some((requested, _)) = self.sealed_by(address, end) {
-            self.write_seal(address, end, requested, maker);
-        }
+/// Notes who allocated a block, which its owner is about to get.
+pub fn note_maker_of_block<P: Platform>(p: &P, address: usize, end: usize, maker: Maker) {
+    if let Some((requested, _)) = sealed_by(p, address, end) {
+        write_seal(p, address, end, requested, maker);
     }
+}
 
-    /// Writes who allocates a block.
-    pub fn track_block(&self, end: usize, requested: usize) {
-        self.write_track(end - SEAL, requested as u64);
-    }
+/// Writes who allocates a block.
+pub fn track_block<P: Platform>(heap: &PageHeap<P>, end: usize, requested: usize) {
+    track::write_track(heap, end - SEAL, requested as u64);
+}
 
-    /// Who allocated a block whose blocks have tracks, if the bytes that are wrong do not reach it.
-    pub fn block_track(&self, end: usize, wrong: Option<Bytes>) -> Option<Track> {
-        let is_whole = wrong.is_some_and(|bytes| bytes.last + 1 < end - SEAL);
-        is_whole.then(|| self.read_track(end - SEAL))?
-    }
+/// Who allocated a block whose blocks have tracks, if the bytes that are wrong do not reach it.
+pub fn block_track<P: Platform>(p: &P, end: usize, wrong: Option<Bytes>) -> Option<Track> {
+    let is_whole = wrong.is_some_and(|bytes| bytes.last + 1 < end - SEAL);
+    is_whole.then(|| track::read_track(p, end - SEAL))?
+}
 
-    /// How much was requested of a block; `None` if its seal was written over, or broken by a free.
-    pub fn sealed(&self, address: usize, end: usize) -> Option<usize> {
-        self.sealed_by(address, end).map(|(requested, _)| requested)
-    }
+/// How much was requested of a block; `None` if its seal was written over, or broken by a free.
+pub fn sealed<P: Platform>(p: &P, address: usize, end: usize) -> Option<usize> {
+    sealed_by(p, address, end).map(|(requested, _)| requested)
+}
 
-    /// As [`PageHeap::sealed`], and who allocated it.
-    pub fn sealed_by(&self, address: usize, end: usize) -> Option<(usize, Maker)> {
-        let [bytes, check] = self.seal(end);
-        let word = bytes.load(Ordering::Relaxed);
-        let is_sealed = check.load(Ordering::Acquire) == check_of(word, address);
-        let requested = (word & ((1 << MAKER) - 1)) as usize;
-        let is_sealed = is_sealed && requested <= end - SEAL - address;
-        is_sealed.then_some((requested, Maker::of(word >> MAKER)?))
-    }
+/// As [`sealed`], and who allocated it.
+pub fn sealed_by<P: Platform>(p: &P, address: usize, end: usize) -> Option<(usize, Maker)> {
+    let [bytes, check] = seal(p, end);
+    let word = bytes.load(Ordering::Relaxed);
+    let is_sealed = check.load(Ordering::Acquire) == check_of(word, address);
+    let requested = (word & ((1 << MAKER) - 1)) as usize;
+    let is_sealed = is_sealed && requested <= end - SEAL - address;
+    is_sealed.then_some((requested, Maker::of(word >> MAKER)?))
+}
 
-    /// Breaks the seal for a free. False if another free did.
-    pub fn break_seal(&self, address: usize, end: usize) -> bool {
-        let [bytes, check] = self.seal(end);
-        let sealed = check_of(bytes.load(Ordering::Relaxed), address);
-        let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-        check.compare_exchange(sealed, 0, set, seen).is_ok()
-    }
+/// Breaks the seal for a free. False if another free did.
+pub fn break_seal<P: Platform>(p: &P, address: usize, end: usize) -> bool {
+    let [bytes, check] = seal(p, end);
+    let sealed = check_of(bytes.load(Ordering::Relaxed), address);
+    let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+    check.compare_exchange(sealed, 0, set, seen).is_ok()
+}
 
-    /// What is wrong with a block's red zone or seal.
-    pub fn wrong_block(&self, address: usize, end: usize) -> Option<(FindingKind, Option<Bytes>)> {
-        let Some(requested) = self.sealed(address, end) else {
-            return Some((FindingKind::State, None));
-        };
-        let (begin, bytes) = self.zone(address, end, requested);
-        let wrong = self.wrong_in(begin, bytes, RED_LIVE)?;
-        Some((FindingKind::RightRedZone, Some(wrong)))
-    }
+/// What is wrong with a block's red zone or seal.
+pub fn wrong_block<P: Platform>(
+    p: &P,
+    address: usize,
+    end: usize,
+) -> Option<(FindingKind, Option<Bytes>)> {
+    let Some(requested) = sealed(p, address, end) else {
+        return Some((FindingKind::State, None));
+    };
+    let (begin, bytes) = zone(p, address, end, requested);
+    let wrong = object::wrong_in(p, begin, bytes, RED_LIVE)?;
+    Some((FindingKind::RightRedZone, Some(wrong)))
+}
 
-    /// Begin and bytes of a block's red zone: of one of no bytes, behind its first page, which may
-    /// fault.
-    fn zone(&self, address: usize, end: usize, requested: usize) -> (usize, usize) {
-        let page = self.platform.page_bytes();
-        let skipped = if requested == 0 && end - address > page { page } else { requested };
-        let begin = address + skipped;
-        (begin, end - SEAL - begin)
-    }
+/// Begin and bytes of a block's red zone: of one of no bytes, behind its first page, which may
+/// fault.
+fn zone<P: Platform>(p: &P, address: usize, end: usize, requested: usize) -> (usize, usize) {
+    let page = p.page_bytes();
+    let skipped = if requested == 0 && end - address > page { page } else { requested };
+    let begin = address + skipped;
+    (begin, end - SEAL - begin)
 }

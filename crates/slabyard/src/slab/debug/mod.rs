@@ -7,13 +7,13 @@
 //! runs and mappings, [`unused`] looks at pages that nobody has.
 //! Neighbour: [`crate::engine::debug`] decides when.
 
-mod aside;
-mod block;
+pub mod aside;
+pub mod block;
 mod layout;
-mod object;
-mod tail;
-mod track;
-mod unused;
+pub mod object;
+pub mod tail;
+pub mod track;
+pub mod unused;
 
 pub use block::SEAL;
 pub use layout::{Layout, LayoutRequest};

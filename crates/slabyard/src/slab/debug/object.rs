@@ -11,13 +11,14 @@
 //! The check is a sum of the other bits and the address, so that a word that a program wrote is
 //! told from ours. Who changes a state from Free or Live to Busy owns the object and fills its
 //! parts; two frees at once are two claims, of which one succeeds.
-//! A [check](PageHeap::wrong_of) of objects of others looks at the state before and after.
+//! A [check](wrong_of) of objects of others looks at the state before and after.
 
 use super::layout::WORD;
 use super::{Layout, TrackKind};
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, FindingKind};
 use crate::platform::Platform;
+use crate::slab::debug::track;
 use crate::sync::{AtomicU64, Ordering, fence};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::debugging;
@@ -104,190 +105,198 @@ pub(super) fn check_of(low: u64, object: usize) -> u64 {
     (low ^ (object as u64).rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
 }
 
-impl<P: Platform> PageHeap<P> {
-    fn state_word(&self, layout: &Layout, object: usize) -> &AtomicU64 {
-        // SAFETY: the layout keeps a word there behind each object of a slab, which is committed,
-        // and only this module uses it.
-        unsafe { self.platform.word(object + layout.state()) }
-    }
+fn state_word<'a, P: Platform>(p: &'a P, layout: &Layout, object: usize) -> &'a AtomicU64 {
+    // SAFETY: the layout keeps a word there behind each object of a slab, which is committed,
+    // and only this module uses it.
+    unsafe { p.word(object + layout.state()) }
+}
 
-    /// Where the link of a deferred free lies.
-    pub fn link_of(&self, layout: &Layout, object: usize) -> usize {
-        object + layout.right as usize
-    }
+/// Where the link of a deferred free lies.
+pub fn link_of(layout: &Layout, object: usize) -> usize {
+    object + layout.right as usize
+}
 
-    /// The state of an object; `None` if a program wrote over it.
-    pub fn known(&self, layout: &Layout, object: usize) -> Option<Known> {
-        // Acquire pairs with the Release in `set_state`: who sees Free or Live sees the parts.
-        let word = self.state_word(layout, object).load(Ordering::Acquire);
-        Known::of(word, object, layout.object)
-    }
+/// The state of an object; `None` if a program wrote over it.
+pub fn read_state<P: Platform>(p: &P, layout: &Layout, object: usize) -> Option<Known> {
+    // Acquire pairs with the Release in `set_state`: who sees Free or Live sees the parts.
+    let word = state_word(p, layout, object).load(Ordering::Acquire);
+    Known::of(word, object, layout.object)
+}
 
-    fn set_state(&self, layout: &Layout, object: usize, state: State, requested: u32) {
-        let word = Known::new(state, requested).word(object);
-        self.state_word(layout, object).store(word, Ordering::Release);
-    }
+fn set_state<P: Platform>(p: &P, layout: &Layout, object: usize, state: State, requested: u32) {
+    let word = Known::new(state, requested).word(object);
+    state_word(p, layout, object).store(word, Ordering::Release);
+}
 
-    /// Makes an object that is `from` ours. False if it is not, or not any more.
-    pub fn claim(&self, layout: &Layout, object: usize, from: Known) -> bool {
-        let to = Known { state: State::Busy, ..from };
-        let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-        let claimed = self
-            .state_word(layout, object)
-            .compare_exchange(from.word(object), to.word(object), set, seen)
-            .is_ok();
-        // Pairs with the fence in `is_still`: who saw a part that is filled from here on sees Busy.
-        fence(Ordering::Release);
-        claimed
-    }
+/// Makes an object that is `from` ours. False if it is not, or not any more.
+pub fn claim<P: Platform>(p: &P, layout: &Layout, object: usize, from: Known) -> bool {
+    let to = Known { state: State::Busy, ..from };
+    let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+    let claimed = state_word(p, layout, object)
+        .compare_exchange(from.word(object), to.word(object), set, seen)
+        .is_ok();
+    // Pairs with the fence in `is_still`: who saw a part that is filled from here on sees Busy.
+    fence(Ordering::Release);
+    claimed
+}
 
-    /// True if the state of an object is what it was before its parts were looked at: nobody has
-    /// changed them meanwhile.
-    pub fn is_still(&self, layout: &Layout, object: usize, known: Known) -> bool {
-        fence(Ordering::Acquire);
-        self.known(layout, object) == Some(known)
-    }
+/// True if the state of an object is what it was before its parts were looked at: nobody has
+/// changed them meanwhile.
+pub fn is_still<P: Platform>(p: &P, layout: &Layout, object: usize, known: Known) -> bool {
+    fence(Ordering::Acquire);
+    read_state(p, layout, object) == Some(known)
+}
 
-    /// Makes all objects of a slab that is about to begin free ones.
-    pub fn prepare_slab(&self, slab: u32, layout: &Layout, begin: usize, objects: u32) {
-        self.region.descriptor(slab).granules.store(0, Ordering::Relaxed);
-        for nth in 0..objects as usize {
-            let object = begin + nth * layout.stride as usize;
-            self.clear_tracks(layout, object);
-            if layout.flags.has(DebugFlags::POISON) {
-                let (at, bytes) = layout.padding();
-                // SAFETY: padding of an object of a slab that nobody else knows.
-                unsafe { self.platform.fill(object + at, bytes, POISON_NEW) };
-            }
-            self.release(layout, object);
-        }
-    }
-
-    /// An object that is ours becomes free: zones, poison, state.
-    pub fn release(&self, layout: &Layout, object: usize) {
-        self.fill_zones(layout, object, 0, RED_FREE);
-        if layout.body > 0 {
-            let bytes = layout.body as usize;
-            // SAFETY: the object is ours.
-            unsafe { self.platform.fill(object, bytes - 1, POISON_FREE) };
-            // SAFETY: as above.
-            unsafe { self.platform.fill(object + bytes - 1, 1, POISON_END) };
-        }
-        self.set_state(layout, object, State::Free, 0);
-    }
-
-    /// An object that is ours becomes live: zones, poison, state.
-    pub fn hand_out(&self, layout: &Layout, object: usize, requested: u32) {
-        // SAFETY: the object is ours.
-        unsafe { self.platform.fill(object, layout.body as usize, POISON_NEW) };
-        self.fill_zones(layout, object, requested, RED_LIVE);
-        self.set_state(layout, object, State::Live, requested);
-    }
-
-    /// Left and right zone. Of a free object nothing is requested, and the object is no zone.
-    fn fill_zones(&self, layout: &Layout, object: usize, requested: u32, value: u8) {
-        if !layout.flags.has(DebugFlags::RED_ZONE) {
-            return;
-        }
-        let (at, bytes) = right_zone(layout, value, requested);
-        // SAFETY: zones of an object that is ours.
-        unsafe { self.platform.fill(object - layout.left as usize, layout.left as usize, value) };
-        // SAFETY: as above.
-        unsafe { self.platform.fill(object + at, bytes, value) };
-    }
-
-    /// Another part than these bytes, if there is one.
-    pub(super) fn wrong_in(&self, begin: usize, bytes: usize, expected: u8) -> Option<Bytes> {
-        // SAFETY: parts of an object of a slab, which is committed.
-        let (first, found) = unsafe { self.platform.first_other(begin, bytes, expected) }?;
-        let mut last = first;
-        let end = begin + bytes;
-        while last + 1 < end {
-            // SAFETY: as above.
-            match unsafe { self.platform.first_other(last + 1, end - last - 1, expected) } {
-                Some((next, _)) => last = next,
-                None => break,
-            }
-        }
-        Some(Bytes { first, last, found, expected })
-    }
-
-    fn wrong_zone(
-        &self,
-        layout: &Layout,
-        object: usize,
-        known: Known,
-    ) -> Option<(FindingKind, Bytes)> {
-        if !layout.flags.has(DebugFlags::RED_ZONE) {
-            return None;
-        }
-        let value = if known.state == State::Free { RED_FREE } else { RED_LIVE };
-        let left = layout.left as usize;
-        if let Some(bytes) = self.wrong_in(object - left, left, value) {
-            return Some((FindingKind::LeftRedZone, bytes));
-        }
-        let (at, bytes) = right_zone(layout, value, known.requested);
-        let wrong = self.wrong_in(object + at, bytes, value)?;
-        Some((FindingKind::RightRedZone, wrong))
-    }
-
-    /// What is wrong with the parts of an object that was known to be free or live.
-    pub fn wrong_of(
-        &self,
-        layout: &Layout,
-        object: usize,
-        known: Known,
-    ) -> Option<(FindingKind, Bytes)> {
-        let zone = self.wrong_zone(layout, object, known);
-        if zone.is_some() || !layout.flags.has(DebugFlags::POISON) {
-            return zone;
-        }
-        let (at, bytes) = layout.padding();
-        if let Some(bytes) = self.wrong_in(object + at, bytes, POISON_NEW) {
-            return Some((FindingKind::Padding, bytes));
-        }
-        if known.state != State::Free || layout.body == 0 {
-            return None;
-        }
-        let end = object + layout.body as usize - 1;
-        let body = self.wrong_in(object, layout.body as usize - 1, POISON_FREE);
-        let wrong = body.or_else(|| self.wrong_in(end, 1, POISON_END))?;
-        Some((FindingKind::Poison, wrong))
-    }
-
-    /// Restores the parts of an object after what is wrong was reported.
-    pub fn repair(&self, layout: &Layout, object: usize, known: Known) {
+/// Makes all objects of a slab that is about to begin free ones.
+pub fn prepare_slab<P: Platform>(
+    heap: &PageHeap<P>,
+    slab: u32,
+    layout: &Layout,
+    begin: usize,
+    objects: u32,
+) {
+    heap.region.descriptor(slab).granules.store(0, Ordering::Relaxed);
+    for nth in 0..objects as usize {
+        let object = begin + nth * layout.stride as usize;
+        track::clear_tracks(&heap.platform, layout, object);
         if layout.flags.has(DebugFlags::POISON) {
             let (at, bytes) = layout.padding();
-            // SAFETY: padding, of which no owner uses a byte.
-            unsafe { self.platform.fill(object + at, bytes, POISON_NEW) };
+            // SAFETY: padding of an object of a slab that nobody else knows.
+            unsafe { heap.platform.fill(object + at, bytes, POISON_NEW) };
         }
-        match known.state {
-            State::Free => self.release(layout, object),
-            _ => self.fill_zones(layout, object, known.requested, RED_LIVE),
+        release(&heap.platform, layout, object);
+    }
+}
+
+/// An object that is ours becomes free: zones, poison, state.
+pub fn release<P: Platform>(p: &P, layout: &Layout, object: usize) {
+    fill_zones(p, layout, object, 0, RED_FREE);
+    if layout.body > 0 {
+        let bytes = layout.body as usize;
+        // SAFETY: the object is ours.
+        unsafe { p.fill(object, bytes - 1, POISON_FREE) };
+        // SAFETY: as above.
+        unsafe { p.fill(object + bytes - 1, 1, POISON_END) };
+    }
+    set_state(p, layout, object, State::Free, 0);
+}
+
+/// An object that is ours becomes live: zones, poison, state.
+pub fn hand_out<P: Platform>(p: &P, layout: &Layout, object: usize, requested: u32) {
+    // SAFETY: the object is ours.
+    unsafe { p.fill(object, layout.body as usize, POISON_NEW) };
+    fill_zones(p, layout, object, requested, RED_LIVE);
+    set_state(p, layout, object, State::Live, requested);
+}
+
+/// Left and right zone. Of a free object nothing is requested, and the object is no zone.
+fn fill_zones<P: Platform>(p: &P, layout: &Layout, object: usize, requested: u32, value: u8) {
+    if !layout.flags.has(DebugFlags::RED_ZONE) {
+        return;
+    }
+    let (at, bytes) = right_zone(layout, value, requested);
+    // SAFETY: zones of an object that is ours.
+    unsafe { p.fill(object - layout.left as usize, layout.left as usize, value) };
+    // SAFETY: as above.
+    unsafe { p.fill(object + at, bytes, value) };
+}
+
+/// Another part than these bytes, if there is one.
+pub(super) fn wrong_in<P: Platform>(
+    p: &P,
+    begin: usize,
+    bytes: usize,
+    expected: u8,
+) -> Option<Bytes> {
+    // SAFETY: parts of an object of a slab, which is committed.
+    let (first, found) = unsafe { p.first_other(begin, bytes, expected) }?;
+    let mut last = first;
+    let end = begin + bytes;
+    while last + 1 < end {
+        // SAFETY: as above.
+        match unsafe { p.first_other(last + 1, end - last - 1, expected) } {
+            Some((next, _)) => last = next,
+            None => break,
         }
     }
+    Some(Bytes { first, last, found, expected })
+}
 
-    /// Writes the state of an object again that a program wrote over.
-    pub fn restore_state(&self, layout: &Layout, object: usize, known: Known) {
-        self.state_word(layout, object).store(known.word(object), Ordering::Release);
+fn wrong_zone<P: Platform>(
+    p: &P,
+    layout: &Layout,
+    object: usize,
+    known: Known,
+) -> Option<(FindingKind, Bytes)> {
+    if !layout.flags.has(DebugFlags::RED_ZONE) {
+        return None;
     }
+    let value = if known.state == State::Free { RED_FREE } else { RED_LIVE };
+    let left = layout.left as usize;
+    if let Some(bytes) = wrong_in(p, object - left, left, value) {
+        return Some((FindingKind::LeftRedZone, bytes));
+    }
+    let (at, bytes) = right_zone(layout, value, known.requested);
+    let wrong = wrong_in(p, object + at, bytes, value)?;
+    Some((FindingKind::RightRedZone, wrong))
+}
 
-    /// Notes who allocated a live object, which its owner is about to get.
-    pub fn note_maker(&self, layout: &Layout, object: usize, maker: Maker) {
-        if let Some(known) = self.known(layout, object).filter(|k| k.state == State::Live) {
-            self.restore_state(layout, object, Known { maker, ..known });
-        }
+/// What is wrong with the parts of an object that was known to be free or live.
+pub fn wrong_of<P: Platform>(
+    p: &P,
+    layout: &Layout,
+    object: usize,
+    known: Known,
+) -> Option<(FindingKind, Bytes)> {
+    let zone = wrong_zone(p, layout, object, known);
+    if zone.is_some() || !layout.flags.has(DebugFlags::POISON) {
+        return zone;
     }
+    let (at, bytes) = layout.padding();
+    if let Some(bytes) = wrong_in(p, object + at, bytes, POISON_NEW) {
+        return Some((FindingKind::Padding, bytes));
+    }
+    if known.state != State::Free || layout.body == 0 {
+        return None;
+    }
+    let end = object + layout.body as usize - 1;
+    let body = wrong_in(p, object, layout.body as usize - 1, POISON_FREE);
+    let wrong = body.or_else(|| wrong_in(p, end, 1, POISON_END))?;
+    Some((FindingKind::Poison, wrong))
+}
 
-    /// Who used an object last.
-    pub fn tracks(
-        &self,
-        layout: &Layout,
-        object: usize,
-    ) -> [Option<crate::pages::finding::Track>; 2] {
-        [TrackKind::Alloc, TrackKind::Free].map(|which| self.track(layout, object, which))
+/// Restores the parts of an object after what is wrong was reported.
+pub fn repair<P: Platform>(p: &P, layout: &Layout, object: usize, known: Known) {
+    if layout.flags.has(DebugFlags::POISON) {
+        let (at, bytes) = layout.padding();
+        // SAFETY: padding, of which no owner uses a byte.
+        unsafe { p.fill(object + at, bytes, POISON_NEW) };
     }
+    match known.state {
+        State::Free => release(p, layout, object),
+        _ => fill_zones(p, layout, object, known.requested, RED_LIVE),
+    }
+}
+
+/// Writes the state of an object again that a program wrote over.
+pub fn restore_state<P: Platform>(p: &P, layout: &Layout, object: usize, known: Known) {
+    state_word(p, layout, object).store(known.word(object), Ordering::Release);
+}
+
+/// Notes who allocated a live object, which its owner is about to get.
+pub fn note_maker<P: Platform>(p: &P, layout: &Layout, object: usize, maker: Maker) {
+    if let Some(known) = read_state(p, layout, object).filter(|k| k.state == State::Live) {
+        restore_state(p, layout, object, Known { maker, ..known });
+    }
+}
+
+/// Who used an object last.
+pub fn tracks<P: Platform>(
+    p: &P,
+    layout: &Layout,
+    object: usize,
+) -> [Option<crate::pages::finding::Track>; 2] {
+    [TrackKind::Alloc, TrackKind::Free].map(|which| track::track(p, layout, object, which))
 }
 
 /// Begin and bytes of the right zone: of a live object all that was not requested.

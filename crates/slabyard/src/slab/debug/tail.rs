@@ -9,10 +9,10 @@
 
 use super::Layout;
 use super::object::POISON_NEW;
-use crate::pages::PageHeap;
 use crate::pages::finding::Bytes;
 use crate::platform::Platform;
 use crate::slab::Geometry;
+use crate::slab::debug::object;
 use slabyard_abi::debug::DebugFlags;
 
 /// Begin and bytes of the tail of the slab at an address.
@@ -22,22 +22,25 @@ fn tail(layout: &Layout, geometry: &Geometry, slab: usize) -> (usize, usize) {
     (begin, slab + geometry.slab_bytes() - begin)
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Poisons the tail.
-    pub fn fill_tail(&self, layout: &Layout, geometry: &Geometry, slab: usize) {
-        if layout.flags.has(DebugFlags::POISON) {
-            let (begin, bytes) = tail(layout, geometry, slab);
-            // SAFETY: the end of a slab, where nobody has a byte.
-            unsafe { self.platform.fill(begin, bytes, POISON_NEW) };
-        }
-    }
-
-    /// The bytes behind the last object that are not poison any more; `None` if all are.
-    pub fn wrong_tail(&self, layout: &Layout, geometry: &Geometry, slab: usize) -> Option<Bytes> {
-        if !layout.flags.has(DebugFlags::POISON) {
-            return None;
-        }
+/// Poisons the tail.
+pub fn fill_tail<P: Platform>(p: &P, layout: &Layout, geometry: &Geometry, slab: usize) {
+    if layout.flags.has(DebugFlags::POISON) {
         let (begin, bytes) = tail(layout, geometry, slab);
-        self.wrong_in(begin, bytes, POISON_NEW)
+        // SAFETY: the end of a slab, where nobody has a byte.
+        unsafe { p.fill(begin, bytes, POISON_NEW) };
     }
+}
+
+/// The bytes behind the last object that are not poison any more; `None` if all are.
+pub fn wrong_tail<P: Platform>(
+    p: &P,
+    layout: &Layout,
+    geometry: &Geometry,
+    slab: usize,
+) -> Option<Bytes> {
+    if !layout.flags.has(DebugFlags::POISON) {
+        return None;
+    }
+    let (begin, bytes) = tail(layout, geometry, slab);
+    object::wrong_in(p, begin, bytes, POISON_NEW)
 }

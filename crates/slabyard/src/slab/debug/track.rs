@@ -27,81 +27,87 @@ fn track_of(layout: &Layout, object: usize, which: TrackKind) -> usize {
     object + layout.tracks() + which as usize * TRACK_BYTES as usize
 }
 
-impl<P: Platform> PageHeap<P> {
-    fn track_words(&self, begin: usize) -> [&AtomicU64; WORDS] {
-        core::array::from_fn(|nth| {
-            // SAFETY: there is room for tracks behind each object of a slab, and at the end of each
-            // block, which are committed, and only this module uses it.
-            unsafe { self.platform.word(begin + nth * size_of::<u64>()) }
-        })
-    }
+fn track_words<P: Platform>(p: &P, begin: usize) -> [&AtomicU64; WORDS] {
+    core::array::from_fn(|nth| {
+        // SAFETY: there is room for tracks behind each object of a slab, and at the end of each
+        // block, which are committed, and only this module uses it.
+        unsafe { p.word(begin + nth * size_of::<u64>()) }
+    })
+}
 
-    /// Writes who allocates or frees an object, where that is tracked.
-    pub fn set_track(&self, layout: &Layout, object: usize, which: TrackKind, bytes: u32) {
-        if layout.flags.has(DebugFlags::TRACK) {
-            self.write_track(track_of(layout, object, which), bytes.into());
-        }
+/// Writes who allocates or frees an object, where that is tracked.
+pub fn set_track<P: Platform>(
+    heap: &PageHeap<P>,
+    layout: &Layout,
+    object: usize,
+    which: TrackKind,
+    bytes: u32,
+) {
+    if layout.flags.has(DebugFlags::TRACK) {
+        write_track(heap, track_of(layout, object, which), bytes.into());
     }
+}
 
-    /// Writes who calls, and how many bytes it is about.
-    pub(super) fn write_track(&self, begin: usize, bytes: u64) {
-        let mut track = Track {
-            row: self.platform.row_hint().map_or(u32::MAX, |row| row as u32),
-            time_ns: self.platform.now_ns(),
-            bytes,
-            ..Track::default()
-        };
-        if let Some(hooks) = self.hooks.try_get() {
-            (hooks.track)(&mut track);
-        }
-        let mut words = [0; WORDS];
-        for (word, frame) in words.iter_mut().zip(track.frames) {
-            *word = frame as u64;
-        }
-        words[abi::WHO] = u64::from(track.row) << 32 | u64::from(track.thread);
-        // Not 0, which says that nobody did.
-        words[abi::TIME] = track.time_ns | 1;
-        words[abi::BYTES] = track.bytes & ((1 << abi::BYTES_BITS) - 1);
-        words[abi::BYTES] |= abi::check(&words) << abi::BYTES_BITS;
-        for (to, word) in self.track_words(begin).into_iter().zip(words) {
-            to.store(word, Ordering::Relaxed);
-        }
+/// Writes who calls, and how many bytes it is about.
+pub(super) fn write_track<P: Platform>(heap: &PageHeap<P>, begin: usize, bytes: u64) {
+    let mut track = Track {
+        row: heap.platform.row_hint().map_or(u32::MAX, |row| row as u32),
+        time_ns: heap.platform.now_ns(),
+        bytes,
+        ..Track::default()
+    };
+    if let Some(hooks) = heap.hooks.try_get() {
+        (hooks.track)(&mut track);
     }
-
-    /// Who did it last, where that is tracked; `None` if nobody did.
-    pub fn track(&self, layout: &Layout, object: usize, which: TrackKind) -> Option<Track> {
-        layout
-            .flags
-            .has(DebugFlags::TRACK)
-            .then(|| self.read_track(track_of(layout, object, which)))?
+    let mut words = [0; WORDS];
+    for (word, frame) in words.iter_mut().zip(track.frames) {
+        *word = frame as u64;
     }
-
-    /// What [`PageHeap::write_track`] wrote; [`Track::SPOILED`] where the program wrote over it.
-    pub(super) fn read_track(&self, begin: usize) -> Option<Track> {
-        let words = self.track_words(begin).map(|word| word.load(Ordering::Relaxed));
-        let who = words[abi::WHO];
-        let track = Track {
-            frames: core::array::from_fn(|nth| words[nth] as usize),
-            thread: who as u32,
-            row: (who >> 32) as u32,
-            time_ns: words[abi::TIME],
-            bytes: words[abi::BYTES] & ((1 << abi::BYTES_BITS) - 1),
-        };
-        match abi::is_whole(&words) {
-            _ if words == [0; WORDS] => None,
-            true => Some(track),
-            false => Some(Track::SPOILED),
-        }
+    words[abi::WHO] = u64::from(track.row) << 32 | u64::from(track.thread);
+    // Not 0, which says that nobody did.
+    words[abi::TIME] = track.time_ns | 1;
+    words[abi::BYTES] = track.bytes & ((1 << abi::BYTES_BITS) - 1);
+    words[abi::BYTES] |= abi::check(&words) << abi::BYTES_BITS;
+    for (to, word) in track_words(&heap.platform, begin).into_iter().zip(words) {
+        to.store(word, Ordering::Relaxed);
     }
+}
 
-    /// Nobody did anything with an object of a new slab yet.
-    pub(super) fn clear_tracks(&self, layout: &Layout, object: usize) {
-        if layout.flags.has(DebugFlags::TRACK) {
-            for which in [TrackKind::Alloc, TrackKind::Free] {
-                self.track_words(track_of(layout, object, which))
-                    .iter()
-                    .for_each(|word| word.store(0, Ordering::Relaxed));
-            }
+/// Who did it last, where that is tracked; `None` if nobody did.
+pub fn track<P: Platform>(
+    p: &P,
+    layout: &Layout,
+    object: usize,
+    which: TrackKind,
+) -> Option<Track> {
+    layout.flags.has(DebugFlags::TRACK).then(|| read_track(p, track_of(layout, object, which)))?
+}
+
+/// What [`write_track`] wrote; [`Track::SPOILED`] where the program wrote over it.
+pub(super) fn read_track<P: Platform>(p: &P, begin: usize) -> Option<Track> {
+    let words = track_words(p, begin).map(|word| word.load(Ordering::Relaxed));
+    let who = words[abi::WHO];
+    let track = Track {
+        frames: core::array::from_fn(|nth| words[nth] as usize),
+        thread: who as u32,
+        row: (who >> 32) as u32,
+        time_ns: words[abi::TIME],
+        bytes: words[abi::BYTES] & ((1 << abi::BYTES_BITS) - 1),
+    };
+    match abi::is_whole(&words) {
+        _ if words == [0; WORDS] => None,
+        true => Some(track),
+        false => Some(Track::SPOILED),
+    }
+}
+
+/// Nobody did anything with an object of a new slab yet.
+pub(super) fn clear_tracks<P: Platform>(p: &P, layout: &Layout, object: usize) {
+    if layout.flags.has(DebugFlags::TRACK) {
+        for which in [TrackKind::Alloc, TrackKind::Free] {
+            track_words(p, track_of(layout, object, which))
+                .iter()
+                .for_each(|word| word.store(0, Ordering::Relaxed));
         }
     }
 }

@@ -8,7 +8,8 @@ use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Threads};
-use slabyard::slab::{Geometry, Object, Word};
+use slabyard::slab;
+use slabyard::slab::{Geometry, Object, Word, freeset};
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine};
@@ -58,7 +59,7 @@ fn destroy<E: Engine>(yard: &Yard<Machine, E>, id: CacheId) -> Result<(), NotDes
 
 fn object_at<E: Engine>(yard: &Yard<Machine, E>, id: CacheId, address: usize) -> Object {
     let shape = yard.cache(id.number()).shape();
-    yard.heap.resolve(&shape.geometry, shape.slot, address).expect("an object")
+    slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address).expect("an object")
 }
 
 /// Objects of whole slabs are handed out and freed in any order, in memory that other objects
@@ -132,14 +133,14 @@ fn each_object_has_a_bit_of_its_own() {
         let shape = *yard.cache(id.number()).shape();
         let (heap, g) = (&yard.heap, shape.geometry);
         let slab = heap.take_block(g.order).expect("memory");
-        heap.begin_slab(slab, &g, shape.slot);
+        freeset::begin_slab(heap, slab, &g, shape.slot);
         let mut free: BTreeSet<u32> = (0..g.objects).collect();
         let mut random = Random::new(first.into());
         for step in 0..600 {
             if random.below(2) == 0 {
                 let (most, whole) = (1 + random.below(500) as u32, random.below(2) == 0);
                 let mut taken = 0;
-                let (n, left) = heap.take(slab, most, whole, |word, mut mask| {
+                let (n, left) = freeset::take(heap, slab, most, whole, |word, mut mask| {
                     while mask != 0 {
                         let index = word.index_of(mask.trailing_zeros());
                         assert!(free.remove(&index), "object {index} was not free");
@@ -154,24 +155,24 @@ fn each_object_has_a_bit_of_its_own() {
                 let mask = random.next() & u64::MAX >> (64 - last);
                 let objects = (0..last).filter(|bit| mask >> bit & 1 != 0);
                 let fresh = objects.filter(|bit| free.insert(word.index_of(*bit))).count();
-                let put = heap.put(slab, word, mask);
+                let put = freeset::put(heap, slab, word, mask);
                 assert_eq!(put.added, fresh as u32);
                 assert_eq!(put.twice.count_ones(), mask.count_ones() - put.added);
             }
-            assert_eq!(heap.free_of(slab).1, free.len() as u32);
-            assert_eq!(heap.bits_of(slab, &g), free.len() as u32);
+            assert_eq!(freeset::free_of(&heap.region, slab).1, free.len() as u32);
+            assert_eq!(freeset::bits_of(heap, slab, &g), free.len() as u32);
             if step % 50 == 0 {
-                let by_bits = (0..g.objects).filter(|index| heap.is_free(slab, *index));
+                let by_bits = (0..g.objects).filter(|index| freeset::is_free(heap, slab, *index));
                 assert!(by_bits.eq(free.iter().copied()));
             }
         }
         for index in 0..g.objects {
             let object = Object { slab, index };
-            let address = heap.address_of(&g, object);
-            assert_eq!(heap.resolve(&g, shape.slot, address), Ok(object));
+            let address = slab::address_of(&heap.region, &g, object);
+            assert_eq!(slab::resolve(&heap.region, &g, shape.slot, address), Ok(object));
             let (word, _) = Word::of(index);
-            assert_eq!(heap.word_at(&g, address), Some((slab, word)));
-            let _ = heap.put(slab, word, 1 << (index % 64));
+            assert_eq!(slab::word_at(&heap.region, &g, address), Some((slab, word)));
+            let _ = freeset::put(heap, slab, word, 1 << (index % 64));
         }
         assert_eq!(lost_bits(&yard, slab, &g), 0);
         // The planted bug: a geometry that leaves too little room for the words.
@@ -183,8 +184,8 @@ fn each_object_has_a_bit_of_its_own() {
         } else {
             assert_eq!(g.first, 3000, "the descriptors of larger slabs have bits for all");
         }
-        heap.begin_slab(slab, &g, shape.slot);
-        heap.end_slab(slab, &g);
+        freeset::begin_slab(heap, slab, &g, shape.slot);
+        freeset::end_slab(&heap.region, slab, &g);
         heap.free_block(slab, g.order);
         assert_eq!(destroy(&yard, id), Ok(()));
     }
@@ -195,11 +196,11 @@ fn each_object_has_a_bit_of_its_own() {
 fn lost_bits(yard: &Yard<Machine>, slab: u32, geometry: &Geometry) -> u32 {
     let heap = &yard.heap;
     for index in 0..geometry.objects {
-        let address = heap.address_of(geometry, Object { slab, index });
+        let address = slab::address_of(&heap.region, geometry, Object { slab, index });
         // SAFETY: memory of a slab that no other thread knows.
         unsafe { write_word(yard.platform(), address, 0) };
     }
-    geometry.objects - heap.bits_of(slab, geometry)
+    geometry.objects - freeset::bits_of(heap, slab, geometry)
 }
 
 fn free_twice<E: Engine>() {
@@ -269,7 +270,7 @@ fn plant<E: Engine>(expected: &str, bug: impl FnOnce(&Yard<Machine, E>, [Object;
 #[test]
 fn a_live_object_that_its_slabs_own_words_call_free_is_found() {
     fn bug<E: Engine>(yard: &Yard<Machine, E>, [live, ..]: [Object; 3]) {
-        assert!(!yard.heap.mark(live.slab, live.index, true));
+        assert!(!freeset::mark(&yard.heap, live.slab, live.index, true));
     }
     plant::<Sheaves>("bits of slabs", bug);
     plant::<Tiny>("bits of slabs", bug);
@@ -280,7 +281,7 @@ fn a_live_object_that_its_slabs_own_words_call_free_is_found() {
 #[test]
 fn a_free_object_without_its_bit_in_the_slab_is_found() {
     fn bug<E: Engine>(yard: &Yard<Machine, E>, [.., free]: [Object; 3]) {
-        assert!(yard.heap.mark(free.slab, free.index, false));
+        assert!(freeset::mark(&yard.heap, free.slab, free.index, false));
     }
     // A parked object's mark makes up for it in its slab.
     plant::<Sheaves>("bits of slabs", bug);
@@ -292,7 +293,7 @@ fn a_free_object_without_its_bit_in_the_slab_is_found() {
 #[test]
 fn a_parked_object_that_its_slabs_own_words_call_free_is_found() {
     plant::<Sheaves>("object free or parked twice", |yard, [_, parked, _]| {
-        assert!(!yard.heap.mark(parked.slab, parked.index, true));
+        assert!(!freeset::mark(&yard.heap, parked.slab, parked.index, true));
     });
 }
 

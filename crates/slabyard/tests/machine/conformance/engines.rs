@@ -11,7 +11,8 @@ use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Tiny};
 use slabyard::pages::Sheaf;
 use slabyard::platform::{PerCpu, Platform, Slot, Stack};
-use slabyard::slab::{Object, Word};
+use slabyard::slab;
+use slabyard::slab::{Object, Word, freeset};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
 use slabyard_testkit::machine::{Config, Machine};
@@ -192,10 +193,10 @@ impl Bug for LostSlab {
 
     fn free<P: Platform>(on: PageSlabs<'_, P>, address: usize) {
         let shape = on.cache.shape();
-        let object = on.heap.resolve(&shape.geometry, shape.slot, address);
+        let object = slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address);
         let Ok(Object { slab, index }) = object else { panic!("{address:#x} is no object") };
         let (word, bit) = Word::of(index);
-        let _ = on.heap.put(slab, word, bit);
+        let _ = freeset::put(on.heap, slab, word, bit);
     }
 }
 

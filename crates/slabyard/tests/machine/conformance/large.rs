@@ -3,6 +3,7 @@
 
 use super::{Says, each_machine, yard_on};
 use slabyard::pages::huge::HUGE;
+use slabyard::pages::runs;
 use slabyard::platform::GRANULE;
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_testkit::Random;
@@ -62,10 +63,10 @@ fn a_block_that_grows_is_a_mapping_until_such_blocks_come_and_go() {
         assert_eq!(grow(), None);
         let first = grow();
         assert!(first.is_some(), "a mapping though one was freed just now");
-        let dirty = yard.heap.free_count().dirty;
+        let dirty = runs::free_count(&yard.heap).dirty;
         assert_eq!(dirty, 31 * LARGEST_RUN / GRANULE);
         assert_eq!(grow(), first, "other pages than those that wait");
-        assert_eq!(yard.heap.free_count().dirty, dirty);
+        assert_eq!(runs::free_count(&yard.heap).dirty, dirty);
     });
 }
 
@@ -118,12 +119,12 @@ fn a_run_that_cannot_grow_moves_out() {
         let yard = warm_yard(config);
         let runs: Vec<_> = (0..3).map(|_| yard.alloc(HUGE_BYTES, 16).expect("memory")).collect();
         let lowest = *runs.iter().min().expect("three");
-        let free = yard.heap.free_count();
+        let free = runs::free_count(&yard.heap);
         let grown = yard.resize(lowest, 3 * HUGE_BYTES).expect("grows without copying");
         assert!(!is_run(&yard, grown));
         assert_eq!((yard.usable(lowest), yard.usable(grown)), (None, Some(3 * HUGE_BYTES)));
         // Its pages went with it.
-        let now = yard.heap.free_count();
+        let now = runs::free_count(&yard.heap);
         assert_eq!((now.free, now.dirty), (free.free + HUGE, free.dirty));
         assert_eq!(yard.free(grown), Ok(()));
         assert_eq!(yard.alloc(HUGE_BYTES, 16), Some(lowest));
@@ -148,7 +149,7 @@ fn a_slow_program_keeps_the_pages_of_large_blocks_for_the_decay_time() {
         };
         replace_for(2000, &|| true);
         assert_eq!(yard.free(take(8 * HUGE_BYTES)), Ok(()));
-        let has_pages = || yard.heap.free_count().dirty >= 8 * HUGE;
+        let has_pages = || runs::free_count(&yard.heap).dirty >= 8 * HUGE;
         assert!(replace_for(DECAY_MS - 10, &has_pages), "given back before its time");
         assert!(!replace_for(2000, &has_pages), "kept beyond the decay time");
     });
@@ -157,7 +158,7 @@ fn a_slow_program_keeps_the_pages_of_large_blocks_for_the_decay_time() {
 /// Granules of live large blocks, and of free pages that were not given back.
 fn kept(yard: &Yard<Machine>) -> (usize, usize) {
     let (runs, mapped) = (yard.heap.buddy.runs().1, yard.heap.mappings.live().1);
-    (runs + mapped / GRANULE, yard.heap.free_count().dirty)
+    (runs + mapped / GRANULE, runs::free_count(&yard.heap).dirty)
 }
 
 #[test]
@@ -374,13 +375,13 @@ fn of_free_blocks_of_a_size_the_lowest_is_taken() {
         let free: Vec<_> = runs.into_iter().step_by(2).collect();
         // Two wait as they were freed; of more all are asked for, and so they are blocks.
         for (freed, wait) in [(&free[..2], true), (&free[..], false)] {
-            yard.heap.each_free_block(|_, _| {});
+            runs::each_free_block(&yard.heap, |_, _| {});
             let (last, first) = freed.split_at(freed.len() / 3 + 1);
             for run in first.iter().chain(last) {
                 assert!(yard.heap.free_live_run(*run).is_some(), "past the banks");
             }
             if !wait {
-                yard.heap.each_free_block(|_, _| {});
+                runs::each_free_block(&yard.heap, |_, _| {});
             }
             for run in freed {
                 assert_eq!(yard.alloc(bytes, bytes), Some(*run));

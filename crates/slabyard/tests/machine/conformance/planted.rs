@@ -8,10 +8,11 @@ use super::oracle::{Oracle, Sums};
 use super::yard_on;
 use slabyard::cache::{classes, slots};
 use slabyard::engine::partial::each_partial;
-use slabyard::pages::{Descriptor, GranuleKind, percpu};
+use slabyard::pages::{Descriptor, GranuleKind, percpu, runs};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Memory, PerCpu, Slot, Takes};
-use slabyard::slab::{Object, Word};
+use slabyard::slab;
+use slabyard::slab::{Object, Word, freeset};
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::Yard;
 use slabyard_abi::region::CacheWord;
@@ -72,7 +73,8 @@ impl Scene {
 
     fn object(&self, address: usize) -> Object {
         let shape = self.yard.cache(CLASS).shape();
-        self.yard.heap.resolve(&shape.geometry, shape.slot, address).expect("an object")
+        slab::resolve(&self.yard.heap.region, &shape.geometry, shape.slot, address)
+            .expect("an object")
     }
 
     /// Addresses of parked objects in this CPU's main stack.
@@ -110,7 +112,7 @@ fn plant(expected: &str, bug: impl FnOnce(&Scene)) {
 fn a_parked_object_that_its_slab_calls_free_is_found() {
     plant("object free or parked twice", |scene| {
         let Object { slab, index } = scene.object(scene.parked()[0]);
-        assert!(!scene.yard.heap.mark(slab, index, true));
+        assert!(!freeset::mark(&scene.yard.heap, slab, index, true));
     });
 }
 
@@ -118,7 +120,7 @@ fn a_parked_object_that_its_slab_calls_free_is_found() {
 fn a_live_object_that_its_slab_calls_free_is_found() {
     plant("bits of slabs", |scene| {
         let Object { slab, index } = scene.object(scene.live[0]);
-        assert!(!scene.yard.heap.mark(slab, index, true));
+        assert!(!freeset::mark(&scene.yard.heap, slab, index, true));
     });
 }
 
@@ -126,8 +128,9 @@ fn a_live_object_that_its_slab_calls_free_is_found() {
 fn a_free_object_without_its_bit_is_found() {
     plant("bits of slab", |scene| {
         let slab = scene.listed()[0];
-        let free = (0..).find(|i| scene.yard.heap.is_free(slab, *i)).expect("a free object");
-        scene.yard.heap.mark(slab, free, false);
+        let free =
+            (0..).find(|i| freeset::is_free(&scene.yard.heap, slab, *i)).expect("a free object");
+        freeset::mark(&scene.yard.heap, slab, free, false);
     });
 }
 
@@ -177,11 +180,12 @@ fn a_slab_that_a_free_forgot_to_list_is_found() {
     // The count of free objects rises, and the slab is not brought to its list.
     plant("slab listed", |scene| {
         let g = &scene.yard.heap;
-        let is_full = |address: &&usize| g.free_of(scene.object(**address).slab).1 == 0;
+        let is_full =
+            |address: &&usize| freeset::free_of(&g.region, scene.object(**address).slab).1 == 0;
         let full = scene.live.iter().find(is_full).expect("a full slab");
         let Object { slab, index } = scene.object(*full);
         let (word, bit) = Word::of(index);
-        let put = g.put(slab, word, bit);
+        let put = freeset::put(g, slab, word, bit);
         assert_eq!((put.before, put.added, put.twice), (0, 1, 0));
     });
 }
@@ -208,7 +212,7 @@ fn a_slab_that_its_cache_does_not_know_is_found() {
         let g = &scene.yard.heap;
         let shape = scene.yard.cache(CLASS).shape();
         let slab = g.take_block(shape.geometry.order).expect("memory");
-        g.begin_slab(slab, &shape.geometry, shape.slot);
+        freeset::begin_slab(g, slab, &shape.geometry, shape.slot);
         g.region.descriptor(slab).time.store(1, Ordering::Relaxed);
     });
 }
@@ -305,7 +309,7 @@ fn free_blocks_that_a_list_lost_are_found() {
             assert!(g.free_live_run(*run).is_some());
         }
         let mut blocks = Vec::new();
-        g.each_free_block(|block, _| blocks.push(g.region.descriptor(block)));
+        runs::each_free_block(g, |block, _| blocks.push(g.region.descriptor(block)));
         let has_next = |descriptor: &&&Descriptor| descriptor.next.load(Ordering::Relaxed) != 0;
         let descriptor = blocks.iter().find(has_next).expect("a list of two");
         descriptor.next.store(0, Ordering::Relaxed);
@@ -316,7 +320,7 @@ fn free_blocks_that_a_list_lost_are_found() {
 fn a_freed_run_that_its_list_lost_is_found() {
     plant("granules in free lists", |scene| {
         let g = &scene.yard.heap;
-        g.each_free_block(|_, _| {});
+        runs::each_free_block(g, |_, _| {});
         let runs = [(); 2].map(|()| g.alloc_run(GRANULE, GRANULE).expect("memory"));
         let descriptors = runs.map(|run| {
             assert!(g.free_live_run(run).is_some());
