@@ -310,14 +310,13 @@ impl Region {
         ahead: Ahead,
         node: Option<usize>,
     ) -> Option<(usize, usize, usize)> {
-        let old = self.top();
+        let (old, have) = (self.top(), self.committed());
         let unit = p.page_bytes() / GRANULE;
         let small = self.small_pages();
         // A large run begins where it may have huge pages; the granules before it are free.
         let large = granules >= HUGE;
         let beyond = (large && old < small).then_some(small);
-        let is_dense =
-            (ALWAYS_SMALL..small).contains(&old) && is_dense(p, self.address(old as u32));
+        let may_be_dense = (ALWAYS_SMALL..small).contains(&old) && p.has_huge_pages();
         for from in beyond.into_iter().chain([old]) {
             let start = if P::MOST_NODES == 1 {
                 from.next_multiple_of(align)
@@ -326,12 +325,18 @@ impl Region {
             };
             let least = start.checked_add(granules)?.next_multiple_of(unit);
             // Granules before a large run get small pages: any run may use them.
-            let may_be_huge = is_dense && from == old;
+            let may_be_huge = may_be_dense
+                && from == old
+                && least > have
+                && is_dense(p, self.address(old as u32));
             // Where huge pages may be, what is committed ends with a whole one.
             let whole = large || small > 0 && least > small || may_be_huge;
             let step = if whole { unit.max(HUGE) } else { unit };
-            let spare = spare_for(old);
-            let wished = least.max(old + spare).next_multiple_of(step).min(self.granules());
+            let wished = if least <= have {
+                have
+            } else {
+                least.max(old + spare_for(old)).next_multiple_of(step).min(self.granules())
+            };
             for end in [wished, least] {
                 if end < least || end > self.granules() || !self.commit(p, end, small, may_be_huge)
                 {

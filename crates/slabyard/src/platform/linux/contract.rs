@@ -64,7 +64,11 @@ impl<C: Counting> Memory for OnLinux<C> {
         }
         match advice {
             Advice::WrittenSoon => memory::touch_ahead(address, bytes),
-            Advice::SmallPages => self.reservations.keep_small_pages(address, bytes),
+            // Where the system makes no huge page of what did not ask for them, no call is needed.
+            Advice::SmallPages if self.is_restricted() || self.has_huge_pages() => {
+                self.reservations.keep_small_pages(address, bytes);
+            }
+            Advice::SmallPages => (),
             Advice::HugePages => huge::allow_huge_pages(address, bytes),
             Advice::Node(node) => self.nodes.bind(address, bytes, node),
             Advice::NoAccess => memory::make_fault(address, bytes),
