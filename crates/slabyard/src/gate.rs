@@ -7,7 +7,9 @@
 //! of the two threads sees the other's store (Dekker's argument).
 //!
 //! A thread that finds the gate closed waits: a look is short, and takes no lock of the C library.
-//! A thread inside waits for no lock but the yard's own, so the one that closes waits briefly, too.
+//! A thread inside waits for no lock but the yard's own, so the one that closes waits briefly, too;
+//! but a thread can be killed inside, alone: the child that shares this memory (vfork(2)) is a
+//! process of its own. It stays counted, so the one that closes gives up after [`LONGEST_MS`].
 //! A fork does not close the gate: between its handlers and the fork itself the C library waits for
 //! locks whose holders may wait for memory. Its child asks here whether its parent's threads were
 //! inside ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
@@ -16,6 +18,10 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
 const STRIPES: usize = 16;
+
+/// A thread inside for which the gate waits so long, while none leaves, was killed there, or a
+/// debugger holds it.
+const LONGEST_MS: u64 = 10_000;
 
 #[repr(align(64))]
 struct Stripe(AtomicU32);
@@ -107,8 +113,10 @@ impl Gate {
     }
 
     /// Closes the gate and waits until no thread is inside. The caller is outside, and no signal
-    /// handler that interrupts it comes here: its depth word says so.
-    pub fn close<P: Platform>(&self, p: &P) {
+    /// handler that interrupts it comes here: its depth word says so. False, and the gate is open, if
+    /// a thread inside does not leave.
+    #[must_use]
+    pub fn close<P: Platform>(&self, p: &P) -> bool {
         let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
         while self.closed.compare_exchange(OPEN, CLOSED, set, seen).is_err() {
             self.wait_until_open(p);
@@ -119,9 +127,13 @@ impl Gate {
                 if inside == 0 {
                     break;
                 }
-                p.wait(stripe, inside);
+                if p.wait_for_living(stripe, inside, LONGEST_MS) {
+                    self.open(p);
+                    return false;
+                }
             }
         }
+        true
     }
 
     /// Closes the gate if no thread is inside but the caller, whose slow path will not go on. False,

@@ -138,7 +138,8 @@ fn serve_background<P: Platform, E: Engine>(
     after
 }
 
-/// Runs `f` while no slow path is under way. `None` in a signal handler that interrupted one.
+/// Runs `f` while no slow path is under way. `None` in a signal handler that interrupted one, and if
+/// a thread stays in one ([`crate::gate`]).
 pub(crate) fn while_closed<P: Platform, E: Engine, R>(
     yard: &Yard<P, E>,
     f: impl FnOnce() -> R,
@@ -161,8 +162,11 @@ fn close<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     depth.fetch_or(INSIDE, Ordering::Relaxed);
     look_at_birth(yard);
     p.enter();
-    yard.gate.close(p);
-    true
+    let closed = yard.gate.close(p);
+    if !closed {
+        depth.fetch_and(!INSIDE, Ordering::Relaxed);
+    }
+    closed
 }
 
 #[inline(never)]

@@ -10,8 +10,9 @@ use crate::slow_path::while_closed;
 use crate::yard::Yard;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow
-    /// path. `f` allocates nothing.
+    /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow path,
+    /// and if a thread stays in one for ten seconds: it was killed there, as a child of `vfork` can be.
+    /// `f` allocates nothing.
     pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P, E>) -> R) -> Option<R> {
         let p = self.platform();
         while_closed(self, || {

@@ -55,6 +55,13 @@ pub trait Park {
     fn wait(&self, word: &AtomicU32, value: u32);
     /// As [`Park::wait`], for at most so many milliseconds.
     fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64);
+    /// As [`Park::wait`], for a thread that may be gone: where threads can be killed one by one, true
+    /// if nobody woke this one for so many milliseconds.
+    #[inline]
+    fn wait_for_living(&self, word: &AtomicU32, value: u32, _ms: u64) -> bool {
+        self.wait(word, value);
+        false
+    }
     /// Wakes one sleeper of `word`.
     fn wake(&self, word: &AtomicU32);
     /// Bit mask of the ranks that this thread holds.

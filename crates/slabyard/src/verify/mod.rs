@@ -94,7 +94,7 @@ fn expect(what: &'static str, at: usize, found: u64, expected: u64) -> Result<()
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Checks the whole yard. `None` in a signal handler that interrupted a slow path.
+    /// Checks the whole yard. `None` where it cannot be [quiesced](Yard::quiesce).
     ///
     /// # Errors
     /// The first fault found.

@@ -7,6 +7,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
+const ETIMEDOUT: isize = 110;
 
 impl<C: Counting> Park for OnLinux<C> {
     fn wait(&self, word: &AtomicU32, value: u32) {
@@ -16,12 +17,17 @@ impl<C: Counting> Park for OnLinux<C> {
     }
 
     fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
+        self.wait_for_living(word, value, ms);
+    }
+
+    fn wait_for_living(&self, word: &AtomicU32, value: u32, ms: u64) -> bool {
         let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
         let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
         // SAFETY: the word and the time live while we borrow them.
-        unsafe {
-            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
-        }
+        let ended = unsafe {
+            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0])
+        };
+        ended == -ETIMEDOUT
     }
 
     #[cold]
