@@ -16,30 +16,36 @@ type Cache = ObjectCache<[u64; 3]>;
 /// Allocates and frees in one function, with more values at hand than there are registers.
 #[inline(never)]
 fn churn(cache: &Cache, [a, b, c, d, e, f]: [u64; NR]) -> u64 {
-    let mut sum = 0;
+    let mut sum = 0u64;
     for round in 0..ROUNDS {
         let first = cache.alloc([a + round, b, c]);
         let second = cache.alloc([d, e + round, f]);
-        sum += (first[0] * a) ^ second[1];
+        sum = sum.wrapping_add((first[0] * a) ^ second[1]);
         drop(first);
         sum ^= (b * c) + second[0] * d;
         drop(second);
         let many: [CacheBox<[u64; 3]>; NR] =
             [a, b, c, d, e, f].map(|n| cache.alloc([n, round, sum]));
-        sum = many.into_iter().fold(sum, |sum, object| sum * 31 + object[0] * e + object[1] * f);
+        sum = many.into_iter().fold(sum, |sum, object| mixed(sum, object[0] * e + object[1] * f));
     }
     sum
 }
 
 /// The same without a cache.
 fn expected([a, b, c, d, e, f]: [u64; NR]) -> u64 {
-    let mut sum = 0;
+    let mut sum = 0u64;
     for round in 0..ROUNDS {
-        sum += ((a + round) * a) ^ (e + round);
+        sum = sum.wrapping_add(((a + round) * a) ^ (e + round));
         sum ^= (b * c) + d * d;
-        sum = [a, b, c, d, e, f].into_iter().fold(sum, |sum, n| sum * 31 + n * e + round * f);
+        sum = [a, b, c, d, e, f].into_iter().fold(sum, |sum, n| mixed(sum, n * e + round * f));
     }
     sum
+}
+
+/// More rounds than one go beyond what a number holds.
+#[inline(always)]
+fn mixed(sum: u64, more: u64) -> u64 {
+    sum.wrapping_mul(31).wrapping_add(more)
 }
 
 #[test]
