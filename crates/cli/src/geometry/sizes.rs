@@ -16,11 +16,8 @@ use std::process::ExitCode;
 /// One size, under the names that the kernel has for its numbers.
 #[derive(Serialize)]
 struct Row {
-    size: u32,
-    slab_size: u32,
-    order: u8,
-    objs_per_slab: u32,
-    waste: u32,
+    #[serde(flatten)]
+    slabs: Slabs,
     cpu_partial: u32,
     cpu_partial_slabs: Option<u32>,
     min_partial: u32,
@@ -47,11 +44,7 @@ fn row(size: u32, settings: &Settings) -> Result<Row, Failure> {
     let Geometry { order, objects, waste, cpu_partial, cpu_partial_slabs, .. } = found;
     let Geometry { min_partial, sheaf_capacity, .. } = found;
     Ok(Row {
-        size,
-        slab_size,
-        order,
-        objs_per_slab: objects,
-        waste,
+        slabs: Slabs { size, slab_size, order, objs_per_slab: objects, waste },
         cpu_partial,
         cpu_partial_slabs,
         min_partial,
@@ -76,20 +69,13 @@ fn table(rows: &[Row], settings: &Settings) -> String {
         ("sheaf_capacity", "objects"),
     ];
     let cells = rows.iter().map(|row| {
-        let slabs = Slabs {
-            size: row.size,
-            slab_size: row.slab_size,
-            order: row.order,
-            objects: row.objs_per_slab,
-            waste: row.waste,
-        };
         let limits = [
             row.cpu_partial.to_string(),
             row.cpu_partial_slabs.map_or("-".into(), |n| n.to_string()),
             row.min_partial.to_string(),
             row.sheaf_capacity.to_string(),
         ];
-        (slabs, limits)
+        (row.slabs, limits)
     });
     text.push_str(&grid(machine.page_size, heads, cells));
     text

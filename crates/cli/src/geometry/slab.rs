@@ -18,11 +18,8 @@ const REMOVED: (u32, u32) = (6, 8);
 /// One size, under the names that the kernel has for its numbers.
 #[derive(Serialize)]
 struct Row {
-    size: u32,
-    slab_size: u32,
-    order: u8,
-    objs_per_slab: u32,
-    waste: u32,
+    #[serde(flatten)]
+    slabs: Slabs,
     index: &'static str,
     colours: u32,
     colour_offset: u32,
@@ -67,11 +64,7 @@ fn row(size: u32, rules: &Rules) -> Result<Row, Failure> {
     let found = slab::of(&Request::of(size), rules).map_err(|e| Failure::Usage(e.to_string()))?;
     let Geometry { order, objects, waste, index, colours, colour_offset, free_limit, .. } = found;
     Ok(Row {
-        size,
-        slab_size: found.size,
-        order,
-        objs_per_slab: objects,
-        waste,
+        slabs: Slabs { size, slab_size: found.size, order, objs_per_slab: objects, waste },
         index: index.name(),
         colours,
         colour_offset,
@@ -100,13 +93,6 @@ fn table(rows: &[Row], rules: &Rules, release: &str) -> String {
         ("free_limit", "objects"),
     ];
     let cells = rows.iter().map(|row| {
-        let slabs = Slabs {
-            size: row.size,
-            slab_size: row.slab_size,
-            order: row.order,
-            objects: row.objs_per_slab,
-            waste: row.waste,
-        };
         let limits = [
             row.index.to_owned(),
             row.colours.to_string(),
@@ -115,7 +101,7 @@ fn table(rows: &[Row], rules: &Rules, release: &str) -> String {
             row.sharedfactor.to_string(),
             row.free_limit.to_string(),
         ];
-        (slabs, limits)
+        (row.slabs, limits)
     });
     head + &grid(rules.page_size, heads, cells)
 }

@@ -2,14 +2,16 @@
 //!
 //! Neighbours: [`super::sizes`] fills it for SLUB, [`super::slab`] for SLAB.
 
+use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What a row tells of its slabs, whatever the allocator.
+/// What a row tells of its slabs, whatever the allocator, under the names that the kernel has.
+#[derive(Clone, Copy, Serialize)]
 pub(super) struct Slabs {
     pub size: u32,
     pub slab_size: u32,
     pub order: u8,
-    pub objects: u32,
+    pub objs_per_slab: u32,
     pub waste: u32,
 }
 
@@ -31,7 +33,7 @@ impl Slabs {
             bytes(self.slab_size.into()),
             self.order.to_string(),
             bytes(slab),
-            self.objects.to_string(),
+            self.objs_per_slab.to_string(),
             format!("{} ({share:.1}%)", bytes(self.waste.into())),
         ]
     }
