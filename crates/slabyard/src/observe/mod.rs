@@ -5,5 +5,4 @@ pub mod count;
 pub(crate) mod quiesce;
 pub mod sample;
 
-pub use crate::calls::help::Relief;
 pub use crate::quiesced::Quiesced;

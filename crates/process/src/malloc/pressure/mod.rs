@@ -28,7 +28,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use slabyard::observe::Relief;
+use slabyard::calls::help::Relief;
 use slabyard::platform::{Park, Time};
 use slabyard_abi::options::EngineKey;
 use slabyard_abi::pressure::{PressureCounter, parse};
