@@ -1,6 +1,6 @@
 //! OpenMetrics text, by a strict reader of our own and by the reference one.
 
-use crate::scene::{is_as, kernel, process, text};
+use super::scene::{is_as, kernel, process, text};
 use slabyard_observe::fields::TOTALS;
 use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::openmetrics::write;

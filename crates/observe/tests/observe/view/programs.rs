@@ -1,6 +1,6 @@
 //! JSON and CSV of a list.
 
-use crate::scene::{is_as, kernel, known, process, text};
+use super::scene::{is_as, kernel, known, process, text};
 use serde_json::{Value as Json, json};
 use slabyard_observe::fields::{FIELDS, TOTALS};
 use slabyard_observe::view::list::{Columns, ListContext, Options};

@@ -1,6 +1,6 @@
 //! Kernels that do not let us read: what can be read is shown, the rest is named.
 
-use crate::tree::{Kernel, scratch};
+use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Error};
 use slabyard_observe::{Snapshot, Want};
 use std::fs;
@@ -69,7 +69,7 @@ fn who_is_not_root_sees_names_and_is_told_why() {
     let root = rustix::process::geteuid().is_root();
     if root && std::env::var_os(AS_USER).is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        let name = "refused::who_is_not_root_sees_names_and_is_told_why";
+        let name = "kernel::refused::who_is_not_root_sees_names_and_is_told_why";
         again.args(["--exact", name, "--nocapture"]).env(AS_USER, "1").current_dir("/");
         match again.uid(65534).gid(65534).output() {
             Ok(output) => {

@@ -1,6 +1,6 @@
 //! Trees built from dumps of real kernels: every number comes out as it went in.
 
-use crate::tree::{Kernel, dumps, scratch};
+use super::tree::{Kernel, dumps, scratch};
 use slabyard_observe::fields;
 use slabyard_observe::{Cache, Reading, Snapshot, Value, Want, file, kernel};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Kernels that were not at hand: 7.1, where sheaves replaced CPU slabs, one with
 //! 16 KiB pages and two nodes, and ones with files that nobody expects.
 
-use crate::tree::{Kernel, put, scratch};
+use super::tree::{Kernel, put, scratch};
 use slabyard_observe::fields::{self, field};
 use slabyard_observe::{Snapshot, Value, Want, hidden, kernel};
 use std::collections::BTreeMap;

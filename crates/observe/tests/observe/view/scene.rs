@@ -18,7 +18,7 @@ pub fn text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
 
 /// Compares with a file, or writes it.
 pub fn is_as(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/view/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/observe/view/golden").join(name);
     if std::env::var_os("SLABYARD_BLESS").is_some() {
         return std::fs::write(path, text).unwrap();
     }

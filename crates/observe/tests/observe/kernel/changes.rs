@@ -1,6 +1,6 @@
 //! Shrinking and setting, on copies of a kernel's files.
 
-use crate::tree::{Kernel, scratch};
+use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Change, Error, set, shrink};
 use slabyard_observe::{Want, fields};
 use std::fs;

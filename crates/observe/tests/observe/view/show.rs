@@ -1,6 +1,6 @@
 //! One cache for people.
 
-use crate::scene::{HUMAN, cache, is_as, kernel, known, process, text};
+use super::scene::{HUMAN, cache, is_as, kernel, known, process, text};
 use slabyard_observe::snapshot::{Slab, SlabPlace};
 use slabyard_observe::traces::{Frame, Site, Traces};
 use slabyard_observe::view::Style;

@@ -1,6 +1,6 @@
 //! A model's run: its numbers are exact, and nothing is hidden.
 
-use crate::scene::text;
+use super::scene::text;
 use slabyard_observe::fields::{self, field};
 use slabyard_observe::snapshot::{Machine, Source, SourceKind};
 use slabyard_observe::view::{Style, list, openmetrics};

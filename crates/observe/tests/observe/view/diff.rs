@@ -1,6 +1,6 @@
 //! Two looks.
 
-use crate::scene::{HUMAN, is_as, kernel, process, text};
+use super::scene::{HUMAN, is_as, kernel, process, text};
 use slabyard_observe::delta::Delta;
 use slabyard_observe::view::Style;
 use slabyard_observe::view::diff::{Columns, write, write_json};

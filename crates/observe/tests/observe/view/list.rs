@@ -1,6 +1,6 @@
 //! The list for people.
 
-use crate::scene::{HUMAN, is_as, kernel, process, text};
+use super::scene::{HUMAN, is_as, kernel, process, text};
 use glob::Pattern;
 use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::snapshot::{Source, SourceKind};
