@@ -323,7 +323,7 @@ pub fn row(key: Key) -> &'static Opt {
 
 /// Why a value was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ValueError {
     /// Not of the option's kind.
     Malformed,
     /// Outside of the option's bounds.
@@ -333,14 +333,14 @@ pub enum Refused {
 /// Parses a value for an option: a number, or the index of a word.
 ///
 /// # Errors
-/// [`Refused`] says why the text does not fit.
+/// [`ValueError`] says why the text does not fit.
 ///
 /// ```
 /// use slabyard_abi::options::{Key, parse, row};
 /// assert_eq!(parse(row(Key::Reserve), b"64M"), Ok(64 << 20));
 /// assert!(parse(row(Key::DecayMs), b"soon").is_err());
 /// ```
-pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
+pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, ValueError> {
     match opt.kind {
         ValueKind::Number(low, high) => within(number(text)?, low, high),
         ValueKind::Bytes(low, high) => {
@@ -350,7 +350,7 @@ pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
                 Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
                 _ => (text, 0),
             };
-            let n = number(digits)?.checked_mul(1 << shift).ok_or(Refused::OutOfRange)?;
+            let n = number(digits)?.checked_mul(1 << shift).ok_or(ValueError::OutOfRange)?;
             within(n, low, high)
         }
         ValueKind::Switch => within(number(text)?, 0, 1),
@@ -358,24 +358,24 @@ pub fn parse(opt: &Opt, text: &[u8]) -> Result<u64, Refused> {
             .iter()
             .position(|w| is_same(w.as_bytes(), text))
             .map(|i| i as u64)
-            .ok_or(Refused::Malformed),
+            .ok_or(ValueError::Malformed),
         ValueKind::Text => Ok(0),
     }
 }
 
-fn within(n: u64, low: u64, high: u64) -> Result<u64, Refused> {
-    if (low..=high).contains(&n) { Ok(n) } else { Err(Refused::OutOfRange) }
+fn within(n: u64, low: u64, high: u64) -> Result<u64, ValueError> {
+    if (low..=high).contains(&n) { Ok(n) } else { Err(ValueError::OutOfRange) }
 }
 
-fn number(text: &[u8]) -> Result<u64, Refused> {
+fn number(text: &[u8]) -> Result<u64, ValueError> {
     if text.is_empty() {
-        return Err(Refused::Malformed);
+        return Err(ValueError::Malformed);
     }
     text.iter().try_fold(0u64, |n, c| match c {
         b'0'..=b'9' => n
             .checked_mul(10)
             .and_then(|n| n.checked_add(u64::from(c - b'0')))
-            .ok_or(Refused::OutOfRange),
-        _ => Err(Refused::Malformed),
+            .ok_or(ValueError::OutOfRange),
+        _ => Err(ValueError::Malformed),
     })
 }

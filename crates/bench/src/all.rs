@@ -10,22 +10,22 @@ use anyhow::{Context, Result, ensure};
 
 use crate::allocators::Bench;
 use crate::args::{
-    AllOptions, Beside, COUNTED_PAIRS, CompareOptions, InstructionsOptions, LATENCY_PAIRS,
-    LATENCY_THREADS, LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, ProgramsOptions,
-    REST_OBJECTS, REST_SECONDS, RestOptions,
+    AllOptions, COUNTED_PAIRS, CompareOptions, InstructionsOptions, LATENCY_PAIRS, LATENCY_THREADS,
+    LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, PeerSuite, ProgramsOptions, REST_OBJECTS,
+    REST_SECONDS, RestOptions,
 };
 use crate::fronts::Engines;
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::page;
-use crate::peers::{Everybody, everybody};
-use crate::raw::{SuiteResult, SuiteResults, Written};
+use crate::peers::{AllAllocators, everybody};
+use crate::raw::{ResultsFile, SuiteResult, SuiteResults};
 use crate::{compare, instructions, interrupt, latency, machine, programs, rest, screen};
 
 /// A suite: its name in the JSON, its title, and how it is run.
 struct Suite {
-    which: Beside,
+    which: PeerSuite,
     name: &'static str,
     title: &'static str,
     run: fn(&AllOptions) -> Result<Measured>,
@@ -33,11 +33,16 @@ struct Suite {
 
 /// In the order in which they are run and written.
 const SUITES: [Suite; 5] = [
-    Suite { which: Beside::Loads, name: "compare", title: "Loads", run: loads },
-    Suite { which: Beside::Programs, name: "programs", title: "Real programs", run: real },
-    Suite { which: Beside::Rest, name: "rest", title: "Memory that comes back", run: back },
-    Suite { which: Beside::Latency, name: "latency", title: "Single calls", run: calls },
-    Suite { which: Beside::Instructions, name: "instructions", title: "Instructions", run: count },
+    Suite { which: PeerSuite::Loads, name: "compare", title: "Loads", run: loads },
+    Suite { which: PeerSuite::Programs, name: "programs", title: "Real programs", run: real },
+    Suite { which: PeerSuite::Rest, name: "rest", title: "Memory that comes back", run: back },
+    Suite { which: PeerSuite::Latency, name: "latency", title: "Single calls", run: calls },
+    Suite {
+        which: PeerSuite::Instructions,
+        name: "instructions",
+        title: "Instructions",
+        run: count,
+    },
 ];
 
 fn loads(all: &AllOptions) -> Result<Measured> {
@@ -116,7 +121,7 @@ pub fn run(options: &AllOptions) -> Result<Verdict> {
     }
     let text = document(&machine, &everybody, &parts);
     let goals = goals(&parts);
-    let written = Written::new(parts);
+    let written = ResultsFile::new(parts);
     if let Some(directory) = &options.write_docs {
         page::write(directory, &written)?;
     }
@@ -136,7 +141,7 @@ fn kept(options: &AllOptions) -> Result<SuiteResults> {
     )?;
     let told = || format!("{}: run all suites, to write it anew", raw.display());
     if raw.exists() {
-        Ok(Written::read(raw).with_context(told)?.suites)
+        Ok(ResultsFile::read(raw).with_context(told)?.suites)
     } else {
         Ok(SuiteResults::new())
     }
@@ -177,7 +182,7 @@ fn in_order(parts: &SuiteResults) -> impl Iterator<Item = (&'static Suite, &Suit
 }
 
 /// All of it, for the screen.
-fn document(machine: &Machine, everybody: &Everybody, parts: &SuiteResults) -> String {
+fn document(machine: &Machine, everybody: &AllAllocators, parts: &SuiteResults) -> String {
     let mut text = format!(
         "# Benchmarks\n\n\
          Slabyard's malloc beside its peers, each preloaded into the same programs.\n\
@@ -203,14 +208,14 @@ fn command(suite: &Suite, options: &AllOptions) -> String {
          target/release/slabyard-bench all"
         .to_owned();
     let _ = write!(text, " --only {} --rounds {}", suite.which.word(), options.rounds);
-    if suite.which == Beside::Loads && !options.thp.is_empty() {
+    if suite.which == PeerSuite::Loads && !options.thp.is_empty() {
         let words: Vec<&str> = options.thp.iter().map(|thp| thp.word()).collect();
         let _ = write!(text, " --thp {}", words.join(","));
     }
     text
 }
 
-fn allocators(machine: &Machine, everybody: &Everybody) -> String {
+fn allocators(machine: &Machine, everybody: &AllAllocators) -> String {
     let mut text = format!(
         "## Machine and allocators\n\n\
          {}, {} CPUs, Linux {}, {}.\n",
@@ -271,7 +276,7 @@ mod tests {
         let none =
             SuiteResult { text: "skipped: none is there".into(), goals: Vec::new(), ..some("") };
         parts.insert("programs".to_owned(), none);
-        let everybody = Everybody {
+        let everybody = AllAllocators {
             allocators: Vec::new(),
             absent: vec![Absent { name: "tcmalloc", why: "not installed".to_owned() }],
         };
@@ -294,7 +299,8 @@ mod tests {
         let json = raw.to_str().unwrap();
         let some_suites = options(&[&docs, "--only", "rest", "--json", json]);
         assert!(kept(&some_suites).unwrap().is_empty(), "nothing is there yet");
-        let written = Written::new(SuiteResults::from([("compare".to_owned(), some("tables"))]));
+        let written =
+            ResultsFile::new(SuiteResults::from([("compare".to_owned(), some("tables"))]));
         fs::write(&raw, serde_json::to_string_pretty(&written).unwrap()).unwrap();
         let parts = kept(&some_suites).unwrap();
         assert_eq!(parts["compare"].report.as_ref().unwrap().get(), "[1,2]");
@@ -311,8 +317,8 @@ mod tests {
         let options = options(&["--rounds", "3", "--thp", "madvise,always"]);
         let of =
             |which| command(SUITES.iter().find(|suite| suite.which == which).unwrap(), &options);
-        assert!(of(Beside::Loads).ends_with("all --only loads --rounds 3 --thp madvise,always"));
-        assert!(of(Beside::Rest).ends_with("all --only rest --rounds 3"));
+        assert!(of(PeerSuite::Loads).ends_with("all --only loads --rounds 3 --thp madvise,always"));
+        assert!(of(PeerSuite::Rest).ends_with("all --only rest --rounds 3"));
     }
 
     #[test]

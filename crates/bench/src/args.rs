@@ -266,7 +266,7 @@ const PEERS: [&str; 7] =
 
 /// A suite that measures beside all peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Beside {
+pub enum PeerSuite {
     /// Many loads (`compare`)
     Loads,
     /// Real programs (`programs`)
@@ -279,7 +279,7 @@ pub enum Beside {
     Instructions,
 }
 
-impl Beside {
+impl PeerSuite {
     /// The word that chooses it.
     pub fn word(self) -> &'static str {
         match self {
@@ -302,7 +302,7 @@ pub struct AllOptions {
     pub rounds: u32,
     /// Only these suites
     #[arg(long, value_enum, value_name = "SUITE", value_delimiter = ',')]
-    pub only: Vec<Beside>,
+    pub only: Vec<PeerSuite>,
     /// For the loads, set the system's THP to each of these in turn [default: leave it]
     #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
     pub thp: Vec<Thp>,

@@ -20,18 +20,18 @@ use crate::allocators::Allocator;
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// By the cache's name.
-    pub caches: BTreeMap<String, Words>,
+    pub caches: BTreeMap<String, CounterWords>,
     /// The sums.
-    pub all: Words,
+    pub all: CounterWords,
 }
 
 /// Words as the table has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words([u64; CACHE_WORDS]);
+pub struct CounterWords([u64; CACHE_WORDS]);
 
 /// Slow frees that drained so many slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Drained {
+pub struct DrainedFrees {
     /// The fewest slabs of a drain; the row reaches to the next row's.
     pub slabs: u32,
     pub frees: u64,
@@ -40,25 +40,24 @@ pub struct Drained {
     pub longest_ns: u64,
 }
 
-impl Words {
+impl CounterWords {
     /// Nothing counted.
-    pub const NONE: Words = Words([0; CACHE_WORDS]);
+    pub const NONE: CounterWords = CounterWords([0; CACHE_WORDS]);
 
-    /// One counter.
     pub fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
     }
 
     /// Adds what another run, or another cache, counted.
-    pub fn add(&mut self, other: &Words) {
+    pub fn add(&mut self, other: &CounterWords) {
         add_row(&mut self.0, &other.0);
     }
 
     /// Slow frees by what they drained; rows without any are left out.
-    pub fn drains(&self) -> Vec<Drained> {
+    pub fn drains(&self) -> Vec<DrainedFrees> {
         let row = |drain| {
             let [frees, ns, longest_ns] = drain_words(drain).map(|word| self.0[word]);
-            Drained { slabs: slabs_of(drain).0, frees, ns, longest_ns }
+            DrainedFrees { slabs: slabs_of(drain).0, frees, ns, longest_ns }
         };
         (0..DRAINS).map(row).filter(|row| row.frees > 0).collect()
     }
@@ -84,18 +83,18 @@ pub fn read(file: &Path) -> Result<Counts> {
         .with_context(|| format!("{}: the process left no report", file.display()))?;
     let snapshot = slabyard_observe::report::parse(&bytes)?;
     let names: Vec<String> = (0..CACHE_WORDS).map(|nth| WordName(nth).to_string()).collect();
-    let mut counts = Counts { caches: BTreeMap::new(), all: Words::NONE };
+    let mut counts = Counts { caches: BTreeMap::new(), all: CounterWords::NONE };
     for cache in &snapshot.caches {
-        let mut words = Words::NONE;
+        let mut words = CounterWords::NONE;
         for (word, name) in words.0.iter_mut().zip(&names).filter(|(_, name)| !name.is_empty()) {
             *word = cache.exact(name).unwrap_or(0);
         }
-        if words != Words::NONE {
+        if words != CounterWords::NONE {
             counts.all.add(&words);
             counts.caches.insert(cache.name.clone(), words);
         }
     }
-    ensure!(counts.all != Words::NONE, "{}: nothing was counted", file.display());
+    ensure!(counts.all != CounterWords::NONE, "{}: nothing was counted", file.display());
     Ok(counts)
 }
 
@@ -107,8 +106,8 @@ pub mod tests {
     use slabyard_abi::report::Writer;
 
     /// Words with these counters, and the drains `(drain, frees, ns, longest)`.
-    pub fn words(counters: &[(Counter, u64)], drains: &[(usize, [u64; 3])]) -> Words {
-        let mut words = Words::NONE;
+    pub fn words(counters: &[(Counter, u64)], drains: &[(usize, [u64; 3])]) -> CounterWords {
+        let mut words = CounterWords::NONE;
         for &(counter, n) in counters {
             words.0[counter as usize] = n;
         }
@@ -127,7 +126,9 @@ pub mod tests {
         let mut writer = Writer::new(&mut text).unwrap();
         let one = words(&[(Counter::ListLock, 5)], &[(2, [3, 900, 700])]);
         let two = words(&[(Counter::ListLock, 7)], &[(2, [1, 100, 100]), (4, [2, 50, 40])]);
-        for (name, words) in [("malloc-64", one), ("malloc-80", two), ("malloc-96", Words::NONE)] {
+        for (name, words) in
+            [("malloc-64", one), ("malloc-80", two), ("malloc-96", CounterWords::NONE)]
+        {
             writer.cache(name, &CacheCounters::default()).unwrap();
             writer.counts(name, &words.0).unwrap();
         }
@@ -138,7 +139,7 @@ pub mod tests {
         assert_eq!(counts.caches.keys().collect::<Vec<_>>(), ["malloc-64", "malloc-80"]);
         assert_eq!(counts.caches["malloc-80"], two);
         assert_eq!(counts.all.get(Counter::ListLock), 12);
-        let row = |slabs, frees, ns, longest_ns| Drained { slabs, frees, ns, longest_ns };
+        let row = |slabs, frees, ns, longest_ns| DrainedFrees { slabs, frees, ns, longest_ns };
         assert_eq!(counts.all.drains(), [row(2, 4, 1000, 700), row(5, 2, 50, 40)]);
         assert_eq!(counts.all.named()["drain_2_longest_ns"], 700);
     }

@@ -15,7 +15,7 @@ use crate::allocators::{Allocator, Bench};
 use crate::args::InstructionsOptions;
 use crate::machine::Machine;
 use crate::measured::Measured;
-use crate::peers::{Absent, Everybody, everybody};
+use crate::peers::{Absent, AllAllocators, everybody};
 use crate::{interrupt, screen};
 
 const SKIPPED: &str = "skipped: valgrind is not installed";
@@ -44,7 +44,7 @@ pub fn run(options: &InstructionsOptions) -> Result<Measured> {
         Some(_) => count_all(&bench, &mut everybody, options.pairs)?,
         None => Vec::new(),
     };
-    let Everybody { allocators, absent } = everybody;
+    let AllAllocators { allocators, absent } = everybody;
     let report = Report {
         format: 2,
         suite: "instructions",
@@ -69,7 +69,7 @@ pub fn valgrind_version() -> Option<String> {
 }
 
 /// A peer that does not run under valgrind is left out.
-fn count_all(bench: &Bench, everybody: &mut Everybody, pairs: u64) -> Result<Vec<f64>> {
+fn count_all(bench: &Bench, everybody: &mut AllAllocators, pairs: u64) -> Result<Vec<f64>> {
     let bar = screen::progress(everybody.allocators.len());
     let (mut counts, mut counted) = (Vec::new(), Vec::new());
     for allocator in std::mem::take(&mut everybody.allocators) {

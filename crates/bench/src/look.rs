@@ -20,7 +20,7 @@ use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::LookOptions;
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
-use crate::stats::{Estimate, Paired, median, ratio};
+use crate::stats::{Estimate, PairedSamples, median, ratio};
 use crate::worker::Worker;
 use crate::{instructions, screen};
 
@@ -57,7 +57,7 @@ pub fn run(options: &LookOptions) -> Result<Verdict> {
     let machine = Machine::read()?;
     let command = command(options.command.as_deref())?;
     let (ns_looked_at, ns_alone, looks) = time(&bench, &machine, &command, options)?;
-    let looked_at_to_alone = ratio(&[Paired { ours: &ns_looked_at, peer: &ns_alone }]);
+    let looked_at_to_alone = ratio(&[PairedSamples { ours: &ns_looked_at, peer: &ns_alone }]);
     let (instructions_looked_at, instructions_alone) = counts(&bench, &command, options.pairs)?;
     let goals = vec![
         time_goal(looked_at_to_alone),

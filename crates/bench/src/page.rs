@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::args::PageOptions;
 use crate::goals::{Goal, Verdict};
-use crate::raw::{SuiteResult, Written};
+use crate::raw::{ResultsFile, SuiteResult};
 use crate::screen;
 
 /// A suite's part of the page: its name in the file, its title, and its tables.
@@ -38,7 +38,7 @@ const SECTIONS: [SuiteSection; 5] = [
 
 /// Shows the page of a file, or writes it.
 pub fn run(options: &PageOptions) -> Result<Verdict> {
-    let written = Written::read(&options.raw)?;
+    let written = ResultsFile::read(&options.raw)?;
     match &options.write_docs {
         Some(directory) => write(directory, &written)?,
         None => screen::publish(&page(&written)?, &(), None)?,
@@ -47,12 +47,12 @@ pub fn run(options: &PageOptions) -> Result<Verdict> {
 }
 
 /// Writes the page into a directory.
-pub fn write(directory: &Path, written: &Written) -> Result<()> {
+pub fn write(directory: &Path, written: &ResultsFile) -> Result<()> {
     let document = directory.join("benchmarks.md");
     fs::write(&document, page(written)?).with_context(|| document.display().to_string())
 }
 
-fn page(written: &Written) -> Result<String> {
+fn page(written: &ResultsFile) -> Result<String> {
     let measured: Vec<(&SuiteSection, &SuiteResult)> = SECTIONS
         .iter()
         .filter_map(|shown| Some((shown, written.suites.get(shown.name)?)))
@@ -77,7 +77,7 @@ fn page(written: &Written) -> Result<String> {
 
 /// What each report says of where it was made.
 #[derive(Deserialize)]
-struct Made {
+struct ReportOrigin {
     machine: Machine,
     allocators: Vec<Version>,
 }
@@ -101,9 +101,9 @@ struct Version {
 fn machine(measured: &[(&SuiteSection, &SuiteResult)]) -> Result<String> {
     let made = |(shown, part): &(&SuiteSection, &SuiteResult)| {
         let report = part.report.as_ref()?;
-        Some(serde_json::from_str::<Made>(report.get()).with_context(|| shown.name))
+        Some(serde_json::from_str::<ReportOrigin>(report.get()).with_context(|| shown.name))
     };
-    let all = measured.iter().filter_map(made).collect::<Result<Vec<Made>>>()?;
+    let all = measured.iter().filter_map(made).collect::<Result<Vec<ReportOrigin>>>()?;
     let Some(first) = all.first() else { return Ok(String::new()) };
     let Machine { cpu, cpus, kernel, compiler, settings } = &first.machine;
     let mut text = format!(

@@ -41,7 +41,7 @@ pub struct Absent {
 }
 
 /// Everybody: ours first, the C library last.
-pub struct Everybody {
+pub struct AllAllocators {
     /// Those that run.
     pub allocators: Vec<Allocator>,
     /// Those that do not.
@@ -49,7 +49,7 @@ pub struct Everybody {
 }
 
 /// All allocators that run here.
-pub fn everybody(bench: &Bench, tcmalloc: Option<&Path>) -> Everybody {
+pub fn everybody(bench: &Bench, tcmalloc: Option<&Path>) -> AllAllocators {
     let mut allocators = bench.allocators.clone();
     let glibc = allocators.remove(GLIBC);
     let mut absent = Vec::new();
@@ -62,7 +62,7 @@ pub fn everybody(bench: &Bench, tcmalloc: Option<&Path>) -> Everybody {
         }
     }
     allocators.push(glibc);
-    Everybody { allocators, absent }
+    AllAllocators { allocators, absent }
 }
 
 fn unpacked(bench: &Bench, row: &Built) -> Result<Allocator> {

@@ -32,14 +32,14 @@ pub struct SuiteResult {
 /// By the suites' names.
 pub type SuiteResults = BTreeMap<String, SuiteResult>;
 
-/// The file.
+/// The raw results of all suites, of which the page is made.
 #[derive(Serialize, Deserialize)]
-pub struct Written {
+pub struct ResultsFile {
     format: u32,
     pub suites: SuiteResults,
 }
 
-impl Written {
+impl ResultsFile {
     /// Of these parts.
     pub fn new(suites: SuiteResults) -> Self {
         Self { format: FORMAT, suites }

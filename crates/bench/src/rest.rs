@@ -14,7 +14,7 @@ use crate::args::RestOptions;
 use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::measured::Measured;
-use crate::peers::{Absent, Everybody, everybody};
+use crate::peers::{Absent, AllAllocators, everybody};
 use crate::stats::median;
 use crate::{interrupt, screen};
 
@@ -32,12 +32,12 @@ const HELPED: &str = "ours+helper";
 /// What the program does after the last free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum After {
+enum AfterFrees {
     Pairs,
     Idle,
 }
 
-impl After {
+impl AfterFrees {
     fn word(self) -> &'static str {
         match self {
             Self::Pairs => "pairs",
@@ -95,7 +95,7 @@ struct Run {
 struct RestPart {
     objects: u64,
     large: u64,
-    after: After,
+    after: AfterFrees,
     /// By allocator, then round; without the helped one where it is not measured.
     runs: Vec<Vec<Run>>,
 }
@@ -138,8 +138,8 @@ impl RestPart {
     /// Judged while pairs are made, and idle with a helper; idle without is only told.
     fn goal(&self) -> Option<Goal> {
         let (allocator, ms, with) = match self.after {
-            After::Pairs => (OURS, IN_TIME_MS, ""),
-            After::Idle => (self.runs.len() - 1, HELPED_MS, ", with the helper"),
+            AfterFrees::Pairs => (OURS, IN_TIME_MS, ""),
+            AfterFrees::Idle => (self.runs.len() - 1, HELPED_MS, ", with the helper"),
         };
         let in_time = ms.to_string();
         let moments = &self.runs[allocator].first()?.moments;
@@ -170,7 +170,7 @@ struct Report<'a> {
 pub fn run(options: &RestOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let Everybody { mut allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
+    let AllAllocators { mut allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
     allocators.push(helped(&allocators[OURS]));
     let parts = measure(&bench, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().filter_map(RestPart::goal).collect();
@@ -198,8 +198,8 @@ fn measure(
     options: &RestOptions,
 ) -> Result<Vec<RestPart>> {
     let afters = [
-        (After::Pairs, vec![0, IN_TIME_MS, options.seconds * 1000]),
-        (After::Idle, idle_moments(options.seconds)),
+        (AfterFrees::Pairs, vec![0, IN_TIME_MS, options.seconds * 1000]),
+        (AfterFrees::Idle, idle_moments(options.seconds)),
     ];
     let mut random = Rng::new();
     // One of them is not measured while pairs are made.
@@ -211,8 +211,8 @@ fn measure(
             let objects = options.objects * times;
             let large = objects / SMALL_A_LARGE;
             let measured = match after {
-                After::Pairs => allocators.len() - 1,
-                After::Idle => allocators.len(),
+                AfterFrees::Pairs => allocators.len() - 1,
+                AfterFrees::Idle => allocators.len(),
             };
             let runs = vec![Vec::new(); measured];
             let mut part = RestPart { objects, large, after: *after, runs };
@@ -299,7 +299,7 @@ mod tests {
 
     const SAID: &str = "peak 2000 4\nat 0 1900 0 400 400\nat 1000 600 8 400 40\nslow 500 0 400 0\n";
 
-    fn part(after: After, resident: u64) -> RestPart {
+    fn part(after: AfterFrees, resident: u64) -> RestPart {
         let text = format!("peak 9 4\nat 0 9 0 100 100\nat 1000 9 0 100 {resident}\n");
         let runs = vec![vec![said(&text).unwrap(); 3]];
         RestPart { objects: 300, large: 1, after, runs }
@@ -322,16 +322,16 @@ mod tests {
 
     #[test]
     fn nine_of_ten_pages_meet_the_goal_and_fewer_miss_it() {
-        assert_eq!(part(After::Pairs, 10).goal().unwrap().met, Some(true));
-        assert_eq!(part(After::Pairs, 11).goal().unwrap().met, Some(false));
-        assert!(part(After::Idle, 100).goal().is_none(), "idle is told, not judged");
+        assert_eq!(part(AfterFrees::Pairs, 10).goal().unwrap().met, Some(true));
+        assert_eq!(part(AfterFrees::Pairs, 11).goal().unwrap().met, Some(false));
+        assert!(part(AfterFrees::Idle, 100).goal().is_none(), "idle is told, not judged");
     }
 
     #[test]
     fn load_counts_what_is_back() {
         let bench = Bench::open(Some(Path::new("mimalloc"))).unwrap();
         for allocator in &bench.allocators {
-            for (after, nr_moments) in [(After::Pairs, 2), (After::Idle, 4)] {
+            for (after, nr_moments) in [(AfterFrees::Pairs, 2), (AfterFrees::Idle, 4)] {
                 let part = RestPart { objects: 20_000, large: 2, after, runs: Vec::new() };
                 let run = one(&bench, allocator, &part, &[0, 50]).unwrap();
                 assert_eq!(run.moments.len(), nr_moments);
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn load_refuses_what_it_does_not_know() {
         let bench = Bench::open(Some(Path::new("mimalloc"))).unwrap();
-        let part = RestPart { objects: 5, large: 0, after: After::Pairs, runs: Vec::new() };
+        let part = RestPart { objects: 5, large: 0, after: AfterFrees::Pairs, runs: Vec::new() };
         let error = one(&bench, &bench.allocators[OURS], &part, &[0]).unwrap_err().to_string();
         assert!(error.contains("at least 100 objects"), "{error}");
     }

@@ -15,7 +15,7 @@ use crate::goals::{Goal, Verdict, judge};
 use crate::loads::{LOADS, Load};
 use crate::machine::Machine;
 use crate::screen;
-use crate::stats::{Estimate, Paired, median, ratio};
+use crate::stats::{Estimate, PairedSamples, median, ratio};
 use crate::worker::{Window, Worker};
 
 /// Goals, as ratios of ours to mimalloc's.
@@ -69,8 +69,8 @@ impl LoadReport {
     }
 }
 
-fn beside(ns_per_op: &[Vec<f64>], peer: usize) -> Paired<'_> {
-    Paired { ours: &ns_per_op[OURS], peer: &ns_per_op[peer] }
+fn beside(ns_per_op: &[Vec<f64>], peer: usize) -> PairedSamples<'_> {
+    PairedSamples { ours: &ns_per_op[OURS], peer: &ns_per_op[peer] }
 }
 
 /// Runs the suite.
@@ -153,7 +153,7 @@ fn start_all(bench: &Bench, machine: &Machine, loads: &[&Load]) -> Result<Vec<Ve
 
 fn mean_of_singles(loads: &[LoadReport], peer: usize) -> Option<Estimate> {
     let singles = loads.iter().filter(|load| load.threads == 1);
-    let pairs: Vec<Paired> = singles.map(|l| beside(&l.ns_per_op, peer)).collect();
+    let pairs: Vec<PairedSamples> = singles.map(|l| beside(&l.ns_per_op, peer)).collect();
     let all = LOADS.iter().filter(|load| load.threads == 1).count();
     (pairs.len() == all).then(|| ratio(&pairs))
 }

@@ -32,12 +32,12 @@ pub struct Estimate {
 /// The samples of an allocator pair in one load: round i of both belongs
 /// together.
 #[derive(Clone, Copy)]
-pub struct Paired<'a> {
+pub struct PairedSamples<'a> {
     pub ours: &'a [f64],
     pub peer: &'a [f64],
 }
 
-impl Paired<'_> {
+impl PairedSamples<'_> {
     /// Logarithms of ours to the peer's, by round: a mean of them is a geometric one.
     fn logs(&self) -> Vec<f64> {
         self.ours.iter().zip(self.peer).map(|(ours, peer)| (ours / peer).ln()).collect()
@@ -67,14 +67,14 @@ pub fn spread(values: &[f64]) -> f64 {
 }
 
 /// The median over rounds of ours to the peer's.
-pub fn beside(load: &Paired) -> f64 {
+pub fn beside(load: &PairedSamples) -> f64 {
     median(&load.logs()).exp()
 }
 
 /// Geometric mean over loads of the median over rounds of ours to the peer's;
 /// of one load, this median.
-pub fn ratio(loads: &[Paired]) -> Estimate {
-    let logs: Vec<Vec<f64>> = loads.iter().map(Paired::logs).collect();
+pub fn ratio(loads: &[PairedSamples]) -> Estimate {
+    let logs: Vec<Vec<f64>> = loads.iter().map(PairedSamples::logs).collect();
     let rounds = logs[0].len();
     let all: Vec<usize> = (0..rounds).collect();
     let value = mean_ratio(&logs, &all);
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn constant_ratio_has_an_interval_of_no_width() {
         let (ours, peer) = ([2.0, 4.0, 6.0], [4.0, 8.0, 12.0]);
-        let e = ratio(&[Paired { ours: &ours, peer: &peer }]);
+        let e = ratio(&[PairedSamples { ours: &ours, peer: &peer }]);
         assert!((e.value - 0.5).abs() < 1e-12);
         assert!((e.high - e.low).abs() < 1e-12, "rounds are drawn in pairs: {e:?}");
     }
@@ -127,7 +127,7 @@ mod tests {
         let mut random = Rng::with_seed(7);
         let mut noisy = |level: f64| (0..30).map(|_| level + random.f64()).collect::<Vec<_>>();
         let (ours, peer) = (noisy(9.0), noisy(10.0));
-        let e = ratio(&[Paired { ours: &ours, peer: &peer }]);
+        let e = ratio(&[PairedSamples { ours: &ours, peer: &peer }]);
         assert!(e.low < e.value && e.value < e.high, "{e:?}");
         assert!(e.low > 0.8 && e.high < 1.0, "{e:?}");
     }
@@ -139,7 +139,7 @@ mod tests {
         let ours = [112.0, 110.0, 108.0, 111.0, 109.0];
         let [ours, peer] = [ours, [100.0; 5]]
             .map(|of| std::array::from_fn::<_, 5, _>(|i| of[i] * slower[(i + 2) % 5]));
-        let paired = ratio(&[Paired { ours: &ours, peer: &peer }]);
+        let paired = ratio(&[PairedSamples { ours: &ours, peer: &peer }]);
         assert!((paired.value - 1.10).abs() < 1e-9, "{paired:?}");
         assert!(paired.low >= 1.08 - 1e-9 && paired.high <= 1.12 + 1e-9, "{paired:?}");
         let of_medians = median(&ours) / median(&peer);
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn geometric_mean_of_two_loads() {
         let (one, two, four) = ([1.0; 3], [2.0; 3], [4.0; 3]);
-        let loads = [Paired { ours: &one, peer: &two }, Paired { ours: &four, peer: &two }];
+        let loads =
+            [PairedSamples { ours: &one, peer: &two }, PairedSamples { ours: &four, peer: &two }];
         assert!((ratio(&loads).value - 1.0).abs() < 1e-12);
     }
 }

@@ -32,7 +32,7 @@ pub struct Window {
 }
 
 /// A program that waits for requests on its standard input.
-pub struct Talker {
+pub struct RequestProgram {
     child: Child,
     // `None` only while it is dropped.
     requests: Option<ChildStdin>,
@@ -53,7 +53,7 @@ fn spawned(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-impl Talker {
+impl RequestProgram {
     /// Starts `program` with `args` on `allocator`.
     pub fn start(allocator: &Allocator, program: &Path, args: &[String]) -> Result<Self> {
         let mut command = allocator.command(program);
@@ -92,7 +92,7 @@ impl Talker {
     }
 }
 
-impl Drop for Talker {
+impl Drop for RequestProgram {
     fn drop(&mut self) {
         drop(self.requests.take());
         // A load ends at the end of its input; one that does not is ended.
@@ -103,7 +103,7 @@ impl Drop for Talker {
 
 /// A load on an allocator, checked to be on it.
 pub struct Worker {
-    talker: Talker,
+    talker: RequestProgram,
     /// Version of the C library.
     pub glibc: String,
     /// What the allocator says of itself, if it does: its name and version.
@@ -116,7 +116,7 @@ impl Worker {
     pub fn start(bench: &Bench, allocator: &Allocator, load: &str, cpus: &[Cpu]) -> Result<Self> {
         let mut args = vec![load.to_owned()];
         args.extend(cpus.iter().map(ToString::to_string));
-        let mut talker = Talker::start(allocator, &bench.program("load"), &args)?;
+        let mut talker = RequestProgram::start(allocator, &bench.program("load"), &args)?;
         let ready = talker.receive()?;
         let [word, object, glibc, version] = fields(&ready, '\t')?;
         ensure!(word == "ready", "expected ready, got {ready:?}");

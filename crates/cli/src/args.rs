@@ -100,7 +100,7 @@ pub struct ManArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::args::Form;
+    use crate::run::args::ReportForm;
     use clap::CommandFactory;
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
             let Command::Run(args) = Args::try_parse_from(line.split(' ')).unwrap().command else {
                 panic!("{line}");
             };
-            assert_eq!(args.report, Form::Table);
+            assert_eq!(args.report, ReportForm::Table);
             assert_eq!(args.program, ["ls", "--report", "json"]);
         }
     }

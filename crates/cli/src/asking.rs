@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use slabyard_observe::process::{
-    Answer, Ask, Error, Patience, StopThread, YardAnswer, ask_each_within, ask_within,
+    Answer, Error, Patience, RequestKind, StopThread, YardAnswer, ask_each_within, ask_within,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,34 +28,34 @@ pub struct Wait {
 const STANDS: Duration = Duration::from_millis(60);
 
 /// A command that asks a process: how long it waits, and whether a signal came.
-pub struct Asking {
+pub struct RequestWait {
     deadline: Duration,
     stop_thread: StopThread,
     /// The signal that came; 0: none.
     came: Arc<AtomicUsize>,
 }
 
-impl Asking {
+impl RequestWait {
     /// Takes signals from now on, and waits at most so long for each answer.
-    pub fn new(wait: Wait) -> anyhow::Result<Asking> {
+    pub fn new(wait: Wait) -> anyhow::Result<RequestWait> {
         let came = Arc::new(AtomicUsize::new(0));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
         }
         let stopped = StopThread::AfterIdle { after: STANDS };
         let stop_thread = if wait.no_stop { StopThread::Never } else { stopped };
-        Ok(Asking { deadline: wait.timeout, stop_thread, came })
+        Ok(RequestWait { deadline: wait.timeout, stop_thread, came })
     }
 
     /// The answer, or the sum of those of all yards.
-    pub fn ask(&self, pid: u32, ask: &Ask) -> Result<Answer, Failure> {
+    pub fn ask(&self, pid: u32, ask: &RequestKind) -> Result<Answer, Failure> {
         let stop = || self.signal().is_some();
         let answer = ask_within(pid, ask, self.patience(&stop));
         answer.map_err(|error| self.failure(error))
     }
 
     /// What became of the request in each yard: several libraries of a process may have one.
-    pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<YardAnswer>, Error> {
+    pub fn ask_each(&self, pid: u32, ask: &RequestKind) -> Result<Vec<YardAnswer>, Error> {
         let stop = || self.signal().is_some();
         ask_each_within(pid, ask, self.patience(&stop))
     }

@@ -10,9 +10,9 @@ use clap::ValueHint;
 use slabyard_observe::delta::Delta;
 use slabyard_observe::fields::TOTALS;
 use slabyard_observe::snapshot::SourceKind;
-use slabyard_observe::source::{Named, Want};
+use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::view::diff::{self, Columns};
-use slabyard_observe::view::pick::{Key, Pattern, Pick, UnknownField};
+use slabyard_observe::view::pick::{CacheFilter, Key, Pattern, UnknownField};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -38,10 +38,10 @@ if one of the two cannot be read, with the reason.";
 pub struct DiffArgs {
     /// The old one: a snapshot's file, or any other SOURCE
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
-    old: Named,
+    old: SourceName,
     /// The new one
     #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
-    new: Named,
+    new: SourceName,
     /// Only this field or total; may be repeated
     #[arg(long = "field", value_name = "FIELD", value_parser = field)]
     fields: Vec<&'static str>,
@@ -58,14 +58,14 @@ pub struct DiffArgs {
 
 /// Prints what differs between two looks; exit code 1 if anything does.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    if args.old == Named::Stdin && args.new == Named::Stdin {
+    if args.old == SourceName::Stdin && args.new == SourceName::Stdin {
         return Err(Failure::Usage("standard input is one of the two, not both".into()));
     }
-    let want = Want { all: true, slabs: false };
+    let want = ReadScope { all: true, slabs: false };
     let mut old = look::sample(&args.old, want)?;
     let mut new = look::sample(&args.new, want)?;
     if !args.patterns.is_empty() {
-        let pick = Pick { patterns: args.patterns.clone(), ..Pick::default() };
+        let pick = CacheFilter { patterns: args.patterns.clone(), ..CacheFilter::default() };
         for snapshot in [&mut old, &mut new] {
             snapshot.caches.retain(|cache| pick.takes(cache));
             snapshot.totals.clear();

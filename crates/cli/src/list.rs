@@ -8,9 +8,9 @@ use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
 use slabyard_observe::fields::{FIELDS, Field};
-use slabyard_observe::source::{Named, Want};
+use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::view::list::{self, Columns, ListContext, Options};
-use slabyard_observe::view::pick::{Empty, Key, Pattern, Pick};
+use slabyard_observe::view::pick::{CacheFilter, Empty, Key, Pattern};
 use slabyard_observe::view::{csv, json, orders};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ Examples:
 pub struct ListArgs {
     /// Where to look: `kernel`, a process, or a file
     #[arg(value_name = "SOURCE", default_value = "kernel", value_hint = ValueHint::FilePath)]
-    source: Named,
+    source: SourceName,
     /// Only caches with such a name, such as 'kmalloc-*'; merged caches by any name
     #[arg(value_name = "PATTERN", value_parser = look::pattern)]
     patterns: Vec<Pattern>,
@@ -98,20 +98,20 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
 
 impl ListArgs {
     /// As little as the fields need: each file of the kernel's is a call.
-    fn want(&self) -> Want {
+    fn want(&self) -> ReadScope {
         let sorts = matches!(self.sort, Some(Key::Field(field)) if !field.column);
         let more = self.columns.iter().any(|c| !c.0.column);
         let every = self.all || (self.json && !self.orders);
-        Want { all: every || sorts || more, slabs: false }
+        ReadScope { all: every || sorts || more, slabs: false }
     }
 
     fn options(&self) -> Options {
         // What is for programs has every cache, in the order of the source.
-        let table = Pick::by_bytes();
+        let table = CacheFilter::by_bytes();
         let whole = self.json || self.csv || self.orders;
         let key = if whole { None } else { table.key };
         Options {
-            pick: Pick {
+            pick: CacheFilter {
                 patterns: self.patterns.clone(),
                 key: self.sort.or(key),
                 reverse: self.reverse,

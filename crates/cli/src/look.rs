@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use crate::stdin::DASH;
 use anyhow::anyhow;
-use slabyard_observe::source::{self, Named, Want};
+use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::view::pick::Pattern;
 use slabyard_observe::view::{Colour, Style, Units, cell};
 use slabyard_observe::{Cache, Snapshot};
@@ -43,8 +43,8 @@ done: 0.";
 
 /// Says at once what could not be read: a series or a file has no place for it, and under a list
 /// nobody sees it. What a file does not tell was said when it was made.
-fn tell_missing(named: &Named, snapshot: &Snapshot) {
-    if !matches!(named, Named::Kernel | Named::Process(_)) {
+fn tell_missing(named: &SourceName, snapshot: &Snapshot) {
+    if !matches!(named, SourceName::Kernel | SourceName::Process(_)) {
         return;
     }
     let Some(first) = snapshot.missing.first() else { return };
@@ -57,14 +57,18 @@ fn tell_missing(named: &Named, snapshot: &Snapshot) {
 }
 
 /// A sample; a source that cannot be read is exit code 3.
-pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Failure> {
+pub fn sample(named: &SourceName, want: ReadScope) -> Result<Snapshot, Failure> {
     let snapshot = source::sample(named, want).map_err(anyhow::Error::from)?;
     tell_missing(named, &snapshot);
     Ok(snapshot)
 }
 
 /// The cache with this name, id or alias.
-pub fn cache<'a>(snapshot: &'a Snapshot, named: &Named, name: &str) -> Result<&'a Cache, Failure> {
+pub fn cache<'a>(
+    snapshot: &'a Snapshot,
+    named: &SourceName,
+    name: &str,
+) -> Result<&'a Cache, Failure> {
     let found = snapshot.cache(name);
     let has = |cache: &&Cache| cache.names().any(|n| n.contains(name));
     let like: Vec<&str> =
@@ -83,7 +87,7 @@ pub fn pattern(text: &str) -> Result<Pattern, String> {
 }
 
 /// Fails where no cache is picked by patterns that are there.
-pub fn has_match(picked: bool, named: &Named, patterns: &[Pattern]) -> Result<(), Failure> {
+pub fn has_match(picked: bool, named: &SourceName, patterns: &[Pattern]) -> Result<(), Failure> {
     if picked || patterns.is_empty() {
         return Ok(());
     }
@@ -104,10 +108,10 @@ pub fn only_a_file(path: &Path, why: &str) -> String {
 }
 
 /// A source as it is typed.
-fn typed(named: &Named) -> String {
+fn typed(named: &SourceName) -> String {
     match named {
-        Named::Process(pid) => pid.to_string(),
-        Named::Stdin => DASH.into(),
+        SourceName::Process(pid) => pid.to_string(),
+        SourceName::Stdin => DASH.into(),
         other => other.to_string(),
     }
 }

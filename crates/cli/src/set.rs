@@ -4,15 +4,15 @@
 //! Invariant: a key or value that can never be right is exit code 2, one that the
 //! source refuses or does not serve is 3.
 
-use crate::asking::{Asking, Wait};
+use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;
 use crate::{look, stdout};
 use anyhow::anyhow;
 use clap::ValueHint;
 use slabyard_abi::region::TUNABLES;
-use slabyard_observe::process::Ask;
-use slabyard_observe::source::{Named, ROOT, Want};
-use slabyard_observe::view::pick::Pick;
+use slabyard_observe::process::RequestKind;
+use slabyard_observe::source::{ROOT, ReadScope, SourceName};
+use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::{kernel, view::cell::clean};
 use std::fmt::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ Examples:
 pub struct SetArgs {
     /// What to change: `kernel` or a process
     #[arg(value_name = "SOURCE")]
-    source: Named,
+    source: SourceName,
     /// The cache, by any of its names, or a pattern for several; `yard` for what is a process's as a
     /// whole
     #[arg(value_name = "CACHE", value_hint = ValueHint::Other)]
@@ -52,13 +52,13 @@ pub struct SetArgs {
 /// Sets one after the other and prints old and new; stops at the first that is refused.
 pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
     let pid = match &args.source {
-        Named::Kernel => None,
-        Named::Process(pid) => Some(*pid),
-        Named::File(path) => {
+        SourceName::Kernel => None,
+        SourceName::Process(pid) => Some(*pid),
+        SourceName::File(path) => {
             let why = "what it tells is past and cannot be set";
             Err(anyhow!(look::only_a_file(path, why)))?
         }
-        Named::Stdin => Err(anyhow!("what is on standard input cannot be set"))?,
+        SourceName::Stdin => Err(anyhow!("what is on standard input cannot be set"))?,
     };
     let numbers = match pid {
         None => Vec::new(),
@@ -66,7 +66,7 @@ pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
         Some(_) => args.settings.iter().map(number).collect::<Result<Vec<_>, _>>()?,
     };
     let caches = caches(args)?;
-    let asking = Asking::new(args.wait)?;
+    let asking = RequestWait::new(args.wait)?;
     for (nth, (key, value)) in args.settings.iter().enumerate() {
         for cache in &caches {
             let (old, new) = match pid {
@@ -86,9 +86,9 @@ fn caches(args: &SetArgs) -> Result<Vec<String>, Failure> {
     if !args.cache.contains(['*', '?', '[']) {
         return Ok(vec![args.cache.clone()]);
     }
-    let snapshot = look::sample(&args.source, Want::default())?;
+    let snapshot = look::sample(&args.source, ReadScope::default())?;
     let patterns = vec![look::pattern(&args.cache).map_err(Failure::Usage)?];
-    let pick = Pick { patterns, ..Pick::default() };
+    let pick = CacheFilter { patterns, ..CacheFilter::default() };
     let picked: Vec<String> =
         pick.caches(&snapshot).caches.iter().map(|cache| cache.name.clone()).collect();
     look::has_match(!picked.is_empty(), &args.source, &pick.patterns)?;
@@ -104,14 +104,14 @@ fn of_kernel(cache: &str, key: &str, value: &str) -> Result<(String, String), Fa
 }
 
 fn of_process(
-    asking: &Asking,
+    asking: &RequestWait,
     pid: u32,
     cache: &str,
     key: &str,
     value: u64,
 ) -> Result<(String, String), Failure> {
     let of_cache = (cache != YARD).then(|| cache.to_owned());
-    let ask = Ask::Set { cache: of_cache, tunable: key.into(), value };
+    let ask = RequestKind::Set { cache: of_cache, tunable: key.into(), value };
     let answer = asking.ask(pid, &ask)?;
     Ok((answer.old.to_string(), answer.new.to_string()))
 }

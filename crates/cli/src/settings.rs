@@ -6,7 +6,7 @@
 
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::{
-    self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, Refused, ValueKind, engine_row, row,
+    self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, ValueError, ValueKind, engine_row, row,
 };
 use thiserror::Error;
 
@@ -34,16 +34,16 @@ pub enum SettingError {
     UnknownKey { key: String },
     /// The value is of another kind.
     #[error("{0}")]
-    Malformed(Takes),
+    Malformed(KeyValues),
     /// The value is too small or too large.
     #[error("out of range: {0}")]
-    OutOfRange(Takes),
+    OutOfRange(KeyValues),
 }
 
 /// A key with what it takes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{key}` takes {takes}, default {default}")]
-pub struct Takes {
+pub struct KeyValues {
     key: String,
     takes: String,
     default: String,
@@ -57,20 +57,20 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
     let (key, value) = text.split_once('=').ok_or(SettingError::NoValue)?;
     let unknown = || SettingError::UnknownKey { key: key.into() };
     let (key, option) = keys().find(|(known, _)| known == key).ok_or_else(unknown)?;
-    let takes = || Takes { key, takes: takes(option.kind), default: default(option) };
+    let takes = || KeyValues { key, takes: takes(option.kind), default: default(option) };
     match options::parse(option, value.as_bytes()) {
         Ok(_) => {
             let of_engines = ENGINE_OPTIONS.iter().any(|it| it.env == option.env);
             Ok(Setting { env: option.env, value: value.into(), of_engines })
         }
-        Err(Refused::Malformed) => Err(SettingError::Malformed(takes())),
-        Err(Refused::OutOfRange) => Err(SettingError::OutOfRange(takes())),
+        Err(ValueError::Malformed) => Err(SettingError::Malformed(takes())),
+        Err(ValueError::OutOfRange) => Err(SettingError::OutOfRange(takes())),
     }
 }
 
 /// What a key needs, so that it is not without effect.
 #[derive(Clone, Copy)]
-enum Needs {
+enum KeyNeeds {
     /// The engine slab.
     Slab,
     /// The engine slub.
@@ -85,20 +85,20 @@ enum Needs {
 }
 
 /// The keys that take effect under a condition alone; all others do always.
-const CONDITIONS: &[(EngineKey, Needs)] = &[
-    (EngineKey::Front, Needs::Slub),
-    (EngineKey::Release, Needs::CpuSlabs),
-    (EngineKey::Freezing, Needs::CpuSlabs),
-    (EngineKey::Accounting, Needs::CpuSlabs),
-    (EngineKey::CpuPartialLists, Needs::CpuSlabs),
-    (EngineKey::Planted, Needs::CpuSlabs),
-    (EngineKey::Reclaim, Needs::Slab),
-    (EngineKey::Arrays, Needs::Slab),
-    (EngineKey::AlienCache, Needs::Slab),
-    (EngineKey::Nodes, Needs::Nodes),
-    (EngineKey::RemoteNodeDefragRatio, Needs::Nodes),
-    (EngineKey::Zone, Needs::PageLists),
-    (EngineKey::PressureDrain, Needs::Pressure),
+const CONDITIONS: &[(EngineKey, KeyNeeds)] = &[
+    (EngineKey::Front, KeyNeeds::Slub),
+    (EngineKey::Release, KeyNeeds::CpuSlabs),
+    (EngineKey::Freezing, KeyNeeds::CpuSlabs),
+    (EngineKey::Accounting, KeyNeeds::CpuSlabs),
+    (EngineKey::CpuPartialLists, KeyNeeds::CpuSlabs),
+    (EngineKey::Planted, KeyNeeds::CpuSlabs),
+    (EngineKey::Reclaim, KeyNeeds::Slab),
+    (EngineKey::Arrays, KeyNeeds::Slab),
+    (EngineKey::AlienCache, KeyNeeds::Slab),
+    (EngineKey::Nodes, KeyNeeds::Nodes),
+    (EngineKey::RemoteNodeDefragRatio, KeyNeeds::Nodes),
+    (EngineKey::Zone, KeyNeeds::PageLists),
+    (EngineKey::PressureDrain, KeyNeeds::Pressure),
 ];
 
 /// Refuses a setting that the engine or front that serves would not look at. `given` tells what was
@@ -122,21 +122,21 @@ pub fn check(
         let row = CONDITIONS.iter().find(|(key, _)| engine_row(*key).env == setting.env);
         let Some((_, needs)) = row else { continue };
         let (holds, what) = match needs {
-            Needs::Slab => (engine == EngineName::Slab, "--engine slab"),
-            Needs::Slub => (is_slub, "--engine slub"),
-            Needs::CpuSlabs => (
+            KeyNeeds::Slab => (engine == EngineName::Slab, "--engine slab"),
+            KeyNeeds::Slub => (is_slub, "--engine slub"),
+            KeyNeeds::CpuSlabs => (
                 is_slub && has_cpu_slabs,
                 "--engine slub with the setting front=cpu-slabs or front=mixed",
             ),
-            Needs::Nodes => (
+            KeyNeeds::Nodes => (
                 engine == EngineName::Slab || (is_slub && !has_cpu_slabs),
                 "--engine slab, or slub with sheaves",
             ),
-            Needs::PageLists => (
+            KeyNeeds::PageLists => (
                 value(EngineKey::PageLists).is_some_and(|lists| lists != "slabyard"),
                 "a setting of page_lists other than slabyard",
             ),
-            Needs::Pressure => (value(EngineKey::Pressure).is_some(), "--pressure"),
+            KeyNeeds::Pressure => (value(EngineKey::Pressure).is_some(), "--pressure"),
         };
         if !holds {
             let key = setting.env.trim_start_matches(PREFIX).to_ascii_lowercase();

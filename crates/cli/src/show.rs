@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
-use slabyard_observe::source::{self, Named, Want};
+use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::view::Style;
-use slabyard_observe::view::pick::Pick;
+use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::view::show::fullness::SlabLines;
 use slabyard_observe::view::show::{self, counts, cpu_partial, traces};
 use slabyard_observe::{Cache, Snapshot};
@@ -36,7 +36,7 @@ CPU partial lists are those of a replay (`slabyard replay --save`), or of a proc
 pub struct ShowArgs {
     /// Where to look: `kernel`, a process, or a file
     #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
-    source: Named,
+    source: SourceName,
     /// The cache, by any of its names; or a pattern, for each that it takes
     #[arg(value_name = "CACHE", required_unless_present_any = ["cpu_partial", "counts"])]
     cache: Option<String>,
@@ -60,8 +60,8 @@ pub struct ShowArgs {
 /// Prints one cache, or those of a pattern, in the form that is asked for.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     // A kernel would say that it cannot.
-    let slabs = args.source != Named::Kernel;
-    let snapshot = look::sample(&args.source, Want { all: true, slabs })?;
+    let slabs = args.source != SourceName::Kernel;
+    let snapshot = look::sample(&args.source, ReadScope { all: true, slabs })?;
     let style = look::style(&std::io::stdout());
     let mut page = Vec::new();
     if args.cpu_partial {
@@ -108,7 +108,7 @@ impl ShowArgs {
             return Ok(vec![look::cache(snapshot, &self.source, name)?]);
         }
         let patterns = vec![look::pattern(name).map_err(Failure::Usage)?];
-        let pick = Pick { patterns, ..Pick::default() };
+        let pick = CacheFilter { patterns, ..CacheFilter::default() };
         let picked = pick.caches(snapshot).caches;
         look::has_match(!picked.is_empty(), &self.source, &pick.patterns)?;
         Ok(picked)
@@ -138,11 +138,11 @@ impl ShowArgs {
             return Ok(());
         }
         let why = match &self.source {
-            Named::Kernel => {
+            SourceName::Kernel => {
                 "a kernel tells them in /sys/kernel/debug/slab/CACHE/alloc_traces, if it was \
                  started with slab_debug=U"
             }
-            Named::Process(_) => {
+            SourceName::Process(_) => {
                 "no such cache keeps tracks; `slabyard run --slab-debug=U,CACHE -- PROGRAM` starts \
                  a program of which one does"
             }
@@ -179,9 +179,9 @@ impl ShowArgs {
         };
         let has_lists = |cache: &&Cache| cache.reading("slabs_cpu_partial").is_some();
         let listed: Vec<&Cache> = caches.iter().copied().filter(has_lists).collect();
-        if listed.is_empty() || self.source == Named::Kernel {
+        if listed.is_empty() || self.source == SourceName::Kernel {
             let why = match &self.source {
-                Named::Kernel => "a kernel does not show the slabs on its CPU partial lists",
+                SourceName::Kernel => "a kernel does not show the slabs on its CPU partial lists",
                 _ => "no such cache has CPU slabs",
             };
             return Err(anyhow!(

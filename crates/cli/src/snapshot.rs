@@ -5,7 +5,7 @@ use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
 use slabyard_observe::file;
-use slabyard_observe::source::{Named, Want};
+use slabyard_observe::source::{ReadScope, SourceName};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ Every command takes the file as its SOURCE, on any machine.";
 pub struct SnapshotArgs {
     /// Where to look: `kernel`, a process, or a file
     #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
-    source: Named,
+    source: SourceName,
     /// The file; packed if it ends in .zst; `-` is standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
@@ -34,7 +34,7 @@ pub struct SnapshotArgs {
 
 /// Samples the source and writes the file, whole or not at all.
 pub fn run(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
-    let snapshot = look::sample(&args.source, Want { all: true, slabs: args.slabs })?;
+    let snapshot = look::sample(&args.source, ReadScope { all: true, slabs: args.slabs })?;
     if args.output == Path::new("-") {
         let mut page = serde_json::to_vec(&snapshot).context("the snapshot")?;
         page.push(b'\n');

@@ -1,13 +1,13 @@
 //! `slabyard validate`: a process looks through the objects of all its caches with debugging.
 //!
-//! Neighbour: [`Asking`] asks; the process itself prints what it finds, on its standard
+//! Neighbour: [`RequestWait`] asks; the process itself prints what it finds, on its standard
 //! error, because it knows its functions' names.
 
-use crate::asking::{Asking, Wait};
+use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;
 use crate::stdout;
-use slabyard_observe::process::Ask;
-use slabyard_observe::source::Named;
+use slabyard_observe::process::RequestKind;
+use slabyard_observe::source::SourceName;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -30,19 +30,19 @@ process may not be read, or it made no call in time.";
 pub struct ValidateArgs {
     /// The process
     #[arg(value_name = "SOURCE")]
-    source: Named,
+    source: SourceName,
     #[command(flatten)]
     wait: Wait,
 }
 
 /// Asks, and prints how many objects were wrong.
 pub fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
-    let Named::Process(pid) = args.source else {
+    let SourceName::Process(pid) = args.source else {
         let text = "only a process can be asked; a kernel looks through a cache when 1 is written \
                     to /sys/kernel/slab/CACHE/validate";
         return Err(anyhow::anyhow!("{}: {text}", args.source).into());
     };
-    let answer = Asking::new(args.wait)?.ask(pid, &Ask::Validate)?;
+    let answer = RequestWait::new(args.wait)?.ask(pid, &RequestKind::Validate)?;
     let line = match answer.old {
         0 => format!("process {pid}: sound\n"),
         1 => format!("process {pid}: 1 object is wrong; its standard error says more\n"),

@@ -13,7 +13,7 @@ use slabyard_abi::engines::EngineName;
 use slabyard_abi::stats::CACHE_WORDS;
 use slabyard_process::library::{Library, Start};
 use slabyard_process::malloc::{Malloc, ending, pressure, report};
-use slabyard_process::options::{Further, Options};
+use slabyard_process::options::{LibraryOptions, Options};
 use slabyard_process::state::ready;
 use slabyard_process::{debug, misuse};
 
@@ -22,7 +22,7 @@ impl Library for AnyEngine {
     type Engine = Any;
 
     const START: Start = Start::InConstructor;
-    const FURTHER: Further = debug::FURTHER;
+    const FURTHER: LibraryOptions = debug::FURTHER;
     const DEBUGS: bool = true;
     const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
 

@@ -16,21 +16,21 @@ use core::ffi::{c_int, c_long};
 
 /// Room for a `pthread_mutex_t`, or the attributes of one: 48 bytes at most, in glibc and musl.
 #[repr(C, align(16))]
-struct Room([u8; Self::BYTES]);
+struct PthreadBytes([u8; Self::BYTES]);
 
-impl Room {
+impl PthreadBytes {
     const BYTES: usize = 64;
 }
 
 unsafe extern "C" {
-    fn pthread_mutexattr_init(attributes: *mut Room) -> c_int;
-    fn pthread_mutexattr_setpshared(attributes: *mut Room, shared: c_int) -> c_int;
-    fn pthread_mutexattr_setrobust(attributes: *mut Room, robust: c_int) -> c_int;
-    fn pthread_mutexattr_destroy(attributes: *mut Room) -> c_int;
-    fn pthread_mutex_init(mutex: *mut Room, attributes: *const Room) -> c_int;
-    fn pthread_mutex_lock(mutex: *mut Room) -> c_int;
-    fn pthread_mutex_consistent(mutex: *mut Room) -> c_int;
-    fn pthread_mutex_unlock(mutex: *mut Room) -> c_int;
+    fn pthread_mutexattr_init(attributes: *mut PthreadBytes) -> c_int;
+    fn pthread_mutexattr_setpshared(attributes: *mut PthreadBytes, shared: c_int) -> c_int;
+    fn pthread_mutexattr_setrobust(attributes: *mut PthreadBytes, robust: c_int) -> c_int;
+    fn pthread_mutexattr_destroy(attributes: *mut PthreadBytes) -> c_int;
+    fn pthread_mutex_init(mutex: *mut PthreadBytes, attributes: *const PthreadBytes) -> c_int;
+    fn pthread_mutex_lock(mutex: *mut PthreadBytes) -> c_int;
+    fn pthread_mutex_consistent(mutex: *mut PthreadBytes) -> c_int;
+    fn pthread_mutex_unlock(mutex: *mut PthreadBytes) -> c_int;
     fn sched_getcpu() -> c_int;
     fn mmap(
         at: *mut u8,
@@ -69,7 +69,7 @@ const EOWNERDEAD: c_int = match () {
 /// Processes that share a yard, each of which may be killed at any instruction: see
 /// [`crate::Yard::share`].
 pub struct Robust<const PAGE_BYTES: usize = 4096, const CPUS: usize = 1> {
-    mutex: UnsafeCell<Room>,
+    mutex: UnsafeCell<PthreadBytes>,
     live: LiveMap,
 }
 
@@ -80,12 +80,15 @@ impl<const PAGE_BYTES: usize, const CPUS: usize> Robust<PAGE_BYTES, CPUS> {
     /// A board that is to [begin](Robust::begin) where it stays.
     #[allow(clippy::new_without_default, reason = "it is for a static")]
     pub const fn new() -> Self {
-        Robust { mutex: UnsafeCell::new(Room([0; Room::BYTES])), live: LiveMap::new() }
+        Robust {
+            mutex: UnsafeCell::new(PthreadBytes([0; PthreadBytes::BYTES])),
+            live: LiveMap::new(),
+        }
     }
 
     /// Makes the lock; false if the C library refuses one. It must stay where it is from now on.
     pub fn begin(&self) -> bool {
-        let mut attributes = Room([0; Room::BYTES]);
+        let mut attributes = PthreadBytes([0; PthreadBytes::BYTES]);
         // SAFETY: room for both, which nobody else uses yet.
         unsafe {
             pthread_mutexattr_init(&raw mut attributes) == 0
@@ -148,10 +151,10 @@ mod tests {
 
     #[test]
     fn there_is_room_for_the_types_of_the_c_library() {
-        assert!(size_of::<libc::pthread_mutex_t>() <= size_of::<Room>());
-        assert!(align_of::<libc::pthread_mutex_t>() <= align_of::<Room>());
-        assert!(size_of::<libc::pthread_mutexattr_t>() <= size_of::<Room>());
-        assert!(align_of::<libc::pthread_mutexattr_t>() <= align_of::<Room>());
+        assert!(size_of::<libc::pthread_mutex_t>() <= size_of::<PthreadBytes>());
+        assert!(align_of::<libc::pthread_mutex_t>() <= align_of::<PthreadBytes>());
+        assert!(size_of::<libc::pthread_mutexattr_t>() <= size_of::<PthreadBytes>());
+        assert!(align_of::<libc::pthread_mutexattr_t>() <= align_of::<PthreadBytes>());
         assert_eq!(PTHREAD_PROCESS_SHARED, libc::PTHREAD_PROCESS_SHARED);
         assert_eq!(PTHREAD_MUTEX_ROBUST, libc::PTHREAD_MUTEX_ROBUST);
         assert_eq!(EOWNERDEAD, libc::EOWNERDEAD);

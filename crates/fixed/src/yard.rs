@@ -42,13 +42,13 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
 
     /// Calls `f` while all others are excluded.
     pub fn enter<R>(&self, f: impl FnOnce(&Core<E>, u32) -> R) -> R {
-        struct Leave<'a, B: Board>(&'a B, usize);
-        impl<B: Board> Drop for Leave<'_, B> {
+        struct LeaveGuard<'a, B: Board>(&'a B, usize);
+        impl<B: Board> Drop for LeaveGuard<'_, B> {
             fn drop(&mut self) {
                 self.0.leave(self.1);
             }
         }
-        let _leave = Leave(&self.board, self.board.enter());
+        let _leave = LeaveGuard(&self.board, self.board.enter());
         let cpu = self.board.cpu() as u32;
         let Some(live) = self.board.live_map() else { return f(&self.core, cpu) };
         if live.begin_call() {

@@ -301,16 +301,16 @@ fn make(
                 NotCreated::TooMany | NotCreated::Memory => ENOMEM,
                 NotCreated::Interrupted => EINTR,
             };
-            refuse!(errno, "slabyard_cache_create(\"{text}\"): {}", Reason(why, settings));
+            refuse!(errno, "slabyard_cache_create(\"{text}\"): {}", CreateReason(why, settings));
             None
         }
     }
 }
 
 /// Why there is no cache, and what to do.
-struct Reason<'a>(NotCreated, &'a CacheSettings);
+struct CreateReason<'a>(NotCreated, &'a CacheSettings);
 
-impl fmt::Display for Reason<'_> {
+impl fmt::Display for CreateReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             NotCreated::Settings => "no object fits into slabs of these orders",

@@ -68,7 +68,7 @@ fn list(out: &mut Pieces<'_>) -> fmt::Result {
     }
     let pid = getpid();
     write!(out, "{{\n  \"source\": {{\n    \"kind\": \"process\",\n    \"pid\": {pid}\n  }},\n")?;
-    write!(out, "  \"taken_at\": \"{}\",\n  \"caches\": [", Now::read())?;
+    write!(out, "  \"taken_at\": \"{}\",\n  \"caches\": [", UtcNow::read())?;
     let mut sums = Sums::default();
     let mut comma = "";
     let there = ready();
@@ -238,13 +238,13 @@ fn totals(out: &mut Pieces<'_>, sums: &Sums) -> fmt::Result {
 }
 
 /// A time as RFC 3339 has it, in UTC.
-struct Now {
+struct UtcNow {
     seconds: i64,
     ms: i64,
 }
 
-impl Now {
-    fn read() -> Now {
+impl UtcNow {
+    fn read() -> UtcNow {
         unsafe extern "C" {
             fn clock_gettime(clock: c_int, time: *mut [i64; 2]) -> c_int;
         }
@@ -252,11 +252,11 @@ impl Now {
         let mut time = [0; 2];
         // SAFETY: a `struct timespec` of 64-bit machines is two numbers of 64 bits.
         unsafe { clock_gettime(REALTIME, &raw mut time) };
-        Now { seconds: time[0].max(0), ms: time[1] / 1_000_000 }
+        UtcNow { seconds: time[0].max(0), ms: time[1] / 1_000_000 }
     }
 }
 
-impl Display for Now {
+impl Display for UtcNow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, second) = (self.seconds / 86_400, self.seconds % 86_400);
         // Years begin in March here, so that a leap day is the last of its year.

@@ -16,14 +16,14 @@ use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::Key;
 use slabyard_process::debug;
 use slabyard_process::library::{Library, Start};
-use slabyard_process::options::{Further, Options};
+use slabyard_process::options::{LibraryOptions, Options};
 
 impl Library for ObjectCaches {
     type Counting = Uncounted;
     type Engine = Any;
 
     const START: Start = Start::AtFirstCall;
-    const FURTHER: Further = debug::FURTHER;
+    const FURTHER: LibraryOptions = debug::FURTHER;
     const DEBUGS: bool = true;
     /// Classes are kmalloc's.
     const CLASS_PREFIX: &'static str = "k";

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use slabyard::platform::Time;
 use slabyard_process::state::ready;
 use slabyard_shrinker::{
-    ENTRIES, Id, Pass, Registered, Removal, Rule, Shrink, ShrinkScope, Shrinkers,
+    ENTRIES, Id, Pass, Registered, RemovalState, Rule, Shrink, ShrinkScope, Shrinkers,
 };
 
 const ENOMEM: c_int = 12;
@@ -82,9 +82,9 @@ impl Shrink for Callbacks {
 }
 
 /// What a pass must know: the clock, and what the yard has committed.
-struct World;
+struct PassInputs;
 
-impl ShrinkScope for World {
+impl ShrinkScope for PassInputs {
     fn now_ns(&self) -> u64 {
         YARD.platform().now_ns()
     }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn slabyard_shrinker_register(
 
 fn finish_removal(entry: &Callbacks) {
     if entry.change(LEAVING, FILLING) {
-        let done = entry.id().is_none_or(|id| SHRINKERS.removal(id) == Removal::Done);
+        let done = entry.id().is_none_or(|id| SHRINKERS.removal(id) == RemovalState::Done);
         entry.change(FILLING, if done { FREE } else { LEAVING });
     }
 }
@@ -171,7 +171,7 @@ pub extern "C" fn slabyard_shrinker_unregister(number: c_int) -> c_int {
     let removal = entry.id().and_then(|id| SHRINKERS.remove(id));
     entry.change(FILLING, LEAVING);
     finish_removal(entry);
-    c_int::from(removal != Some(Removal::Done) && removal.is_some())
+    c_int::from(removal != Some(RemovalState::Done) && removal.is_some())
 }
 
 /// Asks all shrinkers once, and gives back what became free.
@@ -180,7 +180,7 @@ pub extern "C" fn slabyard_relieve() -> c_long {
     if !ready() {
         return 0;
     }
-    match SHRINKERS.relieve(Rule::Priority(0), &World) {
+    match SHRINKERS.relieve(Rule::Priority(0), &PassInputs) {
         Pass::Done(freed) => {
             YARD.trim();
             c_long::try_from(freed).unwrap_or(c_long::MAX)

@@ -213,26 +213,26 @@ fn tell_allocated(id: CacheId, object: usize) {
 #[inline]
 pub(crate) fn freed(id: CacheId, object: usize) {
     if is_on() {
-        tell_freed(id, object, After::Call);
+        tell_freed(id, object, FreedAfter::Call);
     }
 }
 
 /// When a freed object is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+enum FreedAfter {
     Call,
     Readers,
 }
 
 #[cold]
-fn tell_freed(id: CacheId, object: usize, after: After) {
+fn tell_freed(id: CacheId, object: usize, after: FreedAfter) {
     let Some(record) = record_of(id) else { return };
     let is_its = match YARD.place_of(object) {
         AddressKind::Object { class, begin: true, .. } => class == id.number(),
         _ => false,
     };
     // Readers look at it at any time: access does not end for a moment either.
-    let is_read = after == After::Readers || record.keeps.load(Ordering::Relaxed);
+    let is_read = after == FreedAfter::Readers || record.keeps.load(Ordering::Relaxed);
     if !looks_for_pointers() {
         if is_its && !is_read && !sanitizer::is_closed(object) {
             close(object, record.object());
@@ -288,19 +288,19 @@ pub(crate) fn block_resized(block: usize) {
 #[inline]
 pub(crate) fn any_freed(address: usize) {
     if is_on() {
-        tell_any_freed(address, After::Call);
+        tell_any_freed(address, FreedAfter::Call);
     }
 }
 
 /// As [`any_freed`], after the readers that look now.
 pub(crate) fn any_waits(address: usize) {
     if is_on() {
-        tell_any_freed(address, After::Readers);
+        tell_any_freed(address, FreedAfter::Readers);
     }
 }
 
 #[cold]
-fn tell_any_freed(address: usize, after: After) {
+fn tell_any_freed(address: usize, after: FreedAfter) {
     if let Some(id) = YARD.cache_of(address).filter(|id| id.number() >= CLASSES) {
         return tell_freed(id, address, after);
     }
@@ -311,11 +311,11 @@ fn tell_any_freed(address: usize, after: After) {
     };
     if looks_for_pointers() {
         memcheck::freed(address);
-    } else if after == After::Call && YARD.heap.region.granule_of(address).is_some() {
+    } else if after == FreedAfter::Call && YARD.heap.region.granule_of(address).is_some() {
         // A mapping of its own goes back to the system, which may give others the addresses.
         close(address, bytes);
     }
-    if after == After::Readers && looks_for_pointers() {
+    if after == FreedAfter::Readers && looks_for_pointers() {
         open(address, bytes, true);
     }
 }

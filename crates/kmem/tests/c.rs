@@ -4,9 +4,9 @@
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
 use serde_json::Value;
-use slabyard_observe::process::{Ask, Patience, StopThread};
+use slabyard_observe::process::{Patience, RequestKind, StopThread};
 use slabyard_observe::view::json;
-use slabyard_observe::{Snapshot, Want, identity, process};
+use slabyard_observe::{ReadScope, Snapshot, identity, process};
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -249,7 +249,7 @@ fn equal_caches_share_slabs_where_that_is_asked_for() {
 
 /// A snapshot of a program when it has what it makes.
 fn snapshot_of(command: &mut Command) -> Snapshot {
-    watched(command, |pid| process::sample(pid, Want::default()).expect("a snapshot"))
+    watched(command, |pid| process::sample(pid, ReadScope::default()).expect("a snapshot"))
 }
 
 /// What is seen of a program between its first line and the end of its input.
@@ -384,7 +384,7 @@ fn statistics_from_inside_are_those_of_the_command() {
         while inside.lines().last() != Some("}") {
             inside += &(lines.next().expect("a line").expect("text") + "\n");
         }
-        let snapshot = process::sample(child.id(), Want::default()).expect("a snapshot");
+        let snapshot = process::sample(child.id(), ReadScope::default()).expect("a snapshot");
         drop(child.stdin.take());
         assert_eq!(child.wait().expect("the program ends").code(), Some(PASSED));
         let mut outside = Vec::new();
@@ -433,9 +433,9 @@ fn a_shrink_reaches_all_yards_of_a_process() {
     let mut command = clean(&program);
     command.env("LD_PRELOAD", libraries().join("libslabyard_malloc.so"));
     command.env("SLABYARD_DECAY_MS", "3600000");
-    let whole = Ask::Shrink { cache: None };
+    let whole = RequestKind::Shrink { cache: None };
     let (before, asked, after) = watched(&mut command, |pid| {
-        let look = || process::sample(pid, Want::default()).expect("a snapshot");
+        let look = || process::sample(pid, ReadScope::default()).expect("a snapshot");
         (look(), process::ask_each(pid, &whole, PATIENCE).expect("it is asked"), look())
     });
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -460,7 +460,8 @@ fn a_process_at_rest_is_shrunk_in_all_its_yards() {
     let stop_thread = StopThread::AfterIdle { after: Duration::ZERO };
     let patience = Patience { deadline: Duration::from_secs(60), stop: &|| false, stop_thread };
     let asked = watched(&mut command, |pid| {
-        process::ask_each_within(pid, &Ask::Shrink { cache: None }, patience).expect("it is asked")
+        process::ask_each_within(pid, &RequestKind::Shrink { cache: None }, patience)
+            .expect("it is asked")
     });
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert!(asked.iter().all(|yard| yard.answer.is_ok()), "{asked:?}");

@@ -5,8 +5,8 @@ use crate::accuracy::Change;
 use crate::lists;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, MachineEvent};
-use crate::replay::others::Others;
-use crate::replay::{Parked, Plan, Start};
+use crate::replay::others::OtherPages;
+use crate::replay::{ParkedSlabs, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
@@ -36,7 +36,7 @@ pub struct Case {
     /// Bytes of an object's stride.
     pub sizes: Vec<u32>,
     /// What the snapshot tells of the start; empty without one for this machine.
-    pub parked: Vec<Parked>,
+    pub parked: Vec<ParkedSlabs>,
     /// Node of each CPU.
     pub node_of: Vec<u16>,
     /// CPUs of the traced machine.
@@ -59,7 +59,7 @@ pub struct Case {
     /// What happens to the machine on the way, in order of time.
     pub events: Vec<Event>,
     /// Pages of the trace that are no slabs, if they were asked for.
-    pub others: Others,
+    pub others: OtherPages,
 }
 
 struct TraceParts<'a> {
@@ -179,7 +179,7 @@ impl Case {
             unlike: None,
             changes: Vec::new(),
             events: Vec::new(),
-            others: Others::default(),
+            others: OtherPages::default(),
         };
         case.rule(header, snapshot, settings)?;
         Ok(case)
@@ -288,7 +288,7 @@ impl Case {
     /// # Errors
     /// The trace's file cannot be read.
     pub fn tell_others(&mut self, events: Events<'_>) -> Result<(), trace::Error> {
-        self.others = Others::of(events, &self.prepared.slabs)?;
+        self.others = OtherPages::of(events, &self.prepared.slabs)?;
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Case {
     }
 }
 
-fn parked(cache: &Cache) -> Parked {
+fn parked(cache: &Cache) -> ParkedSlabs {
     let lists = cache.slabs_cpu_partial.as_ref();
     let mut cpu_partial = Vec::new();
     for (cpu, slabs) in lists.and_then(|lists| lists.per_cpu.as_ref()).into_iter().flatten() {
@@ -372,7 +372,7 @@ fn parked(cache: &Cache) -> Parked {
     let on_lists = lists.map_or(0, |lists| lists.slabs as u32).max(told);
     let node_partial = cache.partial.unwrap_or(0) as u32;
     let used = cache.objects_partial.unwrap_or(0) as u32;
-    Parked {
+    ParkedSlabs {
         slabs: cache.slabs.unwrap_or(0) as u32,
         cpu_slabs: (cache.cpu_slabs.unwrap_or(0) as u32).saturating_sub(on_lists),
         cpu_partial,

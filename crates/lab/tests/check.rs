@@ -4,10 +4,10 @@
 //! figures.
 
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
+use slabyard_lab::check::goals::{Context, Goal, TraceOrigin, goals};
 use slabyard_lab::check::{Report, Spread, check};
 use slabyard_lab::event::EventKind;
-use slabyard_lab::prepare::{Op, Order};
+use slabyard_lab::prepare::{Order, StepKind};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -38,7 +38,7 @@ fn case_of(name: &str) -> Case {
 }
 
 fn judge(case: &Case, report: &Report, start: Start) -> Vec<Goal> {
-    let traced = if case.page_size > 4096 { Traced::Guest } else { Traced::Hardware };
+    let traced = if case.page_size > 4096 { TraceOrigin::Guest } else { TraceOrigin::Hardware };
     goals(report, &Context { prepared: &case.prepared, start, traced })
 }
 
@@ -140,7 +140,7 @@ fn the_same_run_twice_is_the_same_and_its_books_are_sound() {
     let steps = &case.prepared.steps;
     for (nth, (before, after)) in a.before.caches.iter().zip(&a.after.caches).enumerate() {
         let of = |op| steps.iter().filter(|s| usize::from(s.cache) == nth && s.op == op).count();
-        let expected = before.live() + of(Op::Alloc) as u64 - of(Op::Free) as u64;
+        let expected = before.live() + of(StepKind::Alloc) as u64 - of(StepKind::Free) as u64;
         assert_eq!(after.live(), expected, "live objects of {}", case.ids[nth]);
         let objects = u64::from(after.places.slabs) * u64::from(case.rules[nth].objects);
         let (free, live) = (after.free, after.live());

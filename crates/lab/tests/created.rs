@@ -5,10 +5,10 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::{Engine, Sheaves, Tiny};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
-use slabyard_observe::process::{self, Ask};
+use slabyard_observe::process::{self, RequestKind};
 use slabyard_observe::snapshot::Snapshot;
 use slabyard_observe::value::Value;
-use slabyard_observe::want::Want;
+use slabyard_observe::want::ReadScope;
 use slabyard_observe::{corefile, identity};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
 fn look() -> Snapshot {
-    let snapshot = process::sample(std::process::id(), Want::default()).expect("this process");
+    let snapshot = process::sample(std::process::id(), ReadScope::default()).expect("this process");
     assert_eq!(identity::check(&snapshot), []);
     assert_eq!(snapshot.total("in_transit"), Some(&Value::Exact(0)), "nothing moves");
     snapshot
@@ -70,7 +70,7 @@ fn created_caches_are_read_by_name_and_to_the_object() {
     assert_eq!(names(&look()), ["created-0", "again"]);
 
     // A request names the cache that is there now, not the one that had its number.
-    let request = Ask::Shrink { cache: Some("again".to_owned()) };
+    let request = RequestKind::Shrink { cache: Some("again".to_owned()) };
     let asking = std::thread::spawn(move || process::ask(std::process::id(), &request, PATIENCE));
     while !asking.is_finished() {
         let object = YARD.alloc(100_000, 16).expect("memory");
@@ -139,7 +139,7 @@ fn small_objects_are_counted_in_a_process_and_in_its_core_file() {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a child");
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line == "ready");
-        let want = Want { all: true, slabs: true };
+        let want = ReadScope { all: true, slabs: true };
         let live = process::sample(child.id(), want);
         let (id, prefix) =
             (child.id().to_string(), format!("{}/small", env!("CARGO_TARGET_TMPDIR")));

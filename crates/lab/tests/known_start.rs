@@ -2,7 +2,7 @@
 //! and finds lists that are wrong.
 
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::check::one_step::{self, Score};
+use slabyard_lab::check::one_step::{self, HitRate};
 use slabyard_lab::lists::{Lists, Objects, json};
 use slabyard_lab::replay::Start;
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -15,7 +15,7 @@ fn trace() -> Trace {
 }
 
 /// What is foretold with other lists, or with none.
-fn foretold(change: impl FnOnce(Lists) -> Option<Lists>) -> Score {
+fn foretold(change: impl FnOnce(Lists) -> Option<Lists>) -> HitRate {
     let mut trace = trace();
     let of = |name: &str| trace.attached.iter().find(|one| one.name == name).expect(name);
     let snapshot = KernelSnapshot::parse(&of(START).bytes).expect("a snapshot").remove(0);

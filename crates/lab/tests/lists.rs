@@ -1,6 +1,6 @@
 //! The lists of the kernel that runs, if it lets us: held against what it says of them itself.
 
-use slabyard_lab::lists::Lack;
+use slabyard_lab::lists::ListsError;
 use slabyard_lab::lists::bpf::Bpf;
 use slabyard_lab::lists::layout::Layout;
 use slabyard_lab::lists::memory::Memory;
@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Instant;
 
 /// The ways in, or what is lacking.
-fn open() -> Result<(Layout, Bpf), Lack> {
+fn open() -> Result<(Layout, Bpf), ListsError> {
     let layout = Layout::of_kernel()?;
     let mut memory = Bpf::new()?;
     memory.caches(&layout)?;

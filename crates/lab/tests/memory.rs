@@ -6,7 +6,7 @@
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
-use slabyard_lab::replay::memory::{MemoryOutcome, Wanted};
+use slabyard_lab::replay::memory::{MemoryOutcome, MemoryUser};
 use slabyard_lab::replay::{Limit, Plan, Relief, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::slab;
@@ -109,13 +109,13 @@ fn what_was_there_before_must_fit() {
     let case = case_of("hackbench", |_| (), false);
     let small = run(&case, Some(8 * MIB), Relief::Full);
     let failed = told(&small).failed.expect("a host's slabs on 8 MiB");
-    let Wanted::Start { lacking } = failed.what else { panic!("{failed:?}") };
+    let MemoryUser::Start { lacking } = failed.what else { panic!("{failed:?}") };
     assert_eq!((failed.step, small.changes.len()), (0, 0));
     let page = u64::from(case.page_size);
     let enough = 8 * MIB + lacking * page;
     let exact = run(&case, Some(enough), Relief::None);
-    assert!(!matches!(told(&exact).failed.map(|it| it.what), Some(Wanted::Start { .. })));
+    assert!(!matches!(told(&exact).failed.map(|it| it.what), Some(MemoryUser::Start { .. })));
     let less = run(&case, Some(enough - page), Relief::None);
-    let one = Wanted::Start { lacking: 1 };
+    let one = MemoryUser::Start { lacking: 1 };
     assert_eq!(told(&less).failed.map(|failed| failed.what), Some(one));
 }

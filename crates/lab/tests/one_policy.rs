@@ -15,7 +15,7 @@ use slabyard::slab::Word;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::prepare::Op;
+use slabyard_lab::prepare::StepKind;
 use slabyard_model::cache::KernelCache;
 use slabyard_model::counters::Counter;
 use slabyard_testkit::machine::{Config, Machine};
@@ -282,7 +282,7 @@ fn follow_trace(name: &str, cpus: usize) -> Result<Done, String> {
         let pair = pairs[class].get_or_insert_with(|| Pair::new(class, cpus, Planted::None));
         let place = &mut place_of[step.object as usize];
         let call = match step.op {
-            Op::Alloc => {
+            StepKind::Alloc => {
                 *place = objects[class].len();
                 objects[class].push(step.object);
                 Call::Alloc

@@ -4,7 +4,7 @@
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::prepare::Op;
+use slabyard_lab::prepare::StepKind;
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::{Settings, find_release};
 use slabyard_model::cache::KernelCache;
@@ -102,7 +102,7 @@ fn a_kernel_7_1_has_nothing_on_cpus_but_sheaves() {
     let lost = (0..run.case.ids.len()).find(loses).expect("a cache whose frees leave no event");
     let steps = run.case.prepared.steps.iter().filter(|step| step.cache as usize == lost);
     let (told, missed) =
-        steps.filter(|step| step.op == Op::Free).fold((0, 0), |(told, missed), step| {
+        steps.filter(|step| step.op == StepKind::Free).fold((0, 0), |(told, missed), step| {
             if step.missed { (told, missed + 1) } else { (told + 1, missed) }
         });
     let counted = run.done.caches[lost].counters().get(FreeCpuSheaf);

@@ -4,10 +4,10 @@
 //! `cargo test --release -p slabyard-lab --test lab small:: -- --nocapture` prints the figures.
 
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::{Contender, Load, Outcome, Small, Step, run};
+use slabyard_lab::small::{Contender, Load, Outcome, SmallMachine, Step, run};
 
 /// 8192 KiB, of which a kernel of the thread had 6240 to give.
-const SMALL: Small = Small { page_size: 4096, pages: 2048, reserved: 488 };
+const SMALL: SmallMachine = SmallMachine { page_size: 4096, pages: 2048, reserved: 488 };
 const SEEDS: u64 = 5;
 const IMAGE: usize = 7;
 
@@ -15,7 +15,7 @@ const fn slub(max_order: u8) -> Contender {
     Contender::Slub { max_order, empties: Empties::Kept, lists: Lists::Off }
 }
 
-fn outcomes(small: Small, contender: Contender) -> Vec<Outcome> {
+fn outcomes(small: SmallMachine, contender: Contender) -> Vec<Outcome> {
     (1..=SEEDS).map(|seed| run(small, contender, &Load::generated(seed)).unwrap()).collect()
 }
 
@@ -72,7 +72,7 @@ fn a_block_of_the_image_s_size_goes_first_where_memory_is_short() {
     // Less and less memory: the first machine on which a load does not get all its images.
     let first_failure = |contender: Contender| {
         (300..1400).rev().step_by(8).find(|pages| {
-            let small = Small { pages: *pages + 488, ..SMALL };
+            let small = SmallMachine { pages: *pages + 488, ..SMALL };
             outcomes(small, contender).iter().any(|it| it.asked[IMAGE] > it.served[IMAGE])
         })
     };
@@ -80,7 +80,7 @@ fn a_block_of_the_image_s_size_goes_first_where_memory_is_short() {
         .map(|contender| first_failure(contender).expect("some machine is too small"));
     println!("an image fails below so many pages: slob {slob}, slub {slub}, tiny {tiny}");
     assert!(slob <= slub && tiny <= slub, "theirs may be smaller");
-    let small = Small { pages: slub + 488, ..SMALL };
+    let small = SmallMachine { pages: slub + 488, ..SMALL };
     let failed =
         outcomes(small, self::slub(3)).into_iter().find_map(|it| it.failed.first().cloned());
     let failed = failed.expect("it fails there");
@@ -90,7 +90,7 @@ fn a_block_of_the_image_s_size_goes_first_where_memory_is_short() {
 
 #[test]
 fn a_request_without_memory_is_refused_and_the_load_goes_on() {
-    let small = Small { pages: 300, reserved: 0, ..SMALL };
+    let small = SmallMachine { pages: 300, reserved: 0, ..SMALL };
     for contender in [Contender::Slob, Contender::Slab { max_order: 0 }, slub(3)] {
         let outcome = run(small, contender, &Load::generated(1)).unwrap();
         assert!(outcome.objects_refused > 0, "{}", contender.name());

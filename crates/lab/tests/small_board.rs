@@ -6,11 +6,11 @@
 //! makes more boots.
 
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::{Contender, Load, Outcome, Small, run};
+use slabyard_lab::small::{Contender, Load, Outcome, SmallMachine, run};
 use std::env;
 
 /// 8192 KiB, of which 6240 were the kernel's to give.
-const BOARD: Small = Small { page_size: 4096, pages: 2048, reserved: 488 };
+const BOARD: SmallMachine = SmallMachine { page_size: 4096, pages: 2048, reserved: 488 };
 const IMAGE: usize = 7;
 /// Single pages that are kept all over memory.
 const SCATTERED: u32 = 8;
@@ -38,7 +38,7 @@ fn seeds() -> u64 {
 }
 
 fn boot(contender: Contender, reserved: u32, scattered: u32, seed: u64) -> Outcome {
-    let small = Small { reserved, ..BOARD };
+    let small = SmallMachine { reserved, ..BOARD };
     let mut load = Load::generated(seed);
     load.begin_scattered(small.pages - reserved, scattered, seed);
     run(small, contender, &load).unwrap()

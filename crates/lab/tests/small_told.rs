@@ -8,7 +8,7 @@
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};
 use slabyard_lab::small::state::{self, KernelReport, ReapPart, State};
-use slabyard_lab::small::{Contender, Load, Look, Step, run_from, text};
+use slabyard_lab::small::{Contender, Load, MachineSample, Step, run_from, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn tuned() -> &'static [Boot] {
 
 impl Boot {
     /// The engine's looks, and what the kernel told.
-    fn looks(&self) -> Vec<(Look, State)> {
+    fn looks(&self) -> Vec<(MachineSample, State)> {
         let (load, told) = boot(self.name);
         assert_eq!(load.moments.len(), self.moments, "{}", self.name);
         let looks = looks_of(self.release, self.contender, &load, &told);
@@ -134,18 +134,23 @@ fn boot(name: &str) -> (Load, KernelReport) {
     (cut.load, told)
 }
 
-fn looks(contender: Contender, load: &Load, told: &KernelReport) -> Vec<Look> {
+fn looks(contender: Contender, load: &Load, told: &KernelReport) -> Vec<MachineSample> {
     looks_of("6.1", contender, load, told)
 }
 
-fn looks_of(release: &str, contender: Contender, load: &Load, told: &KernelReport) -> Vec<Look> {
+fn looks_of(
+    release: &str,
+    contender: Contender,
+    load: &Load,
+    told: &KernelReport,
+) -> Vec<MachineSample> {
     let looks = run_from(&told.states[0], release, contender, load).expect("slabs").looks;
     assert_eq!(looks.len() + 1, told.states.len(), "the begin, and moments");
     looks
 }
 
 /// Caches whose pages differ: theirs, and ours.
-fn differing(look: &Look, state: &State) -> BTreeMap<String, [u32; 2]> {
+fn differing(look: &MachineSample, state: &State) -> BTreeMap<String, [u32; 2]> {
     let mut pages: BTreeMap<String, [u32; 2]> = BTreeMap::new();
     for slab in &state.slabs {
         pages.entry(slab.name.clone()).or_default()[0] += 1 << slab.block.1;
@@ -158,7 +163,7 @@ fn differing(look: &Look, state: &State) -> BTreeMap<String, [u32; 2]> {
 }
 
 /// Free blocks that one has and the other has not, of all orders.
-fn blocks_off(look: &Look, state: &State) -> u32 {
+fn blocks_off(look: &MachineSample, state: &State) -> u32 {
     look.free_blocks.iter().zip(state.counts()).map(|(ours, theirs)| ours.abs_diff(theirs)).sum()
 }
 
@@ -271,7 +276,7 @@ fn slab_gives_pages_back_by_its_timer_alone() {
 fn allocators_leave_pages_in_the_kernels_order() {
     let of_boot = |boot: &Boot| {
         let looks = boot.looks();
-        let pages = |(ours, theirs): &(Look, State)| {
+        let pages = |(ours, theirs): &(MachineSample, State)| {
             [theirs.free + theirs.kept, ours.free_pages + ours.kept]
         };
         (boot.name, looks.iter().map(pages).collect())
@@ -296,7 +301,7 @@ fn allocators_leave_pages_in_the_kernels_order() {
 fn by_the_same_events_slob_takes_least_and_tiny_nearly_as_little() {
     let (load, told) = boot("slob");
     let pages = |contender| -> Vec<u32> {
-        looks(contender, &load, &told).iter().map(Look::slab_pages).collect()
+        looks(contender, &load, &told).iter().map(MachineSample::slab_pages).collect()
     };
     let slob = pages(Contender::Slob);
     for contender in Contender::all().into_iter().skip(1) {

@@ -17,7 +17,7 @@ use process_runner::{LIMIT, Mode, Program};
 use slabyard_abi::counters::CacheCounters;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::sample;
-use slabyard_observe::{Reading, Snapshot, Value, Want, corefile, identity};
+use slabyard_observe::{ReadScope, Reading, Snapshot, Value, corefile, identity};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -103,7 +103,7 @@ impl Target {
     }
 
     fn look(&self) -> Snapshot {
-        sample(self.pid(), Want::default()).expect("a look")
+        sample(self.pid(), ReadScope::default()).expect("a look")
     }
 
     fn signal(&self, name: &str) {
@@ -317,7 +317,7 @@ fn the_process_counts_what_is_told_from_outside() {
         for line in ["a 5000 200", "f 4700", "a 3000 100", "f 2999", "a 700 3000", "f 333"] {
             target.command(line);
         }
-        let want = Want { all: true, slabs: false };
+        let want = ReadScope { all: true, slabs: false };
         let outside = sample(target.pid(), want).expect("a look");
         drop(target.child.stdin.take());
         assert!(target.child.wait().expect("its end").success(), "{mode:?}");
@@ -371,7 +371,7 @@ fn a_core_file_tells(mode: Mode) {
     let path = PathBuf::from(format!("{prefix}.{pid}"));
     assert!(dumped.status.success() && path.exists(), "{dumped:?}");
 
-    let want = Want { all: true, slabs: true };
+    let want = ReadScope { all: true, slabs: true };
     let live = sample(target.pid(), want).expect("a look");
     let core = corefile::sample(&path, want).expect("a core file");
     let whole = std::fs::read(&path).expect("the core file");
@@ -511,7 +511,7 @@ fn a_look_tells_how_often_it_drained() {
 
 #[test]
 fn processes_without_a_yard_are_told_apart() {
-    let text = |pid| sample(pid, Want::default()).expect_err("no yard").to_string();
+    let text = |pid| sample(pid, ReadScope::default()).expect_err("no yard").to_string();
     let me = text(std::process::id());
     assert!(me.contains("does not run on Slabyard; start it with `slabyard run"), "{me}");
     assert_eq!(text(u32::MAX), format!("there is no process {}", u32::MAX));

@@ -7,7 +7,7 @@ mod process_runner;
 
 use process_runner::{Mode, Program};
 use slabyard_observe::traces::{Site, Traces};
-use slabyard_observe::{Snapshot, Want, process};
+use slabyard_observe::{ReadScope, Snapshot, process};
 use std::io::{BufRead, BufReader};
 
 const CACHE: &str = "malloc-256";
@@ -51,7 +51,7 @@ fn site<'a>(sites: &'a [Site], function: &str) -> &'a Site {
 #[test]
 fn what_a_burst_leaves_is_what_chance_leaves() {
     const OBJECTS: u64 = 200_000;
-    let look = |pid| process::sample(pid, Want::default()).expect("a snapshot");
+    let look = |pid| process::sample(pid, ReadScope::default()).expect("a snapshot");
     for mode in [Mode::Rseq, Mode::Slots] {
         let Some((left, snapshot)) = burst(mode, OBJECTS, &[], look) else { return };
         let survivors = left.sessions + left.packets;

@@ -1,6 +1,6 @@
 //! How long a look at the kernel takes: `sample_kernel [ROUNDS]`, as root.
 
-use slabyard_observe::{Want, kernel};
+use slabyard_observe::{ReadScope, kernel};
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut caches = 0;
         for _ in 0..rounds.max(1) {
             let began = Instant::now();
-            caches = kernel::sample(Path::new("/"), Want { all, slabs: false })?.caches.len();
+            caches = kernel::sample(Path::new("/"), ReadScope { all, slabs: false })?.caches.len();
             times.push(began.elapsed());
         }
         times.sort();

@@ -9,7 +9,7 @@ use slabyard_abi::stats::{DRAINS, WordName, drain_words, slabs_of};
 
 /// The slow frees that drained from `least` to `most` slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Drains {
+pub struct DrainBucket {
     /// The fewest slabs that such a free drained.
     pub least: u32,
     /// Most slabs; `None` without a limit.
@@ -26,11 +26,11 @@ pub struct Drains {
 
 /// Those that a cache tells: sizes without a free are left out.
 #[must_use]
-pub fn of(cache: &Cache) -> Vec<Drains> {
+pub fn of(cache: &Cache) -> Vec<DrainBucket> {
     let number = |word: usize| cache.exact(&WordName(word).to_string()).unwrap_or(0);
     let all = (0..DRAINS).map(|nth| (slabs_of(nth), drain_words(nth).map(number)));
     all.filter(|(_, [frees, ..])| *frees > 0)
-        .map(|((least, most), [frees, total_ns, longest_ns])| Drains {
+        .map(|((least, most), [frees, total_ns, longest_ns])| DrainBucket {
             least,
             most: Some(most).filter(|most| *most != u32::MAX),
             frees,

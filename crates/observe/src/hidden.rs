@@ -30,7 +30,7 @@ const CPU_SHEAVES: u64 = 3;
 
 /// Most free objects that may be counted as active.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenFree {
     /// In CPU slabs, on CPU partial lists and in sheaves.
     pub cpu: u64,
     /// In barns.
@@ -44,7 +44,7 @@ pub struct Hidden {
 /// Most free objects of a cache that may be counted as active; `None` where the
 /// source does not tell enough.
 #[must_use]
-pub fn objects(snapshot: &Snapshot, cache: &Cache) -> Option<Hidden> {
+pub fn objects(snapshot: &Snapshot, cache: &Cache) -> Option<HiddenFree> {
     let active = active(cache)?;
     let slabs = cpu_slabs(snapshot, cache)?;
     let in_slabs = match slabs {
@@ -80,7 +80,7 @@ pub fn objects(snapshot: &Snapshot, cache: &Cache) -> Option<Hidden> {
     if sum > active {
         reasons.push(format!("no more than the {active} active"));
     }
-    Some(Hidden {
+    Some(HiddenFree {
         cpu: cpu.min(active),
         node: in_barns.min(active),
         most: sum.min(active),
@@ -184,7 +184,7 @@ mod tests {
         snapshot
     }
 
-    fn of(release: &str, told: &[(&str, u64)]) -> Option<Hidden> {
+    fn of(release: &str, told: &[(&str, u64)]) -> Option<HiddenFree> {
         let snapshot = snapshot(Some(release), told);
         objects(&snapshot, &snapshot.caches[0])
     }

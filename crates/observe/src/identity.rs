@@ -31,7 +31,7 @@ pub struct Finding {
     /// The value on the left side.
     pub found: Value,
     /// How it must stand to the right side.
-    pub relation: Relation,
+    pub relation: SumRelation,
     /// The right side in words.
     pub bound_name: &'static str,
     /// The value on the right side.
@@ -40,7 +40,7 @@ pub struct Finding {
 
 /// How two sums must stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum SumRelation {
     /// Both are the same.
     Equal,
     /// The left is not larger.
@@ -51,8 +51,8 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.cache.as_deref().unwrap_or("all caches");
         let must = match self.relation {
-            Relation::Equal => "not",
-            Relation::AtMost => "more than",
+            SumRelation::Equal => "not",
+            SumRelation::AtMost => "more than",
         };
         let text = |value: &Value| match value {
             Value::Exact(n) => n.to_string(),
@@ -67,7 +67,7 @@ impl fmt::Display for Finding {
 /// Every equation of the snapshot that does not hold.
 #[must_use]
 pub fn check(snapshot: &Snapshot) -> Vec<Finding> {
-    use Relation::Equal;
+    use SumRelation::Equal;
     let total = |name: &str| snapshot.total(name).cloned();
     let mut findings = Vec::new();
     let mut compare = |what: &str, found, relation, bound_name, bound| {
@@ -87,7 +87,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn of_cache(cache: &Cache, findings: &mut Vec<Finding>) {
-    use Relation::{AtMost, Equal};
+    use SumRelation::{AtMost, Equal};
     let value = |name: &str| cache.value(name).cloned();
     let mut compare = |what: &str, found, relation, bound_name, bound| {
         findings.extend(finding(Some(cache), what, found, relation, bound_name, bound));
@@ -123,15 +123,15 @@ fn finding(
     cache: Option<&Cache>,
     what: &str,
     found: Option<Value>,
-    relation: Relation,
+    relation: SumRelation,
     bound_name: &'static str,
     bound: Option<Value>,
 ) -> Option<Finding> {
     let (found, bound) = (found?, bound?);
     let ((low, high), (least, most)) = (found.bounds()?, bound.bounds()?);
     let holds = match relation {
-        Relation::Equal => low <= most && high >= least,
-        Relation::AtMost => low <= most,
+        SumRelation::Equal => low <= most && high >= least,
+        SumRelation::AtMost => low <= most,
     };
     let cache = cache.map(|c| c.name.clone());
     (!holds).then(|| Finding { cache, what: what.to_owned(), found, relation, bound_name, bound })

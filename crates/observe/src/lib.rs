@@ -46,4 +46,4 @@ pub mod want;
 
 pub use snapshot::{Cache, Snapshot};
 pub use value::{Reading, Value};
-pub use want::Want;
+pub use want::ReadScope;

@@ -3,7 +3,7 @@
 //! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and
 //! [`crate::file`] below; the commands above name a source as it was typed.
 
-pub use crate::want::Want;
+pub use crate::want::ReadScope;
 
 use crate::snapshot::Snapshot;
 use crate::traces::Traces;
@@ -22,7 +22,7 @@ pub const ROOT: &str = "/";
 
 /// A source as people name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum SourceName {
     /// The running kernel.
     Kernel,
     /// A process that runs on Slabyard.
@@ -33,29 +33,29 @@ pub enum Named {
     Stdin,
 }
 
-impl FromStr for Named {
+impl FromStr for SourceName {
     type Err = Infallible;
 
     /// `kernel`, a decimal process id, `-` for standard input, else a path. A file of
     /// such a name is meant by `./kernel`, `./123` or `./-`.
-    fn from_str(text: &str) -> Result<Named, Infallible> {
+    fn from_str(text: &str) -> Result<SourceName, Infallible> {
         let decimal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         Ok(match text.parse() {
-            Ok(pid) if decimal => Named::Process(pid),
-            _ if text == "kernel" => Named::Kernel,
-            _ if text == "-" => Named::Stdin,
-            _ => Named::File(text.into()),
+            Ok(pid) if decimal => SourceName::Process(pid),
+            _ if text == "kernel" => SourceName::Kernel,
+            _ if text == "-" => SourceName::Stdin,
+            _ => SourceName::File(text.into()),
         })
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for SourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Named::Kernel => f.write_str("kernel"),
-            Named::Process(pid) => write!(f, "process {pid}"),
-            Named::File(path) => write!(f, "{}", path.display()),
-            Named::Stdin => f.write_str(STDIN),
+            SourceName::Kernel => f.write_str("kernel"),
+            SourceName::Process(pid) => write!(f, "process {pid}"),
+            SourceName::File(path) => write!(f, "{}", path.display()),
+            SourceName::Stdin => f.write_str(STDIN),
         }
     }
 }
@@ -80,13 +80,13 @@ pub enum Error {
 ///
 /// # Errors
 /// Those of the source.
-pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Error> {
+pub fn sample(named: &SourceName, want: ReadScope) -> Result<Snapshot, Error> {
     match named {
-        Named::Kernel => Ok(kernel::sample(Path::new(ROOT), want)?),
-        Named::Process(pid) => Ok(process::sample(*pid, want)?),
-        Named::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
-        Named::File(path) => Ok(file::open(path)?),
-        Named::Stdin => Ok(file::open_stream(&mut io::stdin().lock(), Path::new(STDIN))?),
+        SourceName::Kernel => Ok(kernel::sample(Path::new(ROOT), want)?),
+        SourceName::Process(pid) => Ok(process::sample(*pid, want)?),
+        SourceName::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
+        SourceName::File(path) => Ok(file::open(path)?),
+        SourceName::Stdin => Ok(file::open_stream(&mut io::stdin().lock(), Path::new(STDIN))?),
     }
 }
 
@@ -95,11 +95,11 @@ pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Error> {
 ///
 /// # Errors
 /// Those of the source.
-pub fn traces(named: &Named, cache: &str) -> Result<Option<Traces>, Error> {
+pub fn traces(named: &SourceName, cache: &str) -> Result<Option<Traces>, Error> {
     match named {
-        Named::Process(pid) => Ok(process::traces(*pid, cache)?),
-        Named::File(path) if file::looks_like_core(path) => Ok(corefile::traces(path, cache)?),
-        Named::Kernel | Named::File(_) | Named::Stdin => Ok(None),
+        SourceName::Process(pid) => Ok(process::traces(*pid, cache)?),
+        SourceName::File(path) if file::looks_like_core(path) => Ok(corefile::traces(path, cache)?),
+        SourceName::Kernel | SourceName::File(_) | SourceName::Stdin => Ok(None),
     }
 }
 
@@ -109,15 +109,15 @@ mod tests {
 
     #[test]
     fn a_name_is_the_kernel_a_process_or_a_file() {
-        let named = |text: &str| text.parse::<Named>().unwrap();
-        assert_eq!(named("kernel"), Named::Kernel);
-        assert_eq!(named("4711"), Named::Process(4711));
+        let named = |text: &str| text.parse::<SourceName>().unwrap();
+        assert_eq!(named("kernel"), SourceName::Kernel);
+        assert_eq!(named("4711"), SourceName::Process(4711));
         for path in ["./kernel", "./4711", "a.json.zst", "+1", "-1", "4711x", "99999999999", ""] {
-            assert_eq!(named(path), Named::File(path.into()), "{path}");
+            assert_eq!(named(path), SourceName::File(path.into()), "{path}");
         }
         assert_eq!(named("4711").to_string(), "process 4711");
-        assert_eq!(named("-"), Named::Stdin);
-        assert_eq!(named("./-"), Named::File("./-".into()));
+        assert_eq!(named("-"), SourceName::Stdin);
+        assert_eq!(named("./-"), SourceName::File("./-".into()));
     }
 
     #[test]
@@ -128,11 +128,11 @@ mod tests {
             Snapshot::new(crate::snapshot::Source::of(crate::snapshot::SourceKind::Process));
         saved.caches.push(crate::Cache::new("malloc-64"));
         file::save(&saved, &path).unwrap();
-        let named = Named::File(path.clone());
-        assert_eq!(sample(&named, Want::default()).unwrap().caches, saved.caches);
+        let named = SourceName::File(path.clone());
+        assert_eq!(sample(&named, ReadScope::default()).unwrap().caches, saved.caches);
         std::fs::write(&path, b"no snapshot").unwrap();
-        assert!(matches!(sample(&named, Want::default()), Err(Error::File(_))));
+        assert!(matches!(sample(&named, ReadScope::default()), Err(Error::File(_))));
         std::fs::remove_file(&path).unwrap();
-        assert!(sample(&named, Want::default()).is_err());
+        assert!(sample(&named, ReadScope::default()).is_err());
     }
 }

@@ -4,7 +4,7 @@
 
 /// What to read beyond the plain columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct ReadScope {
     /// Every attribute; else what the plain columns need.
     pub all: bool,
     /// Each slab that is not full, one by one.

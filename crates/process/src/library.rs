@@ -4,7 +4,7 @@
 //! Neighbours: nearly all functions of this crate are generic over a [`Library`], and each library
 //! for programs has one type that is.
 
-use crate::options::{Further, Options};
+use crate::options::{LibraryOptions, Options};
 use core::fmt::{self, Display};
 use core::marker::PhantomData;
 use slabyard::cache::classes;
@@ -34,7 +34,7 @@ pub trait Library: Sized + 'static {
     /// When the yard starts.
     const START: Start;
     /// Options beside those that all libraries have.
-    const FURTHER: Further = Further::NONE;
+    const FURTHER: LibraryOptions = LibraryOptions::NONE;
     /// True if caches may have debugging.
     const DEBUGS: bool = false;
     /// In front of malloc's name of a class, this gives the library's.

@@ -5,7 +5,7 @@
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};
-use slabyard_abi::options::{self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, Refused};
+use slabyard_abi::options::{self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, ValueError};
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
@@ -25,16 +25,16 @@ fn is_foreign() -> bool {
 const OTHERS: &[&[u8]] = &[b"SLABYARD_LIB", b"SLABYARD_BLESS", b"SLABYARD_BENCH_OURS"];
 
 /// What a library has beside [`OPTIONS`].
-pub struct Further {
+pub struct LibraryOptions {
     /// The options: [`ENGINE_OPTIONS`], or none.
     pub rows: &'static [Opt],
     /// Takes an option that is text, and needed before the first allocation.
     pub take_text: fn(&'static Opt, &[u8]),
 }
 
-impl Further {
+impl LibraryOptions {
     /// Nothing.
-    pub const NONE: Further = Further { rows: &[], take_text: |_, _| {} };
+    pub const NONE: LibraryOptions = LibraryOptions { rows: &[], take_text: |_, _| {} };
 }
 
 /// The options' values, by [`Key`] and by [`EngineKey`].
@@ -55,7 +55,7 @@ impl Options {
     }
 
     /// Reads them from the environment.
-    pub fn read(further: &Further) -> Self {
+    pub fn read(further: &LibraryOptions) -> Self {
         let mut all = Options { values: [0; OPTIONS.len()], further: [0; ENGINE_OPTIONS.len()] };
         for (value, row) in all.each_value(further) {
             *value = row.default;
@@ -64,11 +64,14 @@ impl Options {
         all
     }
 
-    fn each_value(&mut self, further: &Further) -> impl Iterator<Item = (&mut u64, &'static Opt)> {
+    fn each_value(
+        &mut self,
+        further: &LibraryOptions,
+    ) -> impl Iterator<Item = (&mut u64, &'static Opt)> {
         self.values.iter_mut().zip(OPTIONS).chain(self.further.iter_mut().zip(further.rows))
     }
 
-    fn take(&mut self, further: &Further, name: &[u8], value: &[u8]) {
+    fn take(&mut self, further: &LibraryOptions, name: &[u8], value: &[u8]) {
         if !name.starts_with(b"SLABYARD_") || OTHERS.contains(&name) {
             return;
         }
@@ -81,10 +84,10 @@ impl Options {
         (further.take_text)(row, value);
         match options::parse(row, value) {
             Ok(n) => *to = n,
-            Err(Refused::Malformed) => {
+            Err(ValueError::Malformed) => {
                 say!("{}={} does not parse and is ignored", shown(name), shown(value));
             }
-            Err(Refused::OutOfRange) => {
+            Err(ValueError::OutOfRange) => {
                 say!("{}={} is out of range and is ignored", shown(name), shown(value));
             }
         }

@@ -7,7 +7,7 @@
 //! new` and its handler), and the end of a thread in it, find the way to the caller.
 
 use crate::frame::{Call, Function, allocates, frees};
-use crate::next::{Next, early, early_left, is_early};
+use crate::next::{NextFunction, early, early_left, is_early};
 use crate::rings::record_call;
 use core::ffi::c_void;
 use core::mem::transmute;
@@ -18,7 +18,7 @@ type Pointer = *mut c_void;
 /// The function of that name behind, or another one while it is looked for.
 macro_rules! next {
     ($name:literal, else $otherwise:expr) => {{
-        static NEXT: Next = Next::new($name);
+        static NEXT: NextFunction = NextFunction::new($name);
         let function: Function = NEXT.get();
         if function.is_null() { $otherwise as Function } else { function }
     }};

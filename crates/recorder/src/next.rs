@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A function of the next library.
-pub struct Next {
+pub struct NextFunction {
     name: &'static CStr,
     function: AtomicPtr<c_void>,
 }
@@ -16,9 +16,9 @@ pub struct Next {
 /// The thread that looks, if one does.
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 
-impl Next {
-    pub const fn new(name: &'static CStr) -> Next {
-        Next { name, function: AtomicPtr::new(core::ptr::null_mut()) }
+impl NextFunction {
+    pub const fn new(name: &'static CStr) -> NextFunction {
+        NextFunction { name, function: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
     /// Its address; null while another function is looked for, or if there is none.
@@ -48,12 +48,12 @@ impl Next {
 const ROOM: usize = 64 << 10;
 
 #[repr(C, align(16))]
-struct Room(core::cell::UnsafeCell<[u8; ROOM]>);
+struct EarlyMemory(core::cell::UnsafeCell<[u8; ROOM]>);
 
 // SAFETY: each byte is handed out once, by an atomic count.
-unsafe impl Sync for Room {}
+unsafe impl Sync for EarlyMemory {}
 
-static EARLY: Room = Room(core::cell::UnsafeCell::new([0; ROOM]));
+static EARLY: EarlyMemory = EarlyMemory(core::cell::UnsafeCell::new([0; ROOM]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Zeroed memory for the loader.

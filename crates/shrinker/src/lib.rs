@@ -13,7 +13,7 @@
 //! * No lock is held during a callback: it may allocate, register and remove.
 //! * One pass is under way at a time. Who comes during it, which is also what a callback's own
 //!   allocation may cause, is told [`Pass::Busy`] and waits for nothing; nothing recurses.
-//! * A callback is not called after its removal is [`Removal::Done`].
+//! * A callback is not called after its removal is [`RemovalState::Done`].
 //! * The table has a fixed size and nothing allocates.
 
 #![cfg_attr(not(test), no_std)]
@@ -27,8 +27,8 @@ mod tests;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub use rule::Rule;
-pub use slot::Removal;
-use slot::Use;
+pub use slot::RemovalState;
+use slot::UseWord;
 
 /// Callbacks of a cache of objects.
 pub trait Shrink: Sync {
@@ -134,7 +134,7 @@ counts! {
 }
 
 struct Entry {
-    used: Use,
+    used: UseWord,
     what: UnsafeCell<Option<Registered>>,
     counts: Words,
 }
@@ -167,7 +167,7 @@ impl<const N: usize> Shrinkers<N> {
     pub const fn new() -> Self {
         Shrinkers {
             entries: [const {
-                Entry { used: Use::new(), what: UnsafeCell::new(None), counts: Words::new() }
+                Entry { used: UseWord::new(), what: UnsafeCell::new(None), counts: Words::new() }
             }; N],
             busy: AtomicBool::new(false),
             at: AtomicUsize::new(N),
@@ -193,14 +193,14 @@ impl<const N: usize> Shrinkers<N> {
 
     /// Removes a shrinker: from now on no call of it begins. `None`: it was removed before. It
     /// does not wait, so that a callback may remove its own shrinker.
-    pub fn remove(&self, id: Id) -> Option<Removal> {
+    pub fn remove(&self, id: Id) -> Option<RemovalState> {
         self.entries.get(id.entry)?.used.end(id.generation)
     }
 
     /// How far the removal is that [`Shrinkers::remove`] began.
     #[must_use]
-    pub fn removal(&self, id: Id) -> Removal {
-        self.entries.get(id.entry).map_or(Removal::Done, |it| it.used.removal(id.generation))
+    pub fn removal(&self, id: Id) -> RemovalState {
+        self.entries.get(id.entry).map_or(RemovalState::Done, |it| it.used.removal(id.generation))
     }
 
     /// What a shrinker did; `None` once it was removed.

@@ -18,21 +18,20 @@ const CLAIMED: u64 = 1 << 30;
 const LIVE: u64 = 2 << 30;
 const ENDING: u64 = 3 << 30;
 
-/// The word.
-pub(super) struct Use(AtomicU64);
+pub(super) struct UseWord(AtomicU64);
 
 /// How far a removal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemovalState {
     /// It is not called any more, and no call of it is under way.
     Done,
     /// It is not called any more; a call that began before is under way.
     Running,
 }
 
-impl Use {
+impl UseWord {
     pub(super) const fn new() -> Self {
-        Use(AtomicU64::new(FREE))
+        UseWord(AtomicU64::new(FREE))
     }
 
     /// Claims a free entry: its generation.
@@ -68,20 +67,20 @@ impl Use {
     }
 
     /// Ends an entry of a generation; `None` if it is another one by now.
-    pub(super) fn end(&self, generation: u32) -> Option<Removal> {
+    pub(super) fn end(&self, generation: u32) -> Option<RemovalState> {
         let change = |word: u64| {
             let fits = word & STATE == LIVE && word >> 32 == generation.into();
             fits.then(|| if word & USERS == 0 { next(word) } else { word | ENDING })
         };
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()?;
-        Some(if word & USERS == 0 { Removal::Done } else { Removal::Running })
+        Some(if word & USERS == 0 { RemovalState::Done } else { RemovalState::Running })
     }
 
     /// How far the removal of an entry of a generation is.
-    pub(super) fn removal(&self, generation: u32) -> Removal {
+    pub(super) fn removal(&self, generation: u32) -> RemovalState {
         // Acquire: pairs with `leave`.
         let gone = self.0.load(Ordering::Acquire) >> 32 != generation.into();
-        if gone { Removal::Done } else { Removal::Running }
+        if gone { RemovalState::Done } else { RemovalState::Running }
     }
 
     pub(super) fn is_live(&self, generation: u32) -> bool {
@@ -101,21 +100,21 @@ mod tests {
 
     #[test]
     fn the_last_user_frees_what_ends() {
-        let word = Use::new();
+        let word = UseWord::new();
         assert!(!word.enter() && word.end(0).is_none());
         assert_eq!(word.claim(), Some(0));
         assert!(word.claim().is_none() && !word.enter() && word.end(0).is_none());
         word.publish();
         assert!(word.enter() && word.enter());
         assert_eq!(word.end(1), None, "another generation's");
-        assert_eq!(word.end(0), Some(Removal::Running));
+        assert_eq!(word.end(0), Some(RemovalState::Running));
         assert!(!word.enter() && word.end(0).is_none() && word.claim().is_none());
         word.leave();
-        assert_eq!(word.removal(0), Removal::Running);
+        assert_eq!(word.removal(0), RemovalState::Running);
         word.leave();
-        assert_eq!((word.removal(0), word.claim()), (Removal::Done, Some(1)));
+        assert_eq!((word.removal(0), word.claim()), (RemovalState::Done, Some(1)));
         word.publish();
-        assert_eq!(word.end(1), Some(Removal::Done));
+        assert_eq!(word.end(1), Some(RemovalState::Done));
     }
 
     /// Each call is one exchange of the word, so that all that threads can do is an order of their
@@ -135,13 +134,13 @@ mod tests {
     use Step::*;
 
     /// A removal by which an entry is free although it has users: the planted bug.
-    fn end_too_early(word: &Use, generation: u32) -> Option<Removal> {
+    fn end_too_early(word: &UseWord, generation: u32) -> Option<RemovalState> {
         let change = |word: u64| {
             let fits = word & STATE == LIVE && word >> 32 == generation.into();
             fits.then(|| next(word) | word & USERS)
         };
         word.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()?;
-        Some(Removal::Done)
+        Some(RemovalState::Done)
     }
 
     #[derive(Clone, Copy, Default)]
@@ -160,7 +159,7 @@ mod tests {
         threads: [Thread; 3],
     }
 
-    type Removes = fn(&Use, u32) -> Option<Removal>;
+    type Removes = fn(&UseWord, u32) -> Option<RemovalState>;
 
     /// Does a thread's next step. `Ok(None)`: it waits.
     fn step(
@@ -169,7 +168,7 @@ mod tests {
         step: Step,
         end: Removes,
     ) -> Result<Option<World>, String> {
-        let word = Use(AtomicU64::new(world.word));
+        let word = UseWord(AtomicU64::new(world.word));
         let used = world.threads.iter().any(|thread| thread.inside);
         let thread = &mut world.threads[nth];
         match step {
@@ -188,7 +187,7 @@ mod tests {
             }
             Forget => {
                 if let Some(generation) = thread.generation {
-                    if word.removal(generation) == Removal::Running {
+                    if word.removal(generation) == RemovalState::Running {
                         return Ok(None);
                     }
                     if world.threads.iter().any(|it| it.inside && it.saw == nth as u32 + 1) {
@@ -250,7 +249,7 @@ mod tests {
 
     #[test]
     fn no_order_of_calls_uses_what_is_gone() {
-        let orders = explore(EMPTY, &SCRIPTS, Use::end).unwrap_or_else(|why| panic!("{why}"));
+        let orders = explore(EMPTY, &SCRIPTS, UseWord::end).unwrap_or_else(|why| panic!("{why}"));
         assert!(orders > 100_000, "{orders}");
     }
 

@@ -122,7 +122,7 @@ impl Shrink for Allocates {
     fn scan(&self, _: u64) -> Option<u64> {
         self.passes.lock().unwrap().push(self.table.relieve(ALL, self.world));
         let id = self.table.register(registered(Objects::new(self.world, 1, 0), "made inside"));
-        assert_eq!(self.table.remove(id.unwrap()), Some(Removal::Done));
+        assert_eq!(self.table.remove(id.unwrap()), Some(RemovalState::Done));
         None
     }
 }
@@ -154,8 +154,8 @@ impl Shrink for Leaves {
 
     fn scan(&self, _: u64) -> Option<u64> {
         let id = self.id.lock().unwrap().unwrap();
-        assert_eq!(self.table.remove(id), Some(Removal::Running));
-        assert_eq!(self.table.removal(id), Removal::Running);
+        assert_eq!(self.table.remove(id), Some(RemovalState::Running));
+        assert_eq!(self.table.removal(id), RemovalState::Running);
         Some(10)
     }
 }
@@ -168,7 +168,7 @@ fn a_callback_may_remove_its_own_shrinker() {
     let id = table.register(registered(it, "leaves")).unwrap();
     *it.id.lock().unwrap() = Some(id);
     assert_eq!(table.relieve(ALL, world), Pass::Done(10));
-    assert_eq!(table.removal(id), Removal::Done);
+    assert_eq!(table.removal(id), RemovalState::Done);
     assert_eq!((table.remove(id), table.counts(id)), (None, None));
     assert_eq!(table.relieve(ALL, world), Pass::Done(0));
 }
@@ -189,7 +189,7 @@ fn a_callback_that_unwinds_ends_the_pass() {
     let id = table.register(registered(&Panics, "panics")).unwrap();
     let pass = std::panic::catch_unwind(AssertUnwindSafe(|| table.relieve(ALL, world)));
     assert!(pass.is_err());
-    assert_eq!(table.remove(id), Some(Removal::Done));
+    assert_eq!(table.remove(id), Some(RemovalState::Done));
     assert_eq!(table.relieve(ALL, world), Pass::Done(0));
 }
 
@@ -201,7 +201,7 @@ fn a_full_table_says_so_and_a_removal_makes_room() {
     let first = table.register(it()).unwrap();
     table.register(it()).unwrap();
     assert_eq!(table.register(it()), Err(Full));
-    assert_eq!(table.remove(first), Some(Removal::Done));
+    assert_eq!(table.remove(first), Some(RemovalState::Done));
     let again = table.register(it()).unwrap();
     assert!(again != first && table.remove(first).is_none(), "an old registration ends no new one");
 }
@@ -255,7 +255,7 @@ fn registrations_race_with_passes_and_no_call_comes_after_a_removal() {
                 };
                 std::thread::yield_now();
                 let mut removal = table.remove(id).unwrap();
-                while removal == Removal::Running {
+                while removal == RemovalState::Running {
                     std::thread::yield_now();
                     removal = table.removal(id);
                 }

@@ -12,7 +12,7 @@
 use crate::caches::ObjectType;
 use crate::random::Random;
 use crate::request::{Checkpoint, Request, SLOTS};
-use crate::tables::{self, Item, LEVELS, Subsystem};
+use crate::tables::{self, BootObjects, LEVELS, Subsystem};
 
 /// Objects that go soon: at most so many wait for it.
 const SOON: usize = 32;
@@ -37,7 +37,7 @@ const NO_PROCESS: Process = Process { slots: [0; OF_PROCESS], nr: 0, stack: 0, i
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum BootStage {
     /// A subsystem of a level.
     Level(u8, u8),
     Thread(u16),
@@ -56,7 +56,7 @@ enum Stage {
 /// The load: an iterator of its requests.
 pub struct Boot {
     random: Random,
-    stage: Stage,
+    stage: BootStage,
     /// Requests to be handed out before anything else.
     batch: [Option<Request>; BATCH],
     begin: usize,
@@ -83,7 +83,7 @@ impl Boot {
     pub fn new(seed: u64) -> Boot {
         let mut boot = Boot {
             random: Random::new(seed),
-            stage: Stage::Level(0, 0),
+            stage: BootStage::Level(0, 0),
             batch: [None; BATCH],
             begin: 0,
             end: 0,
@@ -173,7 +173,7 @@ impl Boot {
     }
 
     fn begin_subsystem(&mut self, level: u8, nth: u8) {
-        let items: &[Item] = self.subsystem(level, nth);
+        let items: &[BootObjects] = self.subsystem(level, nth);
         self.left = [(0, 0); 4];
         for (left, item) in self.left.iter_mut().zip(items) {
             *left = (item.stay, item.go);
@@ -214,12 +214,12 @@ impl Boot {
         }
         self.stage = if usize::from(nth) + 1 < LEVELS[level as usize].len() {
             self.begin_subsystem(level, nth + 1);
-            Stage::Level(level, nth + 1)
+            BootStage::Level(level, nth + 1)
         } else if usize::from(level) + 1 < LEVELS.len() {
             self.begin_level(level + 1);
-            Stage::Level(level + 1, 0)
+            BootStage::Level(level + 1, 0)
         } else {
-            Stage::Thread(0)
+            BootStage::Thread(0)
         };
     }
 
@@ -343,53 +343,63 @@ impl Boot {
     /// Makes the next requests; each stage but the last makes some or goes on to another.
     fn step(&mut self) {
         match self.stage {
-            Stage::Level(level, nth) => self.level(level, nth),
-            Stage::Thread(nth) => {
+            BootStage::Level(level, nth) => self.level(level, nth),
+            BootStage::Thread(nth) => {
                 self.task();
                 let next = nth + 1;
-                self.stage =
-                    if next < tables::THREADS { Stage::Thread(next) } else { Stage::Settled };
+                self.stage = if next < tables::THREADS {
+                    BootStage::Thread(next)
+                } else {
+                    BootStage::Settled
+                };
             }
-            Stage::Settled => {
+            BootStage::Settled => {
                 while self.nr_soon > 0 {
                     self.free_one_soon();
                 }
                 self.push(Request::Reach(Checkpoint::Booted));
-                self.stage = Stage::Shell;
+                self.stage = BootStage::Shell;
             }
-            Stage::Shell => {
+            BootStage::Shell => {
                 self.shell = self.exec();
-                self.stage = Stage::Command(0);
+                self.stage = BootStage::Command(0);
             }
-            Stage::Command(nth) => {
+            BootStage::Command(nth) => {
                 self.command(nth);
                 let next = nth + 1;
-                self.stage =
-                    if next < tables::COMMANDS { Stage::Command(next) } else { Stage::Hold };
+                self.stage = if next < tables::COMMANDS {
+                    BootStage::Command(next)
+                } else {
+                    BootStage::Hold
+                };
             }
-            Stage::Hold => self.stage = if self.hold() { Stage::Hold } else { Stage::Held },
-            Stage::Held => {
+            BootStage::Hold => {
+                self.stage = if self.hold() { BootStage::Hold } else { BootStage::Held }
+            }
+            BootStage::Held => {
                 self.push(Request::Reach(Checkpoint::Held));
                 for process in self.running {
                     self.exit(&process);
                 }
-                self.stage = Stage::Release;
+                self.stage = BootStage::Release;
             }
-            Stage::Release => {
-                self.stage = if self.release() { Stage::Release } else { Stage::Released };
+            BootStage::Release => {
+                self.stage = if self.release() { BootStage::Release } else { BootStage::Released };
             }
-            Stage::Released => {
+            BootStage::Released => {
                 self.push(Request::Reach(Checkpoint::Released));
                 // To the end of their array, in order: the oldest is the first of them.
                 self.cached.copy_within(0..self.nr_cached, CACHED - self.nr_cached);
-                self.stage = Stage::Drop;
+                self.stage = BootStage::Drop;
             }
-            Stage::Drop => self.stage = if self.drop_one() { Stage::Drop } else { Stage::Dropped },
-            Stage::Dropped => {
+            BootStage::Drop => {
+                self.stage = if self.drop_one() { BootStage::Drop } else { BootStage::Dropped }
+            }
+            BootStage::Dropped => {
                 self.push(Request::Reach(Checkpoint::Dropped));
-                self.stage = Stage::Over;
+                self.stage = BootStage::Over;
             }
-            Stage::Over => {}
+            BootStage::Over => {}
         }
     }
 }
@@ -399,7 +409,7 @@ impl Iterator for Boot {
 
     fn next(&mut self) -> Option<Request> {
         while self.begin == self.end {
-            if self.stage == Stage::Over {
+            if self.stage == BootStage::Over {
                 return None;
             }
             (self.begin, self.end) = (0, 0);

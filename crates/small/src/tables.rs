@@ -30,7 +30,7 @@ const BIO: ObjectType = ObjectType::Cache(20);
 
 /// Objects of one kind that a subsystem makes.
 #[derive(Clone, Copy)]
-pub(crate) struct Item {
+pub(crate) struct BootObjects {
     pub(crate) what: ObjectType,
     /// Of these, as many stay.
     pub(crate) stay: u16,
@@ -38,16 +38,16 @@ pub(crate) struct Item {
     pub(crate) go: u16,
 }
 
-const fn item(what: ObjectType, stay: u16, go: u16) -> Item {
-    Item { what, stay, go }
+const fn item(what: ObjectType, stay: u16, go: u16) -> BootObjects {
+    BootObjects { what, stay, go }
 }
 
-const fn bytes(bytes: u32, stay: u16, go: u16) -> Item {
+const fn bytes(bytes: u32, stay: u16, go: u16) -> BootObjects {
     item(ObjectType::Kmalloc(bytes), stay, go)
 }
 
 /// What one part of the kernel asks for while it starts.
-pub(crate) type Subsystem = &'static [Item];
+pub(crate) type Subsystem = &'static [BootObjects];
 
 /// Each level is over before the next begins; within one, the order is the seed's.
 pub(crate) static LEVELS: [&[Subsystem]; 3] = [

@@ -48,24 +48,24 @@ impl Block {
 }
 
 /// An allocator of bytes, and its name.
-pub trait Named: GlobalAlloc + Sync {
+pub trait NamedAllocator: GlobalAlloc + Sync {
     const NAME: &'static str;
 }
 
-impl Named for mimalloc::MiMalloc {
+impl NamedAllocator for mimalloc::MiMalloc {
     const NAME: &'static str = "mimalloc";
 }
 
 #[cfg(feature = "snmalloc")]
-impl Named for snmalloc_rs::SnMalloc {
+impl NamedAllocator for snmalloc_rs::SnMalloc {
     const NAME: &'static str = "snmalloc";
 }
 
-impl Named for std::alloc::System {
+impl NamedAllocator for std::alloc::System {
     const NAME: &'static str = "glibc";
 }
 
-impl Named for GlobalOfOurs {
+impl NamedAllocator for GlobalOfOurs {
     const NAME: &'static str = "our global";
 }
 
@@ -87,7 +87,7 @@ unsafe impl GlobalAlloc for GlobalOfOurs {
 /// An allocator of bytes as a contender.
 pub struct Bytes<A>(pub A);
 
-impl<A: Named> Objects for Bytes<A> {
+impl<A: NamedAllocator> Objects for Bytes<A> {
     type OwnedObject = Block;
     type Local = ();
     const NAME: &'static str = A::NAME;
@@ -163,7 +163,7 @@ impl Objects for Calls {
 }
 
 /// Makes an object anew each time, in memory of an allocator: nanoseconds each.
-pub fn made_anew<A: Named>(allocator: &A, n: u64) -> f64 {
+pub fn made_anew<A: NamedAllocator>(allocator: &A, n: u64) -> f64 {
     const LAYOUT: Layout = Layout::new::<Built>();
     let begin = Instant::now();
     for _ in 0..n {

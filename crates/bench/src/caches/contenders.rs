@@ -63,7 +63,7 @@ impl Objects for Typed {
 }
 
 /// Ours, by functions that are not inlined: what calling costs.
-pub struct Called(pub ObjectCache<Node>);
+pub struct TypedNotInlined(pub ObjectCache<Node>);
 
 #[inline(never)]
 fn alloc_called(cache: &ObjectCache<Node>, mark: u64) -> CacheBox<Node> {
@@ -75,7 +75,7 @@ fn free_called(held: CacheBox<Node>) {
     drop(held);
 }
 
-impl Objects for Called {
+impl Objects for TypedNotInlined {
     type OwnedObject = CacheBox<Node>;
     type Local = ();
     const NAME: &'static str = "typed, called";

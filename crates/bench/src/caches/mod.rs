@@ -18,9 +18,11 @@ use slabyard::{ObjectCache, ProcessYard};
 use crate::args::CachesOptions;
 use crate::goals::{Goal, Verdict, judge};
 use crate::screen;
-use crate::stats::{Paired, median, ratio};
+use crate::stats::{PairedSamples, median, ratio};
 use blocks::{Bytes, Calls, GlobalOfOurs, made_anew};
-use contenders::{Arena, Called, LockedSlab, Node, Objects, Ring, Sharded, SlabCrate, Typed};
+use contenders::{
+    Arena, LockedSlab, Node, Objects, Ring, Sharded, SlabCrate, Typed, TypedNotInlined,
+};
 use libraries::{CLibrary, NoWork, SharedMimalloc};
 use loads::{Built, batches, bulks, handed, kept, pairs, stacks, threads};
 
@@ -38,7 +40,7 @@ fn runner<'a>(name: &str, run: impl Fn(u64) -> f64 + 'a) -> Runner<'a> {
 
 /// What a contender took in a load.
 #[derive(Serialize)]
-struct Took {
+struct ContenderTimes {
     name: String,
     /// Nanoseconds an object, by round.
     ns: Vec<f64>,
@@ -48,7 +50,7 @@ struct Took {
 #[derive(Serialize)]
 struct Load {
     name: String,
-    took: Vec<Took>,
+    took: Vec<ContenderTimes>,
 }
 
 impl Load {
@@ -58,7 +60,7 @@ impl Load {
 
     /// The median ratio of one contender's rounds to another's.
     fn ratio(&self, ours: &str, peer: &str) -> Option<f64> {
-        Some(ratio(&[Paired { ours: self.of(ours)?, peer: self.of(peer)? }]).value)
+        Some(ratio(&[PairedSamples { ours: self.of(ours)?, peer: self.of(peer)? }]).value)
     }
 
     /// The fastest of those that are not ours.
@@ -125,7 +127,7 @@ pub fn run(options: &CachesOptions) -> Result<Verdict> {
 fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
     let typed = Typed(ObjectCache::<Node>::new("typed", &YARD)?);
     let built = ObjectCache::<Built>::builder("built").constructor(Built::new).create(&YARD)?;
-    let called = Called(ObjectCache::<Node>::new("called", &YARD)?);
+    let called = TypedNotInlined(ObjectCache::<Node>::new("called", &YARD)?);
     let calls = Calls::new(&YARD);
     let locked = LockedSlab::default();
     let (mimalloc, glibc) = (Bytes(mimalloc::MiMalloc), Bytes(std::alloc::System));
@@ -141,7 +143,7 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
         ($load:ident $(, $count:expr)?; crossing) => {{
             let mut runners = vec![
                 runner(Typed::NAME, |n| $load(&typed $(, $count)?, n)),
-                runner(Called::NAME, |n| $load(&called $(, $count)?, n)),
+                runner(TypedNotInlined::NAME, |n| $load(&called $(, $count)?, n)),
                 runner(Calls::NAME, |n| $load(&calls $(, $count)?, n)),
                 runner("our global", |n| $load(&global $(, $count)?, n)),
                 runner("mimalloc", |n| $load(&mimalloc $(, $count)?, n)),
@@ -196,8 +198,10 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
 }
 
 fn take_turns(name: &str, runners: Vec<Runner<'_>>, rounds: u32, n: u64) -> Load {
-    let mut took: Vec<_> =
-        runners.iter().map(|runner| Took { name: runner.name.clone(), ns: Vec::new() }).collect();
+    let mut took: Vec<_> = runners
+        .iter()
+        .map(|runner| ContenderTimes { name: runner.name.clone(), ns: Vec::new() })
+        .collect();
     for round in 0..=rounds {
         for (runner, took) in runners.iter().zip(&mut took) {
             let ns = (runner.run)(n);

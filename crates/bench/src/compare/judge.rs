@@ -11,7 +11,7 @@ use super::measures::{MEASURES, OfLoad, PEAK, Run, WALL};
 use super::results::{Mean, Results};
 use crate::allocators::{EARLIER, OURS_NAME};
 use crate::goals::Goal;
-use crate::stats::{Estimate, Paired, beside, ratio};
+use crate::stats::{Estimate, PairedSamples, beside, ratio};
 
 /// In the mean, ours takes at most this share of these peers' time.
 const TIME_MEAN: f64 = 0.95;
@@ -68,7 +68,7 @@ pub fn is_open(runs: &OfLoad) -> bool {
         return false;
     };
     let ended = peers.iter().filter(|peer| peer.len() == ours.len());
-    let mut ended: Vec<Paired> = ended.map(|peer| Paired { ours, peer }).collect();
+    let mut ended: Vec<PairedSamples> = ended.map(|peer| PairedSamples { ours, peer }).collect();
     ended.sort_by(|a, b| beside(b).total_cmp(&beside(a)));
     ended.get(1).is_some_and(|pair| {
         let Estimate { low, high, .. } = ratio(&[*pair]);

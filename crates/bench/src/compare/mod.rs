@@ -23,7 +23,7 @@ use crate::find::existing;
 use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::measured::Measured;
-use crate::peers::{Absent, Everybody, everybody};
+use crate::peers::{Absent, AllAllocators, everybody};
 use crate::{fronts, screen, thp};
 use measures::Load;
 use report::{Report, Section};
@@ -46,7 +46,7 @@ pub fn run(options: &CompareOptions) -> Result<Measured> {
     let machine = Machine::read()?;
 
     let sections = sections(&runner, &loads, &everybody.allocators, options)?;
-    let Everybody { allocators, absent } = &everybody;
+    let AllAllocators { allocators, absent } = &everybody;
     let report = Report::new(&machine, allocators, absent, sections, options);
     let heading = screen::heading(&machine, allocators);
     Measured::new(heading, text::body(&report), &report, goals(&report.sections))
@@ -70,7 +70,7 @@ fn goals(sections: &[Section]) -> Vec<Goal> {
     goals
 }
 
-fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<Everybody> {
+fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<AllAllocators> {
     let Some(path) = &options.earlier else {
         let everybody = everybody(bench, options.tcmalloc.as_deref());
         let chosen = chosen_peers(everybody, &options.peers);
@@ -80,7 +80,7 @@ fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<Everybod
     let earlier = bench.checked(EARLIER, Some(existing(path)?))?;
     let mut chosen = if options.peers.is_empty() {
         let ours = bench.allocators[OURS].clone();
-        Everybody { allocators: vec![ours], absent: Vec::new() }
+        AllAllocators { allocators: vec![ours], absent: Vec::new() }
     } else {
         chosen_peers(everybody(bench, options.tcmalloc.as_deref()), &options.peers)
     };
@@ -89,27 +89,31 @@ fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<Everybod
 }
 
 /// Only the named peers, if any are named; ours is there in any case.
-pub fn chosen_peers(everybody: Everybody, names: &[String]) -> Everybody {
+pub fn chosen_peers(everybody: AllAllocators, names: &[String]) -> AllAllocators {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    let Everybody { mut allocators, mut absent } = everybody;
+    let AllAllocators { mut allocators, mut absent } = everybody;
     let ours = allocators[0].name;
     allocators.retain(|allocator| allocator.name == ours || wanted(allocator.name));
     absent.retain(|absent| wanted(absent.name));
-    Everybody { allocators, absent }
+    AllAllocators { allocators, absent }
 }
 
 /// Fronts, if there are some, stand in the place of ours, which is measured beside them if it
 /// is named among the peers.
-pub fn with_fronts(everybody: Everybody, fronts: Vec<Allocator>, peers: &[String]) -> Everybody {
+pub fn with_fronts(
+    everybody: AllAllocators,
+    fronts: Vec<Allocator>,
+    peers: &[String],
+) -> AllAllocators {
     if fronts.is_empty() {
         return everybody;
     }
-    let Everybody { mut allocators, absent } = everybody;
+    let AllAllocators { mut allocators, absent } = everybody;
     if !names_ours(peers) {
         allocators.remove(OURS);
     }
     allocators.splice(..0, fronts);
-    Everybody { allocators, absent }
+    AllAllocators { allocators, absent }
 }
 
 fn names_ours(peers: &[String]) -> bool {
@@ -118,8 +122,8 @@ fn names_ours(peers: &[String]) -> bool {
 
 /// Leaves out peers that the loader does not map into this very program;
 /// without ours there is nothing to measure.
-fn only_preloaded(everybody: Everybody, runner: &Runner) -> Result<Everybody> {
-    let Everybody { allocators, mut absent } = everybody;
+fn only_preloaded(everybody: AllAllocators, runner: &Runner) -> Result<AllAllocators> {
+    let AllAllocators { allocators, mut absent } = everybody;
     let mut kept: Vec<Allocator> = Vec::new();
     for allocator in allocators {
         match runner.check_preload(&allocator) {
@@ -128,7 +132,7 @@ fn only_preloaded(everybody: Everybody, runner: &Runner) -> Result<Everybody> {
             Err(error) => absent.push(Absent { name: allocator.name, why: format!("{error:#}") }),
         }
     }
-    Ok(Everybody { allocators: kept, absent })
+    Ok(AllAllocators { allocators: kept, absent })
 }
 
 fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
@@ -190,7 +194,7 @@ mod tests {
 
     #[test]
     fn ours_is_measured_whoever_is_chosen() {
-        let everybody = Everybody {
+        let everybody = AllAllocators {
             allocators: ["ours", "mimalloc", "glibc"].map(allocator).to_vec(),
             absent: vec![Absent { name: "snmalloc", why: "not built".to_owned() }],
         };
@@ -206,7 +210,8 @@ mod tests {
             let allocators = ["ours", "glibc"].map(allocator).to_vec();
             let fronts = fronts.iter().map(|name| allocator(name)).collect();
             let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
-            let chosen = with_fronts(Everybody { allocators, absent: Vec::new() }, fronts, &peers);
+            let chosen =
+                with_fronts(AllAllocators { allocators, absent: Vec::new() }, fronts, &peers);
             chosen.allocators.iter().map(|a| a.name).collect::<Vec<_>>()
         };
         assert_eq!(beside(&[], &[]), ["ours", "glibc"]);

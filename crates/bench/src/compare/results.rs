@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::measures::{All, Failure, Load, NR_MEASURES, Run, WALL};
-use crate::stats::{Estimate, Paired, beside, median, ratio, spread};
+use crate::stats::{Estimate, PairedSamples, beside, median, ratio, spread};
 
 /// Samples by measure, then round.
 pub type Samples = [Vec<f64>; NR_MEASURES];
@@ -73,11 +73,11 @@ impl Results {
     /// Geometric mean of ours to a peer's over the loads that both ended.
     pub fn mean(&self, measure: usize, peer: usize) -> Option<Mean> {
         let loads = 0..self.loads.len();
-        let mut pairs: Vec<Paired> =
+        let mut pairs: Vec<PairedSamples> =
             loads.filter_map(|load| self.pair(measure, load, peer)).collect();
         let rounds = pairs.iter().map(|pair| pair.ours.len()).min()?;
         for pair in &mut pairs {
-            *pair = Paired { ours: &pair.ours[..rounds], peer: &pair.peer[..rounds] };
+            *pair = PairedSamples { ours: &pair.ours[..rounds], peer: &pair.peer[..rounds] };
         }
         Some(Mean { ratio: ratio(&pairs), loads: pairs.len() })
     }
@@ -104,12 +104,12 @@ impl Results {
     }
 
     /// None without samples, or where one is nothing: no ratio to that.
-    fn pair(&self, measure: usize, load: usize, peer: usize) -> Option<Paired<'_>> {
+    fn pair(&self, measure: usize, load: usize, peer: usize) -> Option<PairedSamples<'_>> {
         let of = |allocator: usize| {
             let samples = &self.samples[load][allocator].as_ref()?[measure];
             samples.iter().all(|&sample| sample > 0.0).then_some(samples.as_slice())
         };
-        Some(Paired { ours: of(0)?, peer: of(peer)? })
+        Some(PairedSamples { ours: of(0)?, peer: of(peer)? })
     }
 }
 

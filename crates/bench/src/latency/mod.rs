@@ -17,8 +17,8 @@ use crate::args::LatencyOptions;
 use crate::goals::Goal;
 use crate::machine::{Cpu, Machine};
 use crate::measured::Measured;
-use crate::peers::{Absent, Everybody, everybody};
-use crate::stats::{Estimate, Paired, median, ratio};
+use crate::peers::{Absent, AllAllocators, everybody};
+use crate::stats::{Estimate, PairedSamples, median, ratio};
 use crate::{interrupt, screen};
 use said::{CALLS, Call, P999, Run, SHARES, run_of};
 
@@ -75,7 +75,7 @@ impl LatencyPart {
     fn to(&self, peer: usize, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
         let (ours, peer) = (self.samples(OURS, &of), self.samples(peer, of));
         let some = |samples: &[f64]| samples.iter().all(|&sample| sample > 0.0);
-        (some(&ours) && some(&peer)).then(|| ratio(&[Paired { ours: &ours, peer: &peer }]))
+        (some(&ours) && some(&peer)).then(|| ratio(&[PairedSamples { ours: &ours, peer: &peer }]))
     }
 
     fn table(&self, allocators: &[Allocator]) -> Table {
@@ -172,7 +172,7 @@ struct Report<'a> {
 pub fn run(options: &LatencyOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let Everybody { allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
+    let AllAllocators { allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
     let parts = measure(&bench, &machine, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().flat_map(LatencyPart::goals).collect();
     let report = Report {

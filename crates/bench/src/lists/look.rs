@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use slabyard_observe::process::{self, Ask};
+use slabyard_observe::process::{self, RequestKind};
 use slabyard_observe::snapshot::{Cache, SlabPlace, Snapshot};
-use slabyard_observe::source::Want;
+use slabyard_observe::source::ReadScope;
 
 /// The process makes a call each 10 ms; a look that met it tells ranges.
 const ATTEMPTS: usize = 50;
@@ -41,7 +41,7 @@ pub struct OfCache {
 
 /// All caches that have slabs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Look {
+pub struct ListsSample {
     pub caches: Vec<OfCache>,
 }
 
@@ -86,7 +86,7 @@ impl Sum {
     }
 }
 
-impl Look {
+impl ListsSample {
     /// Of all caches' lists.
     pub fn sum(&self) -> Sum {
         let mut sum = Sum { claimed: Some(0), ..Sum::default() };
@@ -101,9 +101,9 @@ impl Look {
 }
 
 /// Looks until nothing moved meanwhile.
-pub fn at(pid: u32) -> Result<Look> {
+pub fn at(pid: u32) -> Result<ListsSample> {
     for _ in 0..ATTEMPTS {
-        let want = Want { all: true, slabs: true };
+        let want = ReadScope { all: true, slabs: true };
         let snapshot = process::sample(pid, want).context("a look at the load")?;
         if let Some(look) = read(&snapshot) {
             return Ok(look);
@@ -115,16 +115,16 @@ pub fn at(pid: u32) -> Result<Look> {
 
 /// Has the process shrink all its caches.
 pub fn shrink(pid: u32) -> Result<()> {
-    process::ask(pid, &Ask::Shrink { cache: None }, PATIENCE).context("shrink the load")?;
+    process::ask(pid, &RequestKind::Shrink { cache: None }, PATIENCE).context("shrink the load")?;
     Ok(())
 }
 
 /// None where a number is a range.
-pub fn read(snapshot: &Snapshot) -> Option<Look> {
+pub fn read(snapshot: &Snapshot) -> Option<ListsSample> {
     let page = snapshot.machine.page_bytes?;
     let caches = snapshot.caches.iter().map(|cache| of_cache(cache, page));
     let caches = caches.collect::<Option<Vec<OfCache>>>()?;
-    Some(Look { caches: caches.into_iter().filter(|cache| cache.bytes > 0).collect() })
+    Some(ListsSample { caches: caches.into_iter().filter(|cache| cache.bytes > 0).collect() })
 }
 
 fn of_cache(cache: &Cache, page: u64) -> Option<OfCache> {

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 use serde::Serialize;
 
-use super::look::{self, Look};
+use super::look::{self, ListsSample};
 use crate::allocators::{Allocator, Bench, KERNEL_LOADS};
 use crate::compare::runs::Runner;
-use crate::counts::{self, Words};
+use crate::counts::{self, CounterWords};
 use crate::load::said::{Run, run_of};
 use crate::questions::ListsOptions;
 use crate::{interrupt, screen};
@@ -48,15 +48,15 @@ impl HoldPoint {
 #[derive(Clone, Debug, Serialize)]
 pub struct HeldProcess {
     pub moment: HoldPoint,
-    pub before: Look,
-    pub after: Look,
+    pub before: ListsSample,
+    pub after: ListsSample,
 }
 
 /// What was measured of a front.
 pub struct Measured {
     /// By load, then round.
     pub runs: [Vec<Run>; LOADS.len()],
-    pub counted: [Words; LOADS.len()],
+    pub counted: [CounterWords; LOADS.len()],
     pub held: Vec<HeldProcess>,
 }
 
@@ -68,7 +68,7 @@ pub fn all(bench: &Bench, fronts: &[Allocator], options: &ListsOptions) -> Resul
         .iter()
         .map(|_| Measured {
             runs: [const { Vec::new() }; LOADS.len()],
-            counted: [Words::NONE; LOADS.len()],
+            counted: [CounterWords::NONE; LOADS.len()],
             held: Vec::new(),
         })
         .collect();
@@ -113,7 +113,7 @@ fn one(runner: &Runner, load: &str, front: &Allocator) -> Result<Run> {
     run_of(&measures, &text).with_context(|| format!("{} said {text:?}", name()))
 }
 
-fn counted(runner: &Runner, load: &str, front: &Allocator) -> Result<Words> {
+fn counted(runner: &Runner, load: &str, front: &Allocator) -> Result<CounterWords> {
     let directory = tempfile::tempdir().context("directory for the report")?;
     let file = directory.path().join("report");
     one(runner, load, &counts::counting(front, &file))?;

@@ -4,28 +4,28 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::look::{Look, Sum};
+use super::look::{ListsSample, Sum};
 use super::measure::{BOMB, DRAIN, HeldProcess, HoldPoint, LOADS, Measured};
 use crate::allocators::Allocator;
-use crate::counts::Drained;
+use crate::counts::DrainedFrees;
 use crate::load::said::Run;
 use crate::machine::Machine;
 use crate::questions::ListsOptions;
-use crate::stats::{Estimate, Paired, ratio};
+use crate::stats::{Estimate, PairedSamples, ratio};
 
 /// A line `Slab` of `/proc/meminfo` around `echo 1 > /sys/kernel/slab/*/shrink`, in the report of
 /// January 2021.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Published {
+pub struct PublishedResult {
     pub machine: &'static str,
     pub before_kib: u64,
     pub after_kib: u64,
 }
 
 /// Kernels older than 5.9.
-pub const PUBLISHED: [Published; 2] = [
-    Published { machine: "Horn's laptop", before_kib: 652_096, after_kib: 580_780 },
-    Published {
+pub const PUBLISHED: [PublishedResult; 2] = [
+    PublishedResult { machine: "Horn's laptop", before_kib: 652_096, after_kib: 580_780 },
+    PublishedResult {
         machine: "Horn's workstation, 56 cores",
         before_kib: 10_902_712,
         after_kib: 9_485_364,
@@ -40,7 +40,7 @@ pub struct Report<'a> {
     allocators: &'a [Allocator],
     pub rounds: u32,
     pub scale: f64,
-    pub published: [Published; 2],
+    pub published: [PublishedResult; 2],
     pub fronts: Vec<OfFront<'a>>,
 }
 
@@ -62,7 +62,7 @@ pub struct OfLoad<'a> {
     /// By name.
     pub counts: BTreeMap<String, u64>,
     /// Slow frees by slabs drained.
-    pub drains: Vec<Drained>,
+    pub drains: Vec<DrainedFrees>,
 }
 
 /// A fork bomb that was held.
@@ -73,8 +73,8 @@ pub struct OfHeld<'a> {
     pub lists: Sum,
     pub before_kib: u64,
     pub after_kib: u64,
-    pub before: &'a Look,
-    pub after: &'a Look,
+    pub before: &'a ListsSample,
+    pub after: &'a ListsSample,
 }
 
 impl<'a> Report<'a> {
@@ -110,7 +110,7 @@ fn of_load<'a>(load: usize, measured: &'a Measured, first: &Measured) -> OfLoad<
     let (own, first) = (times(measured), times(first));
     OfLoad {
         load: LOADS[load],
-        to_first: ratio(&[Paired { ours: &own, peer: &first }]),
+        to_first: ratio(&[PairedSamples { ours: &own, peer: &first }]),
         runs: &measured.runs[load],
         counts: measured.counted[load].named(),
         drains: measured.counted[load].drains(),

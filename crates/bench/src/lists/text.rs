@@ -7,7 +7,7 @@ use comfy_table::Table;
 use super::look::OfCache;
 use super::measure::HoldPoint;
 use super::report::{OfFront, OfLoad, Report};
-use crate::counts::Drained;
+use crate::counts::DrainedFrees;
 use crate::load::said::{Frees, Run, SHARES};
 use crate::screen;
 use crate::stats::median;
@@ -185,7 +185,7 @@ fn bounds(least: u32) -> String {
     }
 }
 
-fn drained(row: &Drained) -> String {
+fn drained(row: &DrainedFrees) -> String {
     format!("{} / {} / {}", row.frees, row.ns / row.frees, row.longest_ns)
 }
 

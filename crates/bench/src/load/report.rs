@@ -7,7 +7,7 @@ use super::said::Run;
 use crate::allocators::Allocator;
 use crate::machine::Machine;
 use crate::shapes::LoadOptions;
-use crate::stats::{Estimate, Paired, ratio};
+use crate::stats::{Estimate, PairedSamples, ratio};
 
 /// All of it, as it is written down.
 #[derive(Serialize)]
@@ -63,5 +63,5 @@ pub fn in_words(value: &Value) -> String {
 fn beside(first: &[Run], peer: &[Run]) -> Estimate {
     let times = |runs: &[Run]| runs.iter().map(|run| run.ns as f64).collect::<Vec<f64>>();
     let (ours, peer) = (times(first), times(peer));
-    ratio(&[Paired { ours: &ours, peer: &peer }])
+    ratio(&[PairedSamples { ours: &ours, peer: &peer }])
 }

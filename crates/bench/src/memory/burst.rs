@@ -11,7 +11,7 @@ use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
 use crate::machine::{Cpu, Machine};
-use crate::worker::Talker;
+use crate::worker::RequestProgram;
 use crate::{interrupt, screen};
 
 /// Name, the program's word for it, and its threads.
@@ -58,7 +58,7 @@ fn burst(
 ) -> Result<Vec<u64>> {
     let mut args = vec![objects.to_string(), word.to_owned()];
     args.extend(cpus.iter().map(ToString::to_string));
-    let mut program = Talker::start(allocator, &bench.program("burst"), &args)?;
+    let mut program = RequestProgram::start(allocator, &bench.program("burst"), &args)?;
     let mut kib = Vec::new();
     for moment in MOMENTS {
         let said = program.receive()?;

@@ -30,7 +30,7 @@ impl Ratio {
 type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedMeasures {
     name: String,
 }
 
@@ -63,19 +63,19 @@ struct Setting {
     means: Means,
     losses: Vec<Loss>,
     failures: Vec<Failure>,
-    loads: Vec<Named>,
+    loads: Vec<NamedMeasures>,
 }
 
 #[derive(Deserialize)]
 struct Loads {
-    allocators: Vec<Named>,
+    allocators: Vec<NamedMeasures>,
     rounds: u32,
     settings: Vec<Setting>,
 }
 
 #[derive(Deserialize)]
 struct Programs {
-    allocators: Vec<Named>,
+    allocators: Vec<NamedMeasures>,
     rounds: u32,
     #[serde(flatten)]
     setting: Setting,
@@ -120,8 +120,8 @@ pub fn programs(report: &str) -> Result<String> {
 }
 
 /// `to NAME TIME and MEMORY` for each peer.
-fn mean_pairs(allocators: &[Named], setting: &Setting) -> String {
-    let of = |peer: &Named| {
+fn mean_pairs(allocators: &[NamedMeasures], setting: &Setting) -> String {
+    let of = |peer: &NamedMeasures| {
         let values = MEASURES.map(|(key, _)| {
             let mean = setting.means.get(&peer.name).and_then(|means| means.get(key));
             mean.map_or("-".to_owned(), |mean| format!("{:.3}", mean.value))
@@ -132,12 +132,12 @@ fn mean_pairs(allocators: &[Named], setting: &Setting) -> String {
 }
 
 /// Ours to each peer's, in each setting.
-fn means(allocators: &[Named], settings: &[Setting]) -> String {
+fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
     let mut heading = vec!["ours to".to_owned()];
     for setting in settings {
         heading.extend(MEASURES.map(|(_, words)| format!("{words}, `{}`", setting.thp)));
     }
-    let row = |peer: &Named| {
+    let row = |peer: &NamedMeasures| {
         let mut row = vec![peer.name.clone()];
         for setting in settings {
             row.extend(MEASURES.map(|(key, _)| {
@@ -212,8 +212,8 @@ fn reason(loss: &Loss, word: &str) -> Option<String> {
 }
 
 #[derive(Deserialize)]
-struct Rest {
-    allocators: Vec<Named>,
+struct RestReport {
+    allocators: Vec<NamedMeasures>,
     rounds: u32,
     parts: Vec<Burst>,
 }
@@ -242,7 +242,7 @@ struct RestSample {
 
 /// Of `rest`: one second after the last free while pairs are made, five while nothing is called.
 pub fn rest(report: &str) -> Result<String> {
-    let Rest { allocators, rounds, parts } = serde_json::from_str(report)?;
+    let RestReport { allocators, rounds, parts } = serde_json::from_str(report)?;
     let columns = parts.iter().map(|part| match part.after.as_str() {
         "pairs" => (part, "1000", "1 s, pairs"),
         _ => (part, "5000", "5 s, idle"),
@@ -254,7 +254,7 @@ pub fn rest(report: &str) -> Result<String> {
     for (.., words) in &columns {
         heading.push(format!("back, {words}"));
     }
-    let row = |(a, allocator): (usize, &Named)| {
+    let row = |(a, allocator): (usize, &NamedMeasures)| {
         let over = |part: &Burst, of: &dyn Fn(&RestRun) -> Option<f64>| {
             let values: Vec<f64> = part.runs.get(a)?.iter().filter_map(of).collect();
             (!values.is_empty()).then(|| median(&values))
@@ -282,14 +282,14 @@ pub fn rest(report: &str) -> Result<String> {
 
 #[derive(Deserialize)]
 struct Latency {
-    allocators: Vec<Named>,
+    allocators: Vec<NamedMeasures>,
     rounds: u32,
     pairs: u64,
-    parts: Vec<Timed>,
+    parts: Vec<TimedReport>,
 }
 
 #[derive(Deserialize)]
-struct Timed {
+struct TimedReport {
     clock: String,
     threads: u32,
     /// By allocator, then round.
@@ -315,7 +315,7 @@ const P999: usize = 2;
 pub fn calls(report: &str) -> Result<String> {
     let Latency { allocators, rounds, pairs, parts } = serde_json::from_str(report)?;
     let judged = parts.first().context("no part")?.clock.clone();
-    let parts: Vec<&Timed> = parts.iter().filter(|part| part.clock == judged).collect();
+    let parts: Vec<&TimedReport> = parts.iter().filter(|part| part.clock == judged).collect();
     let mut heading = vec!["p99.9, ns".to_owned()];
     for part in &parts {
         let threads = if part.threads == 1 {
@@ -325,7 +325,7 @@ pub fn calls(report: &str) -> Result<String> {
         };
         heading.extend(["malloc", "free"].map(|call| format!("{call}, {threads}")));
     }
-    let row = |(a, allocator): (usize, &Named)| {
+    let row = |(a, allocator): (usize, &NamedMeasures)| {
         let mut row = vec![allocator.name.clone()];
         for part in &parts {
             let over = |of: fn(&TimedRun) -> &Times| {
@@ -348,8 +348,8 @@ pub fn calls(report: &str) -> Result<String> {
 
 #[derive(Deserialize)]
 struct Instructions {
-    allocators: Vec<Named>,
-    absent: Vec<Named>,
+    allocators: Vec<NamedMeasures>,
+    absent: Vec<NamedMeasures>,
     valgrind: String,
     instructions_per_pair: Vec<f64>,
 }

@@ -98,7 +98,7 @@ fn cells(text: &str) -> String {
 fn page_has_machine_commands_results_and_losses() {
     let mut parts = others();
     parts.insert("compare".to_owned(), loads());
-    let page = page(&Written::new(parts)).unwrap();
+    let page = page(&ResultsFile::new(parts)).unwrap();
     let cells = cells(&page);
     for words in [
         "A CPU, 2 CPUs, Linux 6.18, cc 12.",
@@ -123,7 +123,7 @@ fn page_has_machine_commands_results_and_losses() {
 #[test]
 fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
     let parts = SuiteResults::from([("compare".to_owned(), loads())]);
-    let cells = cells(&page(&Written::new(parts)).unwrap());
+    let cells = cells(&page(&ResultsFile::new(parts)).unwrap());
     for row in [
         "| Loads: wall time to each peer's, mean | <= 0.95 | 0.951 (0.9 to 1.0) | 1 of 3 |",
         "| Loads: wall time, worst load | <= 1.15 | 1.103 (a, b); 1.125 (c, d) | 0 of 2 |",
@@ -134,7 +134,7 @@ fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
     }
     let mut met = loads();
     met.goals.retain(|goal| goal.met == Some(true));
-    let page = page(&Written::new(SuiteResults::from([("compare".to_owned(), met)]))).unwrap();
+    let page = page(&ResultsFile::new(SuiteResults::from([("compare".to_owned(), met)]))).unwrap();
     assert!(page.contains("All 6 are met.") && !page.contains("missed"), "{page}");
     let back = [
         goal("", "91.3 %", ">= 90.0 %", true),
@@ -147,7 +147,8 @@ fn goals_that_differ_by_peer_or_setting_are_one_row_with_the_worst() {
 #[test]
 fn suite_that_was_left_out_says_why() {
     let none = SuiteResult { text: "skipped: none is there".into(), report: None, ..loads() };
-    let page = page(&Written::new(SuiteResults::from([("programs".to_owned(), none)]))).unwrap();
+    let page =
+        page(&ResultsFile::new(SuiteResults::from([("programs".to_owned(), none)]))).unwrap();
     assert!(page.ends_with("## Real programs\n\nskipped: none is there\n"), "{page}");
 }
 
@@ -155,7 +156,7 @@ fn suite_that_was_left_out_says_why() {
 fn page_is_written_where_it_is_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let raw = directory.path().join("raw.json");
-    let written = Written::new(SuiteResults::from([("compare".to_owned(), loads())]));
+    let written = ResultsFile::new(SuiteResults::from([("compare".to_owned(), loads())]));
     fs::write(&raw, serde_json::to_string_pretty(&written).unwrap()).unwrap();
     let at = directory.path().to_owned();
     run(&PageOptions { raw: raw.clone(), write_docs: Some(at.clone()) }).unwrap();

@@ -15,7 +15,7 @@ const THREADS: [u64; 3] = [2, 8, 64];
 
 /// What the series' author measured: 128 CPUs, 2 nodes, three runs, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedRun {
     pub command: &'static str,
     /// Before the series.
     pub before: [f64; 3],
@@ -34,7 +34,7 @@ pub struct Cell {
     /// The load's settings.
     pub settings: Vec<(&'static str, u64)>,
     /// The line of the series' table that this is nearest to.
-    pub published: Option<Published>,
+    pub published: Option<PublishedRun>,
 }
 
 impl Cell {
@@ -46,12 +46,12 @@ impl Cell {
 }
 
 impl SeriesLoad {
-    fn published(self) -> (u64, Published) {
+    fn published(self) -> (u64, PublishedRun) {
         match self {
             // 5 groups of 20 and 20.
             Self::Messaging => (
                 200,
-                Published {
+                PublishedRun {
                     command: "perf bench sched messaging -g 5 -t -l 100000",
                     before: [7.042, 7.022, 7.054],
                     after: [6.966, 7.045, 6.985],
@@ -59,7 +59,7 @@ impl SeriesLoad {
             ),
             Self::Packets => (
                 128,
-                Published {
+                PublishedRun {
                     command: "stress-ng --rawpkt 128 --rawpkt-ops 100000000",
                     before: [2.42, 2.45, 2.44],
                     after: [2.15, 2.16, 2.17],

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::cells::Cell;
 use crate::allocators::{Allocator, Bench, KERNEL_LOADS};
 use crate::compare::runs::Runner;
-use crate::counts::{self, Words};
+use crate::counts::{self, CounterWords};
 use crate::load::said::{Run, run_of};
 use crate::questions::SeriesOptions;
 use crate::share::{self, Share};
@@ -22,7 +22,7 @@ pub struct Measured {
     /// By front, then round.
     pub runs: Vec<Vec<Run>>,
     /// By front, the sums of all runs that count.
-    pub counted: Vec<Words>,
+    pub counted: Vec<CounterWords>,
     /// Of the first front; or why it is not known.
     pub share: Result<Share, String>,
 }
@@ -41,7 +41,7 @@ pub fn all(
         .map(|cell| Measured {
             cell,
             runs: vec![Vec::new(); fronts.len()],
-            counted: vec![Words::NONE; fronts.len()],
+            counted: vec![CounterWords::NONE; fronts.len()],
             share: Err("not looked at".to_owned()),
         })
         .collect();
@@ -91,7 +91,7 @@ fn one(runner: &Runner, cell: &Cell, front: &Allocator) -> Result<Run> {
     run_of(&measures, &text).with_context(|| format!("{} said {text:?}", name()))
 }
 
-fn counted(runner: &Runner, cell: &Cell, front: &Allocator) -> Result<Words> {
+fn counted(runner: &Runner, cell: &Cell, front: &Allocator) -> Result<CounterWords> {
     let directory = tempfile::tempdir().context("directory for the report")?;
     let file = directory.path().join("report");
     one(runner, cell, &counts::counting(front, &file))?;

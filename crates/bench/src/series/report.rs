@@ -8,12 +8,12 @@ use slabyard_abi::stats::Counter;
 use super::cells::Cell;
 use super::measure::Measured;
 use crate::allocators::Allocator;
-use crate::counts::Words;
+use crate::counts::CounterWords;
 use crate::load::said::Run;
 use crate::machine::Machine;
 use crate::questions::SeriesOptions;
 use crate::share::Share;
-use crate::stats::{Estimate, Paired, ratio};
+use crate::stats::{Estimate, PairedSamples, ratio};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
@@ -51,7 +51,7 @@ pub struct OfFront<'a> {
     /// By name; nothing where no run counted.
     pub counts: BTreeMap<String, u64>,
     #[serde(skip)]
-    pub words: &'a Words,
+    pub words: &'a CounterWords,
 }
 
 impl OfFront<'_> {
@@ -85,9 +85,9 @@ impl<'a> Report<'a> {
 
 fn of_cell<'a>(measured: &'a Measured, fronts: &'a [Allocator]) -> OfCell<'a> {
     let first = seconds(&measured.runs[0]);
-    let of = |((runs, words), front): ((&'a Vec<Run>, &'a Words), &Allocator)| {
+    let of = |((runs, words), front): ((&'a Vec<Run>, &'a CounterWords), &Allocator)| {
         let seconds = seconds(runs);
-        let to_first = ratio(&[Paired { ours: &seconds, peer: &first }]);
+        let to_first = ratio(&[PairedSamples { ours: &seconds, peer: &first }]);
         OfFront { name: front.name, seconds, to_first, runs, counts: words.named(), words }
     };
     OfCell {

@@ -8,7 +8,7 @@ use slabyard_abi::stats::Counter;
 use super::measure::Measured;
 use super::*;
 use crate::args::{Args, Suite};
-use crate::counts::Words;
+use crate::counts::CounterWords;
 use crate::counts::tests::words;
 use crate::load::said::Run;
 use crate::share::Share;
@@ -113,5 +113,8 @@ fn tables_hold_times_shares_counts_and_what_was_published() {
     assert_eq!(json["cells"][0]["fronts"][0]["counts"]["list_lock"], 40_000);
     assert_eq!(json["cells"][0]["published"]["after"][2], 2.17);
     assert_eq!(json["cells"][0]["share"]["Ok"]["kernel"], 20.0);
-    assert!(measured[0].counted[1] != Words::NONE, "and nothing under the lock is shown as such");
+    assert!(
+        measured[0].counted[1] != CounterWords::NONE,
+        "and nothing under the lock is shown as such"
+    );
 }

@@ -6,7 +6,7 @@
 //! it; if we are killed, it is.
 #![allow(unsafe_code)]
 
-use super::tree::{self, Looks};
+use super::tree::{self, MeanUse};
 use super::yard::Yard;
 use crate::failure::Failure;
 use nix::libc;
@@ -47,7 +47,7 @@ impl Stop {
 
 /// How a process ended, and what it used.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct ProcessEnd {
     /// Its exit code or signal.
     pub status: ExitStatus,
     /// From the start to the end.
@@ -83,7 +83,7 @@ pub struct Watch {
     next: Instant,
     last: Instant,
     /// The resident memory at each look.
-    pub looks: Looks,
+    pub looks: MeanUse,
     /// What it holds, where that is looked at, too.
     pub yard: Option<Yard>,
 }
@@ -100,7 +100,7 @@ impl Watch {
             page_bytes,
             next: now + interval,
             last: now,
-            looks: Looks::default(),
+            looks: MeanUse::default(),
             yard,
         }
     }
@@ -163,7 +163,7 @@ impl Child {
         &mut self,
         watch: Option<(i32, &mut Watch)>,
         stop: &mut Stop,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<ProcessEnd, Failure> {
         let never = Instant::now() + NEVER;
         let ended = self.wait(never, watch, stop)?;
         ended.ok_or_else(|| cannot_wait(io::ErrorKind::TimedOut.into()))
@@ -175,7 +175,7 @@ impl Child {
         until: Instant,
         mut watch: Option<(i32, &mut Watch)>,
         stop: &mut Stop,
-    ) -> Result<Option<Ended>, Failure> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         loop {
             let now = Instant::now();
             let look = watch.as_ref().map(|(_, watch)| watch.next);
@@ -203,7 +203,7 @@ impl Child {
         &mut self,
         grace: Duration,
         mut stop: Option<&mut Stop>,
-    ) -> Result<(Ended, bool), Failure> {
+    ) -> Result<(ProcessEnd, bool), Failure> {
         let _ = killpg(Pid::from_raw(self.pid), Signal::SIGTERM);
         let until = Instant::now() + grace;
         let mut killed = false;
@@ -237,7 +237,7 @@ impl Child {
 
     /// Ends what is left of its group, and takes its end: as long as nobody took it, its id and
     /// the group's are no stranger's.
-    fn reap(&mut self) -> io::Result<Ended> {
+    fn reap(&mut self) -> io::Result<ProcessEnd> {
         let took = self.started.elapsed();
         if self.leftovers == Leftovers::Ended {
             let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
@@ -257,7 +257,7 @@ impl Child {
             Duration::from_secs(t.tv_sec.cast_unsigned())
                 + Duration::from_micros(t.tv_usec.cast_unsigned())
         };
-        Ok(Ended {
+        Ok(ProcessEnd {
             status: ExitStatus::from_raw(status),
             took,
             cpu: time(used.ru_utime) + time(used.ru_stime),

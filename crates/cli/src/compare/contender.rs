@@ -27,13 +27,13 @@ pub struct Contender {
     /// As it was typed; of a library its file's name, where that tells it apart.
     pub name: String,
     /// The allocator that serves the program.
-    pub who: Who,
+    pub who: ServedBy,
     settings: Vec<Setting>,
 }
 
 /// An allocator that serves a program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Who {
+pub enum ServedBy {
     /// Nothing is preloaded.
     System,
     /// An engine of ours.
@@ -101,7 +101,7 @@ fn parse(spec: &str) -> Result<Contender, String> {
         if !settings.is_empty() {
             return Err(format!("--with {spec}: the system's malloc takes no settings of ours"));
         }
-        (spec.into(), Who::System)
+        (spec.into(), ServedBy::System)
     } else if first.contains('/') {
         let path = Path::new(first);
         if !path.is_file() {
@@ -109,7 +109,7 @@ fn parse(spec: &str) -> Result<Contender, String> {
         }
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let path = std::path::absolute(path).map_err(|e| format!("--with {spec}: {e}"))?;
-        (format!("{file}{}", &spec[first.len()..]), Who::Library(path))
+        (format!("{file}{}", &spec[first.len()..]), ServedBy::Library(path))
     } else {
         let engine = EngineName::ALL.iter().copied().find(|e| e.row().name == first);
         let known: Vec<&str> = ENGINES.iter().map(|row| row.name).collect();
@@ -123,7 +123,7 @@ fn parse(spec: &str) -> Result<Contender, String> {
         let engine = engine.ok_or_else(unknown)?;
         // The environment is left out of a comparison.
         settings::check(engine, &settings, |_| None).map_err(|e| format!("--with {spec}: {e}"))?;
-        (spec.into(), Who::Engine(engine))
+        (spec.into(), ServedBy::Engine(engine))
     };
     Ok(Contender { name, who, settings })
 }
@@ -132,27 +132,27 @@ impl Contender {
     /// Its library; `None` for the system's malloc.
     pub fn library(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.who {
-            Who::System => Ok(None),
-            Who::Engine(_) => library::find(true).map(Some),
-            Who::Library(path) => Ok(Some(path.clone())),
+            ServedBy::System => Ok(None),
+            ServedBy::Engine(_) => library::find(true).map(Some),
+            ServedBy::Library(path) => Ok(Some(path.clone())),
         }
     }
 
     /// True if a report is to be expected of it.
     pub fn is_ours(&self) -> bool {
         match &self.who {
-            Who::System => false,
-            Who::Engine(_) => true,
-            Who::Library(path) => library::is_ours(path),
+            ServedBy::System => false,
+            ServedBy::Engine(_) => true,
+            ServedBy::Library(path) => library::is_ours(path),
         }
     }
 
     /// True if its library takes the option: another one of ours would complain of it.
     fn can_count(&self) -> bool {
         match &self.who {
-            Who::System => false,
-            Who::Engine(_) => true,
-            Who::Library(path) => library::holds_all_engines(path),
+            ServedBy::System => false,
+            ServedBy::Engine(_) => true,
+            ServedBy::Library(path) => library::holds_all_engines(path),
         }
     }
 
@@ -183,7 +183,7 @@ impl Contender {
         for variable in chosen.chain(ENGINE_OPTIONS.iter().map(|option| option.env)) {
             command.env_remove(variable);
         }
-        if let Who::Engine(engine) = self.who {
+        if let ServedBy::Engine(engine) = self.who {
             command.env(row(Key::Engine).env, engine.row().name);
         }
         if counts == Counts::Kept && self.can_count() {

@@ -83,7 +83,7 @@ impl MeasureKey {
 }
 
 /// All contenders on one load.
-pub struct Compared {
+pub struct LoadComparison {
     /// The contenders; the first is what the others are held against.
     pub figures: Vec<Figures>,
     /// What makes some of it doubtful.
@@ -92,7 +92,7 @@ pub struct Compared {
     pub notes: Vec<String>,
 }
 
-impl Compared {
+impl LoadComparison {
     /// The measures that are known of one contender at least.
     pub fn measures(&self) -> impl Iterator<Item = MeasureKey> {
         let known = |what: &MeasureKey| self.figures.iter().any(|f| f.median(*what).is_some());

@@ -5,7 +5,7 @@
 //! "samples"}`. Invariants: what is unknown is `null`; seconds are fractions, bytes and counts
 //! whole numbers; keys are added, never renamed.
 
-use super::figures::{Compared, Figures, MEASURES, MeasureKey, Unit};
+use super::figures::{Figures, LoadComparison, MEASURES, MeasureKey, Unit};
 use serde_json::{Map, Value, json};
 
 /// The whole, indented, with a line feed at the end.
@@ -13,7 +13,7 @@ pub fn text(
     load: Value,
     machine: Value,
     sets: &[Vec<String>],
-    compared: &Compared,
+    compared: &LoadComparison,
 ) -> anyhow::Result<String> {
     let contenders: Vec<Value> = compared
         .figures
@@ -66,7 +66,7 @@ mod tests {
         figures.add(MeasureKey::Time, Some(0.25));
         figures.count(MeasureKey::Peak, Some(4096));
         figures.counted(None);
-        let compared = Compared { figures: vec![figures], findings: vec![], notes: vec![] };
+        let compared = LoadComparison { figures: vec![figures], findings: vec![], notes: vec![] };
         let text = text(json!(null), json!(null), &[vec!["a=b".into()]], &compared).unwrap();
         let root: Value = serde_json::from_str(&text).unwrap();
         let one = &root["contenders"][0];

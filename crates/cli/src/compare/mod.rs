@@ -24,7 +24,7 @@ use crate::stderr::say;
 use crate::{look, stdin, stdout};
 use clap::ValueHint;
 use contender::Counts;
-use figures::{Compared, MEASURES};
+use figures::{LoadComparison, MEASURES};
 use one::{Load, Output};
 use programs::Rounds;
 use serde_json::{Value, json};
@@ -246,7 +246,13 @@ impl CompareArgs {
         })
     }
 
-    fn text(&self, heading: &str, before: &Value, after: &Value, compared: &Compared) -> String {
+    fn text(
+        &self,
+        heading: &str,
+        before: &Value,
+        after: &Value,
+        compared: &LoadComparison,
+    ) -> String {
         let out = std::io::stdout();
         let style = look::style(&out);
         let mut text = format!("{heading}\n");

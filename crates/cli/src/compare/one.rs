@@ -11,7 +11,7 @@
 //!
 //! Neighbours: [`super::child`] starts and waits; [`super::contender`] says what is preloaded.
 
-use super::child::{Child, Ended, Leftovers, Stop, Watch};
+use super::child::{Child, Leftovers, ProcessEnd, Stop, Watch};
 use super::contender::{Contender, Counts};
 use super::yard::Yard;
 use crate::failure::{Failure, signal_name};
@@ -71,7 +71,7 @@ pub struct Run {
     /// Wall time of what is timed.
     pub took: Duration,
     /// How the program ended, and what it used.
-    pub ended: Ended,
+    pub ended: ProcessEnd,
     /// Mean resident bytes; `None` if it was too short to be looked at.
     pub mean: Option<f64>,
     /// Most that was looked at.
@@ -85,7 +85,7 @@ pub struct Run {
 }
 
 /// Where files of runs go.
-pub struct Stage<'a> {
+pub struct RunFiles<'a> {
     pub load: &'a Load,
     /// Ours, and gone at the end.
     pub directory: &'a TempDir,
@@ -93,7 +93,7 @@ pub struct Stage<'a> {
     pub round: String,
 }
 
-impl Stage<'_> {
+impl RunFiles<'_> {
     /// Runs the program once on a contender.
     pub fn run(&self, on: &Contender, counts: Counts, stop: &mut Stop) -> Result<Run, Failure> {
         self.shell("--setup", self.load.setup.as_deref(), on, stop)?;

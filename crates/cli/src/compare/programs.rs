@@ -8,9 +8,9 @@
 //! Contenders take turns so that what disturbs the machine for a while disturbs all of them.
 
 use super::child::Stop;
-use super::contender::{Contender, Counts, Who};
-use super::figures::{Compared, Figures, MeasureKey};
-use super::one::{Load, Output, Run, Stage};
+use super::contender::{Contender, Counts, ServedBy};
+use super::figures::{Figures, LoadComparison, MeasureKey};
+use super::one::{Load, Output, Run, RunFiles};
 use super::progress::Progress;
 
 use crate::failure::Failure;
@@ -39,7 +39,11 @@ impl Rounds {
 }
 
 /// Runs the whole comparison.
-pub fn compare(load: &Load, contenders: &[Contender], rounds: Rounds) -> Result<Compared, Failure> {
+pub fn compare(
+    load: &Load,
+    contenders: &[Contender],
+    rounds: Rounds,
+) -> Result<LoadComparison, Failure> {
     // Before the first has run for long.
     for contender in contenders {
         contender.library()?;
@@ -60,7 +64,7 @@ pub fn compare(load: &Load, contenders: &[Contender], rounds: Rounds) -> Result<
         } else {
             (format!("round {}", round + 1 - untimed), Counts::Off)
         };
-        let stage = Stage { load, directory: &directory, round: name };
+        let stage = RunFiles { load, directory: &directory, round: name };
         for nth in 0..contenders.len() {
             let at = (nth + round as usize) % contenders.len();
             stop.check()?;
@@ -78,7 +82,7 @@ pub fn compare(load: &Load, contenders: &[Contender], rounds: Rounds) -> Result<
     }
     findings.sort();
     findings.dedup();
-    Ok(Compared { figures, findings, notes: Vec::new() })
+    Ok(LoadComparison { figures, findings, notes: Vec::new() })
 }
 
 fn timed(figures: &mut Figures, run: &Run) {
@@ -92,7 +96,7 @@ fn counted(figures: &mut Figures, on: &Contender, run: &Run, findings: &mut Vec<
     let report = run.report.as_ref();
     figures.count(MeasureKey::Waste, run.waste);
     figures.counted(report.and_then(counters));
-    if let (Who::Engine(wanted), Some(report)) = (&on.who, report)
+    if let (ServedBy::Engine(wanted), Some(report)) = (&on.who, report)
         && let Some(Value::Text(served)) = report.total("engine")
         && served != wanted.row().name
     {

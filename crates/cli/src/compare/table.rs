@@ -6,7 +6,7 @@
 //! line is wider than the terminal; colours stand for better and worse than the first contender
 //! and say nothing that the figures do not.
 
-use super::figures::{Compared, Figures, MeasureKey, Unit};
+use super::figures::{Figures, LoadComparison, MeasureKey, Unit};
 use slabyard_observe::view::cell::{UNKNOWN, human};
 use slabyard_observe::view::grid::{Grid, Weight, bold};
 use slabyard_observe::view::{Colour, Style};
@@ -55,7 +55,7 @@ impl Bars {
 }
 
 /// Appends the table of a comparison, and what it means.
-pub fn write(text: &mut String, compared: &Compared, style: Style) {
+pub fn write(text: &mut String, compared: &LoadComparison, style: Style) {
     let columns = columns(compared);
     let mut shown = columns.len();
     let mut grid = grid(compared, &columns);
@@ -75,7 +75,7 @@ pub fn write(text: &mut String, compared: &Compared, style: Style) {
 }
 
 /// Appends the picture. Bars begin below each other, whatever the figures beside them.
-pub fn picture(text: &mut String, compared: &Compared, style: Style, bars: Bars) {
+pub fn picture(text: &mut String, compared: &LoadComparison, style: Style, bars: Bars) {
     let blocks: Vec<(MeasureKey, Vec<[String; 4]>)> = compared
         .measures()
         .map(|what| (what, compared.figures.iter().map(|f| row(compared, f, what)).collect()))
@@ -111,7 +111,7 @@ pub fn picture(text: &mut String, compared: &Compared, style: Style, bars: Bars)
 }
 
 /// Name, figure, spread and ratio.
-fn row(compared: &Compared, figures: &Figures, what: MeasureKey) -> [String; 4] {
+fn row(compared: &LoadComparison, figures: &Figures, what: MeasureKey) -> [String; 4] {
     let ratio = Column { what, part: Statistic::Ratio };
     let spread = Column { what, part: Statistic::Spread };
     let value = cell(what.row().unit, figures.median(what));
@@ -145,7 +145,7 @@ impl Column {
         }
     }
 
-    fn cell(&self, compared: &Compared, figures: &Figures) -> String {
+    fn cell(&self, compared: &LoadComparison, figures: &Figures) -> String {
         match self.part {
             Statistic::Median => cell(self.what.row().unit, figures.median(self.what)),
             Statistic::Spread => figures
@@ -161,7 +161,7 @@ impl Column {
 }
 
 /// Counts have no spread, and more figures than eyes: their ratios are in the picture.
-fn columns(compared: &Compared) -> Vec<Column> {
+fn columns(compared: &LoadComparison) -> Vec<Column> {
     let mut columns = Vec::new();
     for what in compared.measures() {
         let parts: &[Statistic] = match what {
@@ -180,7 +180,7 @@ fn columns(compared: &Compared) -> Vec<Column> {
     columns
 }
 
-fn grid(compared: &Compared, columns: &[Column]) -> Grid {
+fn grid(compared: &LoadComparison, columns: &[Column]) -> Grid {
     let heads = columns.iter().map(Column::head);
     let mut grid = Grid::new(std::iter::once("contender".to_owned()).chain(heads));
     for figures in &compared.figures {
@@ -218,13 +218,13 @@ fn paint(bar: &str, ratio: Option<f64>, colour: Colour) -> String {
 mod tests {
     use super::*;
 
-    fn two() -> Compared {
+    fn two() -> LoadComparison {
         let mut figures = vec![Figures::new("base"), Figures::new("other")];
         for (at, times) in [[2.0, 2.0, 2.0], [4.0, 1.0, 1.0]].iter().enumerate() {
             times.iter().for_each(|time| figures[at].add(MeasureKey::Time, Some(*time)));
         }
         figures[1].count(MeasureKey::Waste, Some(3 << 20));
-        Compared { figures, findings: Vec::new(), notes: Vec::new() }
+        LoadComparison { figures, findings: Vec::new(), notes: Vec::new() }
     }
 
     fn styled(width: Option<usize>, colour: Colour) -> Style {

@@ -6,12 +6,12 @@
 
 use super::child::Stop;
 use super::contender::expanded;
-use super::figures::{Compared, Figures, MeasureKey};
+use super::figures::{Figures, LoadComparison, MeasureKey};
 use super::progress::Progress;
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs};
 use crate::replay::figures::{self, named};
-use crate::replay::input::{self, Loaded, Wanted};
+use crate::replay::input::{self, Loaded, TypedSettings};
 use crate::replay::prepare;
 use crate::replay::trace_args::TraceArgs;
 use crate::terminal;
@@ -38,7 +38,7 @@ const SAMPLES: usize = 500;
 /// What came of it, the settings as they were typed, and whether the trace is doubtful.
 pub struct Result {
     /// The figures.
-    pub compared: Compared,
+    pub compared: LoadComparison,
     /// The settings of each.
     pub sets: Vec<Vec<String>>,
     /// The trace, in JSON.
@@ -56,8 +56,13 @@ pub fn compare(
     let rounds = rounds.unwrap_or(0);
     let specs = expanded(specs, defaults())?;
     let machine = MachineArgs::default();
-    let nothing =
-        Wanted { engine: Engine::Slub, release: None, machine: &machine, nodes: None, set: &[] };
+    let nothing = TypedSettings {
+        engine: Engine::Slub,
+        release: None,
+        machine: &machine,
+        nodes: None,
+        set: &[],
+    };
     let reading = terminal::Progress::new();
     let loaded = input::load(trace, &nothing, &reading)?;
     let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
@@ -71,7 +76,7 @@ pub fn compare(
     drop(reading);
     let mut stop = Stop::new().context("cannot take signals")?;
     let progress = Progress::new((rounds as usize + 1) * specs.len(), false);
-    let mut compared = Compared {
+    let mut compared = LoadComparison {
         figures: specs.iter().map(|spec| Figures::new(spec)).collect(),
         findings: Vec::new(),
         notes: Vec::new(),
@@ -149,7 +154,7 @@ fn contender(
 ) -> std::result::Result<Settings, Failure> {
     let whole = if spec == TINY { TINY_SPEC } else { spec };
     let first = whole.split(',').next().filter(|first| !first.contains('=') && spec != SLAB);
-    let wanted = Wanted { engine: Engine::Slub, release: first, machine, nodes: None, set };
+    let wanted = TypedSettings { engine: Engine::Slub, release: first, machine, nodes: None, set };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \

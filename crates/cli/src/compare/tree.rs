@@ -33,13 +33,13 @@ fn pages(pid: i32) -> Option<u64> {
 
 /// The mean of what was seen, each look standing for the time since the one before.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Looks {
+pub struct MeanUse {
     byte_seconds: f64,
     seconds: f64,
     most: u64,
 }
 
-impl Looks {
+impl MeanUse {
     /// Adds the bytes of a look, and the seconds since the one before.
     pub fn add(&mut self, bytes: u64, seconds: f64) {
         self.byte_seconds += bytes as f64 * seconds;
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_look_stands_for_its_time() {
-        let mut looks = Looks::default();
+        let mut looks = MeanUse::default();
         assert_eq!((looks.mean(), looks.most()), (None, 0));
         looks.add(100, 1.0);
         looks.add(400, 3.0);

@@ -8,7 +8,7 @@
 //! Invariant: a look at a yard in motion whose bounds lie far apart counts for nothing.
 
 use slabyard_observe::value::Value;
-use slabyard_observe::{Snapshot, Want, process};
+use slabyard_observe::{ReadScope, Snapshot, process};
 use std::time::{Duration, Instant};
 
 /// Between two looks. Each costs the looker about a millisecond and the program nothing.
@@ -30,7 +30,7 @@ impl Yard {
             return;
         }
         // At the start there is none yet, at the end none any more.
-        if let Ok(snapshot) = process::sample(pid.cast_unsigned(), Want::default()) {
+        if let Ok(snapshot) = process::sample(pid.cast_unsigned(), ReadScope::default()) {
             self.add(&snapshot);
         }
         self.next = Some(Instant::now() + INTERVAL);

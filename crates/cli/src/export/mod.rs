@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
-use slabyard_observe::source::{Named, Want};
+use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::view::openmetrics;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ There is no access control: keep it on the loopback address, or behind what has 
 pub struct ExportArgs {
     /// Where to look: `kernel`, a process, or a file
     #[arg(value_name = "SOURCE", default_value = "kernel", value_hint = ValueHint::FilePath)]
-    source: Named,
+    source: SourceName,
     /// The caches that are exported: so many of the largest
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -42,7 +42,7 @@ pub struct ExportArgs {
 
 /// Prints the series, or serves them until told to end.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    if args.source == Named::Stdin && args.listen.is_some() {
+    if args.source == SourceName::Stdin && args.listen.is_some() {
         let text = "standard input can be read only once, and --listen looks each time that it is \
                     asked; save it to a file";
         return Err(Failure::Usage(text.into()));
@@ -58,7 +58,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
 }
 
 fn series(args: &ExportArgs) -> Result<Vec<u8>, Failure> {
-    let snapshot = look::sample(&args.source, Want::default())?;
+    let snapshot = look::sample(&args.source, ReadScope::default())?;
     let mut text = Vec::new();
     openmetrics::write(&mut text, &snapshot, args.top).context("the series")?;
     Ok(text)

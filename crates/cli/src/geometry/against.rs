@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// A dump of a snapshot, held against the rules.
 #[derive(Serialize)]
-struct Compared {
+struct DumpComparison {
     dump: Option<String>,
     kernel: Option<String>,
     release: &'static str,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failur
 fn compare(
     args: &GeometryArgs,
     snapshot: &KernelSnapshot,
-) -> Result<(Compared, Option<String>), Failure> {
+) -> Result<(DumpComparison, Option<String>), Failure> {
     // Where the snapshot is silent, the options or else one CPU must do.
     if snapshot.machine().is_none() && args.machine.cpus.is_none() {
         let text = "the snapshot does not tell the number of CPUs; give --cpus";
@@ -84,7 +84,7 @@ fn compare(
         snapshot.boot(settings).map_err(|e| Failure::Usage(e.to_string()))
     })?;
     let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
-    let compared = Compared {
+    let compared = DumpComparison {
         dump: snapshot.dump.clone(),
         kernel: snapshot.kernel.clone(),
         release: settings.release.name,
@@ -103,9 +103,9 @@ fn compare(
     Ok((compared, note))
 }
 
-fn report(compared: &[Compared]) -> String {
+fn report(compared: &[DumpComparison]) -> String {
     let mut text = String::new();
-    for Compared { dump, kernel, release, caches, differences } in compared {
+    for DumpComparison { dump, kernel, release, caches, differences } in compared {
         let name = dump.as_deref().map(|d| format!("{d}: ")).unwrap_or_default();
         let kernel = kernel.as_deref().unwrap_or("unknown");
         for line in differences {

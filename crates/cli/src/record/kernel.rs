@@ -6,7 +6,7 @@ use super::failures::{cannot_write, in_file, of_first_sample, refused, refused_t
 use super::guard::Guard;
 use super::lists;
 use super::named;
-use super::wait::{self, Ended, Waiting};
+use super::wait::{self, CommandWait, RecordingEnd};
 use crate::failure::Failure;
 use crate::look;
 use crate::stderr::say;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use serde_json::json;
 use slabyard_lab::record::{Error, Options, Progress as Far, Recorded, Recorder, Wanted};
 use slabyard_lab::trace::{Attached, END, Header, RECORDING, SHRUNK, START, Writer};
-use slabyard_observe::source::{Named, ROOT, Want};
+use slabyard_observe::source::{ROOT, ReadScope, SourceName};
 use slabyard_observe::view::pick::Pattern;
 use slabyard_observe::{Snapshot, kernel};
 use std::collections::HashSet;
@@ -55,8 +55,8 @@ struct Recording<'a> {
 }
 
 /// A kernel that is ready to be recorded. The guard ends last: it puts the kernel back.
-struct Ready {
-    waiting: Waiting,
+struct KernelRecording {
+    waiting: CommandWait,
     out: File,
     reader: Option<lists::Reader>,
     recorder: Recorder,
@@ -69,7 +69,7 @@ struct Events {
     writer: Writer<Out>,
     lists: Option<Attached>,
     began: SystemTime,
-    ended: Ended,
+    ended: RecordingEnd,
 }
 
 impl<'a> Recording<'a> {
@@ -83,7 +83,7 @@ impl<'a> Recording<'a> {
         Ok(Recording { args, output, screen, patterns, first, buffer_kib })
     }
 
-    fn make_ready(&self) -> Result<Ready, Failure> {
+    fn make_ready(&self) -> Result<KernelRecording, Failure> {
         let wanted = self.wanted()?;
         let guard = Guard::start()?;
         let options =
@@ -91,12 +91,12 @@ impl<'a> Recording<'a> {
         let recorder = Recorder::new(options).map_err(refused_to_user)?;
         let reader = (!self.args.no_lists).then(lists::Reader::new).flatten();
         let out = File::create(self.output).with_context(|| cannot_write(self.output))?;
-        Ok(Ready { waiting: Waiting::new()?, out, reader, recorder, guard })
+        Ok(KernelRecording { waiting: CommandWait::new()?, out, reader, recorder, guard })
     }
 
     /// Records until the command has ended, or whatever else ends it.
-    fn run(&self, ready: Ready) -> Result<(Events, Waiting), Failure> {
-        let Ready { mut waiting, out, mut reader, recorder, guard } = ready;
+    fn run(&self, ready: KernelRecording) -> Result<(Events, CommandWait), Failure> {
+        let KernelRecording { mut waiting, out, mut reader, recorder, guard } = ready;
         if !self.args.no_shrink {
             shrink(&self.first);
         }
@@ -123,7 +123,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Starts the command, and waits for the end.
-    fn wait(&self, waiting: &mut Waiting, far: &Far) -> Result<Ended, Failure> {
+    fn wait(&self, waiting: &mut CommandWait, far: &Far) -> Result<RecordingEnd, Failure> {
         waiting.start(&self.args.command)?;
         waiting.wait(self.args.duration, || {
             let lost = far.lost();
@@ -205,7 +205,7 @@ impl<'a> Recording<'a> {
                 names.extend(cache.names().map(str::to_owned));
             }
         }
-        look::has_match(!names.is_empty(), &Named::Kernel, &self.patterns)?;
+        look::has_match(!names.is_empty(), &SourceName::Kernel, &self.patterns)?;
         // Events tell the size of a `kmalloc`, and not of which family it is.
         let sizes: Vec<String> = names.iter().filter_map(|name| size_of(name)).collect();
         names.extend(sizes);
@@ -248,7 +248,7 @@ fn share(recorded: &Recorded) -> Option<String> {
 }
 
 fn sample() -> Result<Snapshot, Failure> {
-    look::sample(&Named::Kernel, Want { all: true, slabs: false })
+    look::sample(&SourceName::Kernel, ReadScope { all: true, slabs: false })
 }
 
 fn shrink(snapshot: &Snapshot) {

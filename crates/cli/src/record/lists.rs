@@ -7,7 +7,7 @@ use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;
 use slabyard_lab::lists::layout::Layout;
 use slabyard_lab::lists::walk::{self, Machine};
-use slabyard_lab::lists::{Lack, Lists, json};
+use slabyard_lab::lists::{Lists, ListsError, json};
 use slabyard_lab::record::{Wanted, favour};
 use slabyard_lab::trace::{Attached, LISTS};
 use slabyard_observe::Snapshot;
@@ -59,7 +59,7 @@ impl Reader {
     }
 }
 
-fn warn(lack: &Lack) {
+fn warn(lack: &ListsError) {
     say(&format!(
         "what lies on the caches' lists is not recorded, and a replay knows less of the start: {lack}"
     ));

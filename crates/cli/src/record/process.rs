@@ -5,7 +5,7 @@
 
 use super::args::RecordArgs;
 use super::failures::{cannot_write, written};
-use super::wait::{self, Look, Waiting};
+use super::wait::{self, CommandWait, RecordingState};
 use crate::failure::Failure;
 use crate::run::library;
 use crate::run::{PRELOAD_ENV, preload};
@@ -36,7 +36,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         .context("no memory for the rings")?;
     command.env(recording::ENV, rings.path());
     let out = File::create(output).with_context(|| cannot_write(output))?;
-    let mut waiting = Waiting::new()?;
+    let mut waiting = CommandWait::new()?;
     let header = Header {
         release: String::new(),
         page_size: Some(PAGE_SIZE),
@@ -48,8 +48,8 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let out = (BufWriter::new(out), &header);
     let (events, looked) = run(args, &mut command, rings, out, &mut waiting)?;
     let status = match looked? {
-        Look::Ended(status) => Some(status),
-        Look::Goes | Look::Stopped => None,
+        RecordingState::Ended(status) => Some(status),
+        RecordingState::Goes | RecordingState::Stopped => None,
     };
     let (recorded, mut writer) = events.map_err(|error| match error {
         Error::Trace(error) => written(output, error),
@@ -95,13 +95,13 @@ fn run(
     command: &mut Command,
     rings: Rings,
     (out, header): (BufWriter<File>, &Header),
-    waiting: &mut Waiting,
-) -> Result<(Events, Result<Look, Failure>), Failure> {
+    waiting: &mut CommandWait,
+) -> Result<(Events, Result<RecordingState, Failure>), Failure> {
     let screen = Progress::new();
     let start = Instant::now();
     let pid = waiting.spawn(command)?;
     let most = args.max_size.unwrap_or(u64::MAX);
-    let mut looked = Ok(Look::Goes);
+    let mut looked = Ok(RecordingState::Goes);
     let events = rings.record(pid, out, header, most, |far| {
         screen.stage(&shown(far));
         if far.writes {
@@ -111,7 +111,7 @@ fn run(
             return true;
         }
         looked = waiting.look();
-        !matches!(looked, Ok(Look::Goes))
+        !matches!(looked, Ok(RecordingState::Goes))
     });
     Ok((events, looked))
 }

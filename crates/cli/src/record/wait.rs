@@ -17,21 +17,21 @@ use std::time::{Duration, Instant};
 /// Between two looks at how far it came.
 const LOOK: Duration = Duration::from_millis(200);
 
-enum News {
+enum ProgressEvent {
     Signal(i32),
     Ended(io::Result<ExitStatus>),
 }
 
 /// The end of a command, and the signals that end a recording before it.
-pub struct Waiting {
-    news: Receiver<News>,
-    to: Sender<News>,
+pub struct CommandWait {
+    news: Receiver<ProgressEvent>,
+    to: Sender<ProgressEvent>,
     command: Option<u32>,
     stopped: u32,
 }
 
 /// How the recording stands.
-pub enum Look {
+pub enum RecordingState {
     /// The command goes on.
     Goes,
     /// The command has ended.
@@ -42,25 +42,25 @@ pub enum Look {
 
 /// Why the recording ended, and how the command did.
 #[derive(Default)]
-pub struct Ended {
+pub struct RecordingEnd {
     /// The command's end, if it came to one.
     pub command: Option<ExitStatus>,
 }
 
-impl Waiting {
+impl CommandWait {
     /// Takes signals from now on.
-    pub fn new() -> Result<Waiting, Failure> {
+    pub fn new() -> Result<CommandWait, Failure> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
         let (to, news) = channel();
         let tell = to.clone();
         thread::spawn(move || {
             for signal in &mut signals {
-                if tell.send(News::Signal(signal)).is_err() {
+                if tell.send(ProgressEvent::Signal(signal)).is_err() {
                     break;
                 }
             }
         });
-        Ok(Waiting { news, to, command: None, stopped: 0 })
+        Ok(CommandWait { news, to, command: None, stopped: 0 })
     }
 
     /// Starts a command, if there is one.
@@ -79,20 +79,22 @@ impl Waiting {
         self.command = Some(pid);
         let to = self.to.clone();
         thread::spawn(move || {
-            let _ = to.send(News::Ended(child.wait()));
+            let _ = to.send(ProgressEvent::Ended(child.wait()));
         });
         Ok(pid)
     }
 
     /// Takes what has come, without waiting.
-    pub fn look(&mut self) -> Result<Look, Failure> {
+    pub fn look(&mut self) -> Result<RecordingState, Failure> {
         match self.news.try_recv() {
-            Ok(News::Ended(status)) => {
+            Ok(ProgressEvent::Ended(status)) => {
                 self.command = None;
-                Ok(Look::Ended(status.context("cannot wait for the command")?))
+                Ok(RecordingState::Ended(status.context("cannot wait for the command")?))
             }
-            Ok(News::Signal(signal)) if self.pass_on(signal) => Ok(Look::Stopped),
-            _ => Ok(Look::Goes),
+            Ok(ProgressEvent::Signal(signal)) if self.pass_on(signal) => {
+                Ok(RecordingState::Stopped)
+            }
+            _ => Ok(RecordingState::Goes),
         }
     }
 
@@ -101,36 +103,36 @@ impl Waiting {
         &mut self,
         duration: Option<Duration>,
         mut look: impl FnMut() -> bool,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<RecordingEnd, Failure> {
         let end = duration.map(|duration| Instant::now() + duration);
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return Ok(Ended::default());
+                return Ok(RecordingEnd::default());
             }
             match self.news.recv_timeout(left.map_or(LOOK, |left| left.min(LOOK))) {
-                Ok(News::Ended(status)) => {
+                Ok(ProgressEvent::Ended(status)) => {
                     self.command = None;
                     let status = status.context("cannot wait for the command")?;
-                    return Ok(Ended { command: Some(status) });
+                    return Ok(RecordingEnd { command: Some(status) });
                 }
-                Ok(News::Signal(signal)) => {
+                Ok(ProgressEvent::Signal(signal)) => {
                     if self.pass_on(signal) {
-                        return Ok(Ended::default());
+                        return Ok(RecordingEnd::default());
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(Ended::default()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(RecordingEnd::default()),
             }
             if look() {
-                return Ok(Ended::default());
+                return Ok(RecordingEnd::default());
             }
         }
     }
 
     /// Waits for a command that was not recorded to its end.
     pub fn command(&mut self) -> Result<Option<ExitStatus>, Failure> {
-        let mut ended = Ended::default();
+        let mut ended = RecordingEnd::default();
         while self.command.is_some() {
             ended = self.wait(None, || false)?;
         }

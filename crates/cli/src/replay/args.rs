@@ -2,7 +2,7 @@
 
 use super::events;
 use super::help;
-use super::input::Wanted;
+use super::input::TypedSettings;
 use super::oom::Pressure;
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;
@@ -149,8 +149,8 @@ pub enum SaveAt {
 
 impl ReplayArgs {
     /// The rules and the machine that are asked for.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    pub(super) fn wanted(&self) -> TypedSettings<'_> {
+        TypedSettings {
             engine: self.engine,
             release: self.release.as_deref(),
             machine: &self.machine,

@@ -17,8 +17,8 @@ use crate::terminal::{Colour, Grid, Progress, percent};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_lab::case::Case;
-use slabyard_lab::check::goals::{Context, Goal, Limit, Traced, goals};
-use slabyard_lab::check::one_step::Score;
+use slabyard_lab::check::goals::{Context, Goal, Limit, TraceOrigin, goals};
+use slabyard_lab::check::one_step::HitRate;
 use slabyard_lab::check::{self, Line, Report, Spread};
 use slabyard_lab::prepare::Order;
 use slabyard_lab::replay::Start;
@@ -41,7 +41,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     let spread = spread(args, loaded, start, order, progress)?;
     progress.clear();
     let left_out_share = case.left_out_share;
-    let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
+    let traced = if order.pause_ns.is_some() { TraceOrigin::Guest } else { TraceOrigin::Hardware };
     let context = Context { prepared: &case.prepared, start, traced };
     let found =
         CheckFigures { case: &case, report: &report, spread, goals: goals(&report, &context) };
@@ -159,13 +159,13 @@ fn text(
 }
 
 /// What of the one-step test is bound by what no event tells.
-fn told(text: &mut String, total: &Score) {
+fn told(text: &mut String, total: &HitRate) {
     let of = |told: u64, all: u64, rate: f64| match (told, all) {
         (_, 0) => "none".to_owned(),
         (0, all) => format!("0 of {all}"),
         (told, all) => format!("{told} of {all}, {} of them foretold", percent(Some(rate))),
     };
-    let Score { switches, discards, certain: told, .. } = *total;
+    let HitRate { switches, discards, certain: told, .. } = *total;
     let _ = writeln!(
         text,
         "where events tell what is on CPUs' lists: switches {}; discards {}",
@@ -208,7 +208,7 @@ fn lines(text: &mut String, found: &CheckFigures<'_>, shown: WhichRows, colour: 
     }
 }
 
-fn line(name: String, line: &Line, score: &Score) -> Vec<String> {
+fn line(name: String, line: &Line, score: &HitRate) -> Vec<String> {
     let Line { real, model, .. } = line;
     let rate = |of: u64, rate: f64| percent((of > 0).then_some(rate));
     let both =
@@ -301,14 +301,14 @@ struct LineJson<'a> {
 }
 
 impl<'a> LineJson<'a> {
-    fn of(name: &'a str, left_out: Option<&'static str>, line: &Line, score: &Score) -> Self {
+    fn of(name: &'a str, left_out: Option<&'static str>, line: &Line, score: &HitRate) -> Self {
         let curve = |c: &slabyard_lab::prepare::truth::Curve| CurveJson {
             allocated: c.allocated,
             freed: c.freed,
             peak: c.peak,
             end: c.end,
         };
-        let Score {
+        let HitRate {
             switches,
             hits,
             allocs,

@@ -26,7 +26,7 @@ pub struct Figures {
     /// What all caches counted together.
     pub counters: Counters,
     /// Over time, if it was asked for.
-    pub series: Vec<Point>,
+    pub series: Vec<SlabsAtTime>,
     /// Frees of objects that the start did not know.
     pub frees_left_out: u64,
     /// Events of the trace that contradict others.
@@ -130,7 +130,7 @@ pub struct Sum {
 
 /// One moment on the way.
 #[derive(Serialize)]
-pub struct Point {
+pub struct SlabsAtTime {
     pub time_ns: u64,
     #[serde(flatten)]
     pub totals: Sum,
@@ -325,11 +325,11 @@ fn sum(caches: &[(&CacheFigures, State)]) -> Sum {
     }
 }
 
-fn point(case: &Case, caches: &[CacheFigures], start: Start, sample: &Sample) -> Point {
+fn point(case: &Case, caches: &[CacheFigures], start: Start, sample: &Sample) -> SlabsAtTime {
     let state = |nth| State::of(case, nth, &sample.caches[nth], start);
     let all: Vec<_> = caches.iter().enumerate().map(|(nth, cache)| (cache, state(nth))).collect();
     let totals = sum(&all);
     let moved = all.into_iter().filter(|(cache, _)| cache.moved());
     let caches = moved.map(|(cache, state)| (cache.name.clone(), state)).collect();
-    Point { time_ns: sample.time_ns, totals, caches }
+    SlabsAtTime { time_ns: sample.time_ns, totals, caches }
 }

@@ -87,7 +87,11 @@ pub fn are_missing(trace: &Source) -> bool {
 }
 
 /// Reads trace and snapshot, and finds the settings.
-pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Result<Loaded, Failure> {
+pub fn load(
+    args: &TraceArgs,
+    wanted: &TypedSettings<'_>,
+    progress: &Progress,
+) -> Result<Loaded, Failure> {
     // Found before the trace is read, which may take long.
     is_there(args)?;
     let place = match attachments(args)? {
@@ -311,7 +315,7 @@ fn belong_together(trace: &Source, snapshot: &KernelSnapshot) -> Result<(), Fail
 
 /// What was typed of the settings; what was not is the traced kernel's.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct TypedSettings<'a> {
     pub engine: Engine,
     pub release: Option<&'a str>,
     pub machine: &'a MachineArgs,
@@ -322,7 +326,7 @@ pub struct Wanted<'a> {
 
 /// The snapshot's settings with what was typed in their place, and the traced machine.
 pub fn settings(
-    wanted: &Wanted<'_>,
+    wanted: &TypedSettings<'_>,
     trace: &Source,
     snapshot: &KernelSnapshot,
 ) -> Result<(Settings, Machine), Failure> {

@@ -4,7 +4,7 @@
 //! is unknown is `null`; keys are added, never renamed.
 
 use super::args::ReplayArgs;
-use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
+use super::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, named};
 use super::heading::start_name;
 use super::input::Loaded;
 use super::oom::MemoryJson;
@@ -140,7 +140,7 @@ struct Root<'a> {
     unlike: Option<&'a str>,
     accuracy: Vec<AccuracyJson>,
     memory: Option<MemoryJson<'a>>,
-    series: &'a [Point],
+    series: &'a [SlabsAtTime],
 }
 
 /// The whole of a plain replay.

@@ -9,7 +9,7 @@ use super::input::Loaded;
 use crate::failure::Failure;
 use serde::Serialize;
 use slabyard_lab::case::Case;
-use slabyard_lab::replay::memory::{Failed, Free, MOST_ORDER, MemoryOutcome, Wanted};
+use slabyard_lab::replay::memory::{FailedRequest, Free, MOST_ORDER, MemoryOutcome, MemoryUser};
 use slabyard_lab::replay::{Relief, Replayed};
 use slabyard_lab::small::buddy::Buddy;
 use std::fmt::Write;
@@ -129,9 +129,9 @@ impl<'a> MemoryJson<'a> {
         };
         let failed = told.failed.map(|failed| {
             let (what, cache, lacking) = match failed.what {
-                Wanted::Start { lacking } => ("start", None, lacking),
-                Wanted::Slab { cache } => ("slab", Some(case.ids[cache].as_str()), 0),
-                Wanted::Pages => ("pages", None, 0),
+                MemoryUser::Start { lacking } => ("start", None, lacking),
+                MemoryUser::Slab { cache } => ("slab", Some(case.ids[cache].as_str()), 0),
+                MemoryUser::Pages => ("pages", None, 0),
             };
             FailedJson {
                 step: failed.step,
@@ -211,7 +211,7 @@ fn rows(case: &Case, loaded: &Loaded, replayed: &Replayed) -> Vec<Row> {
 fn write(
     text: &mut String,
     told: &MemoryOutcome,
-    failed: &Failed,
+    failed: &FailedRequest,
     case: &Case,
     loaded: &Loaded,
     rows: &[Row],
@@ -226,26 +226,26 @@ fn write(
 fn write_cause(
     text: &mut String,
     told: &MemoryOutcome,
-    failed: &Failed,
+    failed: &FailedRequest,
     case: &Case,
     page_kb: u64,
 ) -> std::fmt::Result {
     let at = failed.time_ns.saturating_sub(*case.prepared.span.start()) as f64 / 1e9;
     let (order, step) = (failed.order, failed.step);
     match failed.what {
-        Wanted::Start { lacking } => writeln!(
+        MemoryUser::Start { lacking } => writeln!(
             text,
             "what was there before the trace began does not fit: --memory {}K has room for it, and \
              for nothing else",
             (u64::from(told.pages) + lacking) * page_kb,
         )?,
-        Wanted::Slab { cache } => writeln!(
+        MemoryUser::Slab { cache } => writeln!(
             text,
             "slab allocation failure: order:{order}, cache={}, default order:{}, at {at:.6} s \
              (step {step})",
             case.ids[cache], case.orders[cache],
         )?,
-        Wanted::Pages => {
+        MemoryUser::Pages => {
             writeln!(text, "page allocation failure: order:{order}, at {at:.6} s (step {step})")?;
         }
     }

@@ -72,8 +72,8 @@ pub struct RunArgs {
     )]
     pub slab_debug: Option<String>,
     /// The form of the report at the end
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    pub report: Form,
+    #[arg(long, value_enum, default_value_t = ReportForm::Table)]
+    pub report: ReportForm,
     /// Write the report to this file instead of standard error
     #[arg(long, value_name = "F", value_hint = ValueHint::FilePath)]
     pub report_file: Option<PathBuf>,
@@ -128,7 +128,7 @@ impl TypedValueParser for Engines {
 
 /// The forms of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum ReportForm {
     /// For people: one line a cache, and where the memory is
     Table,
     /// For programs

@@ -15,14 +15,14 @@
 //! SIGSTOP to the program's id sends SIGCONT there too, and nobody would wake
 //! us: so we follow that one in the terminal's foreground alone.
 
-use super::last_look::{LastLook, Looker, Page};
+use super::last_look::{LastLook, LastLookThread, Page};
 use super::signals::{self, Origin, Signals};
-use super::watching::{Taken, Watching};
+use super::watching::{TimedLook, Watching};
 use crate::failure::{Failure, signal_name};
 use anyhow::Context;
 use nix::libc;
 use slabyard_observe::process::{self, Error};
-use slabyard_observe::{Snapshot, Want};
+use slabyard_observe::{ReadScope, Snapshot};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -72,7 +72,7 @@ pub struct End {
     /// The last look that was taken before a signal was passed on.
     pub before_signal: Option<Result<Snapshot, Error>>,
     /// The last look that was taken in the terminal's foreground.
-    pub watched: Option<Taken>,
+    pub watched: Option<TimedLook>,
 }
 
 /// Starts the program and returns at its end. Before it is looked at by the page, if there
@@ -91,13 +91,13 @@ pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
     // what it would have done.
     let look = |signal| {
         if page.is_some() && signals::would_end(pid, signal) {
-            before_signal = Some(process::sample(child.id(), Want::default()));
+            before_signal = Some(process::sample(child.id(), ReadScope::default()));
         }
     };
     let mut watching = page.map(|_| Watching::new(child.id()));
     let ended = watch(pid, &signals, look, watching.as_mut());
     let (ending, name) = ended.context("cannot wait for the program")?;
-    let seen = looker.map(Looker::end);
+    let seen = looker.map(LastLookThread::end);
     signals.release().context("cannot release signals")?;
     let watched = watching.and_then(Watching::end);
     Ok(End { ending, name, seen, before_signal, watched })

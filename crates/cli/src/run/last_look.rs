@@ -10,7 +10,7 @@
 use nix::libc;
 use slabyard_abi::ending::{ASKED, BYTES, EndPage, IDLE, SUFFIX};
 use slabyard_observe::process::{self, Error};
-use slabyard_observe::{Snapshot, Want};
+use slabyard_observe::{ReadScope, Snapshot};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub struct LastLook {
 }
 
 /// A look that waits to be asked for.
-pub struct Looker {
+pub struct LastLookThread {
     page: Page,
     done: &'static AtomicBool,
     thread: JoinHandle<Option<(u32, Result<Snapshot, Error>)>>,
@@ -76,7 +76,7 @@ impl Page {
 
     /// Waits to be asked for a look at the process, with the signals held that are held
     /// here.
-    pub fn listen(self, pid: u32) -> Looker {
+    pub fn listen(self, pid: u32) -> LastLookThread {
         let done: &AtomicBool = Box::leak(Box::default());
         let thread = thread::spawn(move || {
             let mut last = None;
@@ -84,7 +84,7 @@ impl Page {
                 match self.0.state.load(Ordering::SeqCst) {
                     ASKED => {
                         let begun = self.0.begun.load(Ordering::Relaxed);
-                        last = Some((begun, process::sample(pid, Want::default())));
+                        last = Some((begun, process::sample(pid, ReadScope::default())));
                         // What `end` said meanwhile stays.
                         let state = &self.0.state;
                         let order = Ordering::SeqCst;
@@ -96,11 +96,11 @@ impl Page {
             }
             last
         });
-        Looker { page: self, done, thread }
+        LastLookThread { page: self, done, thread }
     }
 }
 
-impl Looker {
+impl LastLookThread {
     /// Listens no more: the process has ended.
     pub fn end(self) -> LastLook {
         const ENDED: u32 = u32::MAX;

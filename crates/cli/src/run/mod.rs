@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::stdin::DASH;
 use anyhow::bail;
-use args::{Form, RunArgs};
+use args::{ReportForm, RunArgs};
 use report::Report;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::{EngineKey, Key, engine_row, row};
@@ -38,7 +38,7 @@ pub const PRELOAD_ENV: &str = "LD_PRELOAD";
 
 /// Runs the program to its end and reports.
 pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
-    if args.report == Form::None && args.report_file.is_some() {
+    if args.report == ReportForm::None && args.report_file.is_some() {
         return Err(Failure::Usage("--report none leaves nothing for --report-file".into()));
     }
     if args.report_file.as_deref() == Some(Path::new(DASH)) {

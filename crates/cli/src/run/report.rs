@@ -17,7 +17,7 @@
 //! a directory of our own and goes away with it. Where no directory can be written the program
 //! runs all the same, and a line says that there will be no report.
 
-use super::args::{Form, RunArgs};
+use super::args::{ReportForm, RunArgs};
 use super::child::End;
 use super::last_look::{LastLook, Page};
 use crate::look;
@@ -26,7 +26,7 @@ use anyhow::Context;
 use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::view::json;
 use slabyard_observe::view::list::{self, Options};
-use slabyard_observe::view::pick::Pick;
+use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::{Cache, Snapshot, identity, report};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -36,7 +36,7 @@ use tempfile::TempDir;
 
 /// A report that is to come.
 pub struct Report {
-    form: Form,
+    form: ReportForm,
     directory: TempDir,
     page: Page,
     output: Output,
@@ -50,7 +50,7 @@ enum Output {
 impl Report {
     /// Opens the places; `None` if no report is wanted.
     pub fn prepare(args: &RunArgs) -> anyhow::Result<Option<Report>> {
-        if args.report == Form::None {
+        if args.report == ReportForm::None {
             return Ok(None);
         }
         let output = match &args.report_file {
@@ -141,12 +141,12 @@ impl Report {
     fn write(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let mut text = Vec::new();
         match self.form {
-            Form::Json => {
+            ReportForm::Json => {
                 let caches: Vec<&Cache> = snapshot.caches.iter().collect();
                 json::write(&mut text, snapshot, &caches)?;
             }
-            Form::Table | Form::None => {
-                let options = Options { pick: Pick::by_bytes(), ..Options::default() };
+            ReportForm::Table | ReportForm::None => {
+                let options = Options { pick: CacheFilter::by_bytes(), ..Options::default() };
                 let style = match &self.output {
                     Output::Stderr => look::style(&io::stderr()),
                     Output::File(_, file) => look::style(file),

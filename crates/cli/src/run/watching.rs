@@ -9,7 +9,7 @@
 
 use super::signals;
 use slabyard_observe::process;
-use slabyard_observe::{Snapshot, Want};
+use slabyard_observe::{ReadScope, Snapshot};
 use std::time::{Duration, Instant};
 
 /// The pause before the first look; each is twice the one before, up to the last.
@@ -19,10 +19,10 @@ const LAST: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 100;
 
 /// A look, and when it was taken.
-pub struct Taken {
+pub struct TimedLook {
     /// The snapshot that was taken last.
     pub look: Snapshot,
-    /// Time of that look.
+    /// By the clock that does not stop, for rates.
     pub at: Instant,
 }
 
@@ -31,7 +31,7 @@ pub struct Watching {
     pid: u32,
     pause: Duration,
     due: Instant,
-    taken: Option<Taken>,
+    taken: Option<TimedLook>,
 }
 
 impl Watching {
@@ -53,15 +53,15 @@ impl Watching {
         }
         let at = Instant::now();
         if signals::in_foreground() {
-            let look = process::sample(self.pid, Want::default());
-            self.taken = look.ok().map(|look| Taken { look, at });
+            let look = process::sample(self.pid, ReadScope::default());
+            self.taken = look.ok().map(|look| TimedLook { look, at });
         }
         self.pause = next(self.pause, at.elapsed());
         self.due = Instant::now() + self.pause;
     }
 
     /// Stops looking; the last look, if there was one.
-    pub fn end(self) -> Option<Taken> {
+    pub fn end(self) -> Option<TimedLook> {
         self.taken
     }
 }

@@ -17,8 +17,8 @@ use anyhow::Context;
 use outcome::Outcome;
 use samples::Watch;
 use slabyard_observe::hidden;
-use slabyard_observe::source::{Named, Want};
-use slabyard_observe::view::pick::{Pattern, Pick};
+use slabyard_observe::source::{ReadScope, SourceName};
+use slabyard_observe::view::pick::{CacheFilter, Pattern};
 use slabyard_observe::{Cache, Snapshot};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ with EINTR. What nobody serves before --timeout, or before Ctrl-C, is taken back
 pub struct ShrinkArgs {
     /// What to shrink: `kernel` or a process
     #[arg(value_name = "SOURCE")]
-    source: Named,
+    source: SourceName,
     /// Only caches with such a name [default: all]
     #[arg(value_name = "CACHE", value_parser = look::pattern)]
     patterns: Vec<Pattern>,
@@ -72,7 +72,7 @@ pub struct ShrinkArgs {
 /// Shrinks and prints what became of it.
 pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(&args.source, args.wait)?;
-    let look = || look::sample(&args.source, Want::default());
+    let look = || look::sample(&args.source, ReadScope::default());
     let picked = args.picked(look()?)?;
     let style = look::style(&std::io::stdout());
     let mut watch = Watch::new(&args.source, args.watch, args.samples);
@@ -107,26 +107,28 @@ pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
 
 impl ShrinkArgs {
     /// The caches that were named, or `None` for all of them.
-    fn picked(&self, snapshot: Snapshot) -> Result<work::Picked, Failure> {
+    fn picked(&self, snapshot: Snapshot) -> Result<work::ShrinkTargets, Failure> {
         let caches: Vec<String> =
             self.only(snapshot).caches.into_iter().map(|cache| cache.name).collect();
         look::has_match(!caches.is_empty(), &self.source, &self.patterns)?;
         let all = self.patterns.is_empty();
-        Ok(work::Picked { caches, all })
+        Ok(work::ShrinkTargets { caches, all })
     }
 
     /// The snapshot without the caches that were not named.
     fn only(&self, mut snapshot: Snapshot) -> Snapshot {
-        let pick = Pick { patterns: self.patterns.clone(), ..Pick::default() };
+        let pick = CacheFilter { patterns: self.patterns.clone(), ..CacheFilter::default() };
         snapshot.caches.retain(|cache: &Cache| pick.takes(cache));
         snapshot
     }
 }
 
 /// Refuses a source that has no CPU partial lists, or cannot be asked to drain them so.
-fn has_lists(source: &Named, snapshot: &Snapshot) -> Result<(), Failure> {
+fn has_lists(source: &SourceName, snapshot: &Snapshot) -> Result<(), Failure> {
     let why = match source {
-        Named::Kernel => "a kernel drains its CPU partial lists as a whole only, without --empties",
+        SourceName::Kernel => {
+            "a kernel drains its CPU partial lists as a whole only, without --empties"
+        }
         _ if snapshot.caches.iter().any(|cache| cache.reading("slabs_cpu_partial").is_some()) => {
             return Ok(());
         }
@@ -140,7 +142,7 @@ fn has_lists(source: &Named, snapshot: &Snapshot) -> Result<(), Failure> {
 
 /// The caches that were shrunk just now, of which a kernel hides nothing.
 fn shrunk<'a>(after: &'a mut Snapshot, args: &ShrinkArgs) -> &'a Snapshot {
-    let pick = Pick { patterns: args.patterns.clone(), ..Pick::default() };
+    let pick = CacheFilter { patterns: args.patterns.clone(), ..CacheFilter::default() };
     after.caches.retain(|cache| pick.takes(cache));
     hidden::after_shrink(after);
     after

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::stdout;
 use serde::Serialize;
-use slabyard_observe::source::Named;
+use slabyard_observe::source::SourceName;
 use slabyard_observe::{Snapshot, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ const OF_PROCESS: &[&str] = &["committed", "returned", "resident"];
 
 /// The totals at one time before or after the shrink.
 pub struct Sample {
-    side: Side,
+    side: SampleSide,
     /// When, from the first one on.
     at: Duration,
     totals: Vec<(&'static str, Option<Value>)>,
@@ -23,7 +23,7 @@ pub struct Sample {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Side {
+enum SampleSide {
     Before,
     After,
 }
@@ -31,7 +31,7 @@ enum Side {
 /// A sample in JSON.
 #[derive(Serialize)]
 pub struct Shape<'a> {
-    side: Side,
+    side: SampleSide,
     at_ms: u64,
     totals: BTreeMap<&'a str, Option<&'a Value>>,
 }
@@ -42,24 +42,24 @@ pub struct Watch {
     /// Time between two samples, and how many there are on a side.
     each: Option<(Duration, u32)>,
     start: Instant,
-    side: Side,
+    side: SampleSide,
     taken: Vec<Sample>,
 }
 
 impl Watch {
-    pub fn new(source: &Named, between: Option<Duration>, samples: u32) -> Watch {
+    pub fn new(source: &SourceName, between: Option<Duration>, samples: u32) -> Watch {
         Watch {
-            names: if *source == Named::Kernel { OF_KERNEL } else { OF_PROCESS },
+            names: if *source == SourceName::Kernel { OF_KERNEL } else { OF_PROCESS },
             each: between.map(|between| (between, samples)),
             start: Instant::now(),
-            side: Side::Before,
+            side: SampleSide::Before,
             taken: Vec::new(),
         }
     }
 
     /// From now on samples are of the time after it.
     pub fn shrunk(&mut self) {
-        self.side = Side::After;
+        self.side = SampleSide::After;
     }
 
     /// Takes the samples of this side, each printed as it comes unless it is quiet.
@@ -83,7 +83,7 @@ impl Watch {
             }
             self.taken.push(sample);
         }
-        if self.side == Side::Before {
+        if self.side == SampleSide::Before {
             std::thread::sleep(between);
         }
         Ok(())

@@ -1,14 +1,14 @@
 //! The asking: a kernel cache by cache, a process all at once.
 
-use crate::asking::{Asking, Wait};
+use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;
 use crate::look;
 use anyhow::anyhow;
 use indicatif::ProgressBar;
 use slabyard_abi::region;
 use slabyard_observe::kernel;
-use slabyard_observe::process::{self, Ask};
-use slabyard_observe::source::{Named, ROOT};
+use slabyard_observe::process::{self, RequestKind};
+use slabyard_observe::source::{ROOT, SourceName};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub enum Target {
 }
 
 /// What is to be shrunk.
-pub struct Picked {
+pub struct ShrinkTargets {
     pub caches: Vec<String>,
     /// True if these are all that there are.
     pub all: bool,
@@ -58,21 +58,26 @@ pub struct Done {
 }
 
 impl Target {
-    pub fn of(named: &Named, wait: Wait) -> Result<Target, Failure> {
+    pub fn of(named: &SourceName, wait: Wait) -> Result<Target, Failure> {
         match named {
-            Named::Kernel => Ok(Target::Kernel),
-            Named::Process(pid) => Ok(Target::Process(*pid, wait)),
-            Named::File(path) => {
+            SourceName::Kernel => Ok(Target::Kernel),
+            SourceName::Process(pid) => Ok(Target::Process(*pid, wait)),
+            SourceName::File(path) => {
                 let why = "what it tells is past and cannot be shrunk";
                 Err(anyhow!(look::only_a_file(path, why)).into())
             }
-            Named::Stdin => Err(anyhow!("what is on standard input cannot be shrunk").into()),
+            SourceName::Stdin => Err(anyhow!("what is on standard input cannot be shrunk").into()),
         }
     }
 }
 
 /// Shrinks; what fails is told in the end.
-pub fn shrink(target: &Target, picked: &Picked, part: ShrinkExtent, progress: ProgressBar) -> Done {
+pub fn shrink(
+    target: &Target,
+    picked: &ShrinkTargets,
+    part: ShrinkExtent,
+    progress: ProgressBar,
+) -> Done {
     let start = Instant::now();
     let mut done = Done { of_kernel: matches!(target, Target::Kernel), ..Done::default() };
     match target {
@@ -99,7 +104,7 @@ pub fn shrink(target: &Target, picked: &Picked, part: ShrinkExtent, progress: Pr
             let one_by_one = picked.caches.iter().map(|cache| Some(cache.clone()));
             let asks: Vec<Option<String>> =
                 if picked.all { vec![None] } else { one_by_one.collect() };
-            let asking = match Asking::new(*wait) {
+            let asking = match RequestWait::new(*wait) {
                 Ok(asking) => asking,
                 Err(error) => {
                     done.failed.push(error);
@@ -108,8 +113,8 @@ pub fn shrink(target: &Target, picked: &Picked, part: ShrinkExtent, progress: Pr
             };
             for cache in asks {
                 let ask = match part {
-                    ShrinkExtent::All => Ask::Shrink { cache },
-                    ShrinkExtent::Empties => Ask::ShrinkEmpty { cache },
+                    ShrinkExtent::All => RequestKind::Shrink { cache },
+                    ShrinkExtent::Empties => RequestKind::ShrinkEmpty { cache },
                 };
                 if let Err(error) = ask_all(&mut done, *pid, &ask, &asking) {
                     done.signal = asking.signal();
@@ -126,7 +131,12 @@ pub fn shrink(target: &Target, picked: &Picked, part: ShrinkExtent, progress: Pr
 }
 
 /// Asks each yard that it is for; the error of one that did not do it, after all were asked.
-fn ask_all(done: &mut Done, pid: u32, ask: &Ask, asking: &Asking) -> Result<(), process::Error> {
+fn ask_all(
+    done: &mut Done,
+    pid: u32,
+    ask: &RequestKind,
+    asking: &RequestWait,
+) -> Result<(), process::Error> {
     let mut failed = None;
     for asked in asking.ask_each(pid, ask)? {
         match asked.answer {

@@ -2,7 +2,7 @@
 //!
 //! Neighbour: [`super::served`] has the outcomes. Invariant: a log's moments are paired with the load's by their order.
 
-use super::served::Served;
+use super::served::ServedLoads;
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
 use slabyard_lab::geometry::kmalloc_sizes;
@@ -10,7 +10,7 @@ use slabyard_lab::slob::Machine;
 use slabyard_lab::small::buddy::Buddy;
 use slabyard_lab::small::load::AllocType;
 use slabyard_lab::small::state::{self, KernelReport, State};
-use slabyard_lab::small::{Load, Look, text};
+use slabyard_lab::small::{Load, MachineSample, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -94,20 +94,20 @@ pub(super) fn live_text(load: &Load) -> String {
 }
 
 /// What a kernel's `/proc` had at a moment.
-struct Logged {
+struct ProcSample {
     moment: String,
     slab_kb: u32,
     free_kb: u32,
     buddy: String,
 }
 
-fn logged(log: &str) -> Vec<Logged> {
-    let mut all: Vec<Logged> = Vec::new();
+fn logged(log: &str) -> Vec<ProcSample> {
+    let mut all: Vec<ProcSample> = Vec::new();
     for line in log.lines() {
         if let Some(moment) = line.strip_prefix("=== ") {
             let moment = moment.trim_start_matches("STATE ").to_owned();
             if !moment.starts_with("end") && !moment.starts_with("END") {
-                all.push(Logged { moment, slab_kb: 0, free_kb: 0, buddy: String::new() });
+                all.push(ProcSample { moment, slab_kb: 0, free_kb: 0, buddy: String::new() });
             }
         }
         let Some(last) = all.last_mut() else { continue };
@@ -123,7 +123,7 @@ fn logged(log: &str) -> Vec<Logged> {
     all
 }
 
-pub(super) fn beside(log: &Path, all: &[Served]) -> Result<String, Failure> {
+pub(super) fn beside(log: &Path, all: &[ServedLoads]) -> Result<String, Failure> {
     let text = fs::read_to_string(log).with_context(|| format!("{}", log.display()))?;
     let told = logged(&text);
     if told.is_empty() {
@@ -164,7 +164,7 @@ pub(super) fn beside(log: &Path, all: &[Served]) -> Result<String, Failure> {
 }
 
 /// Beside what the kernel told of itself at each moment but the first, the begin.
-pub(super) fn beside_states(told: &KernelReport, all: &[Served], show_caches: bool) -> String {
+pub(super) fn beside_states(told: &KernelReport, all: &[ServedLoads], show_caches: bool) -> String {
     let mut out = String::from(
         "\nbeside the kernel: pages of slabs, theirs and ours; free ones; those kept on the CPU; free blocks by order\n",
     );
@@ -194,7 +194,7 @@ pub(super) fn beside_states(told: &KernelReport, all: &[Served], show_caches: bo
 }
 
 /// Caches that do not have as many slabs of as many pages.
-fn caches_beside(out: &mut String, look: &Look, state: &State) {
+fn caches_beside(out: &mut String, look: &MachineSample, state: &State) {
     let mut pages: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
     for slab in &state.slabs {
         pages.entry(&slab.name).or_default()[0] += 1 << slab.block.1;

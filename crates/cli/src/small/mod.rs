@@ -15,9 +15,9 @@ use crate::machine::Engine;
 use crate::stdout;
 use anyhow::Context;
 use clap::ValueHint;
-use served::Served;
+use served::ServedLoads;
 use slabyard_lab::small::state::KernelReport;
-use slabyard_lab::small::{self, Contender, Load, Outcome, Small};
+use slabyard_lab::small::{self, Contender, Load, Outcome, SmallMachine};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -113,7 +113,10 @@ pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
             None => small::run(small, contender, load),
         };
         let outcomes: Result<Vec<Outcome>, _> = loads.iter().map(serve).collect();
-        all.push(Served { contender, outcomes: outcomes.context("the load cannot be served")? });
+        all.push(ServedLoads {
+            contender,
+            outcomes: outcomes.context("the load cannot be served")?,
+        });
     }
     let mut text = if args.json { table::json(&all)? } else { table::table(small, &loads, &all) };
     if let Some(log) = &args.log {
@@ -129,17 +132,17 @@ pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
 }
 
 impl SmallArgs {
-    fn machine(&self) -> Result<Small, Failure> {
+    fn machine(&self) -> Result<SmallMachine, Failure> {
         let page_size = 4096;
         if self.reserved >= self.memory {
             let text = "nothing is left: --reserved must be below --memory";
             return Err(Failure::Usage(text.into()));
         }
         let pages = |bytes: u32| bytes / page_size;
-        Ok(Small { page_size, pages: pages(self.memory), reserved: pages(self.reserved) })
+        Ok(SmallMachine { page_size, pages: pages(self.memory), reserved: pages(self.reserved) })
     }
 
-    fn generated(&self, small: Small, seed: u64) -> Load {
+    fn generated(&self, small: SmallMachine, seed: u64) -> Load {
         let mut load = Load::generated(seed);
         if self.scattered > 0 {
             load.begin_scattered(small.pages - small.reserved, self.scattered, seed);

@@ -3,11 +3,11 @@
 //! Neighbour: [`super::served`] has the outcomes. Invariant: pages that are no slab's and that nobody asked for are not
 //! there; a figure that the model does not have is left out.
 
-use super::served::Served;
-use slabyard_lab::small::{Failed, Small};
+use super::served::ServedLoads;
+use slabyard_lab::small::{FailedBlock, SmallMachine};
 use std::fmt::Write;
 
-pub(super) fn of_first(small: Small, all: &[Served]) -> String {
+pub(super) fn of_first(small: SmallMachine, all: &[ServedLoads]) -> String {
     let mut text = String::new();
     for served in all {
         let failed = served
@@ -28,7 +28,7 @@ pub(super) fn of_first(small: Small, all: &[Served]) -> String {
     text
 }
 
-fn report(small: Small, failed: &Failed) -> String {
+fn report(small: SmallMachine, failed: &FailedBlock) -> String {
     let look = &failed.look;
     let kb = |pages: u32| u64::from(pages) * u64::from(small.page_size >> 10);
     let mut text = format!(

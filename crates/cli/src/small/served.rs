@@ -4,7 +4,7 @@
 use slabyard_lab::small::{Contender, Outcome};
 
 /// What one allocator made of each load.
-pub(super) struct Served {
+pub(super) struct ServedLoads {
     /// The allocator, with its settings.
     pub(super) contender: Contender,
     /// One for each load, in their order.

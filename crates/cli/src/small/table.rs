@@ -3,17 +3,17 @@
 //! Neighbour: [`super::served`] has the outcomes. Invariants: of several loads a cell is the least and
 //! the most of them; buddy lists are those of the first.
 
-use super::served::Served;
+use super::served::ServedLoads;
 use crate::failure::Failure;
 use anyhow::Context;
 use slabyard_lab::small::buddy::Buddy;
-use slabyard_lab::small::{Load, Look, Small};
+use slabyard_lab::small::{Load, MachineSample, SmallMachine};
 use std::fmt::Write;
 
 /// The order of a process's image where there is no memory management unit.
 pub(super) const IMAGE_ORDER: usize = 7;
 
-pub(super) fn table(small: Small, loads: &[Load], all: &[Served]) -> String {
+pub(super) fn table(small: SmallMachine, loads: &[Load], all: &[ServedLoads]) -> String {
     let moments = loads.first().map_or(&[][..], |load| &load.moments);
     let mut text = format!(
         "{} pages of {} KiB, {} of them the kernel's own; {} load{} of {} steps or more, one CPU\n\n",
@@ -26,7 +26,7 @@ pub(super) fn table(small: Small, loads: &[Load], all: &[Served]) -> String {
     );
     let wide = all.iter().map(|served| served.contender.name().len()).max().unwrap_or(0);
     section(&mut text, "free pages", wide, moments, all, |look| look.free_pages);
-    section(&mut text, "slab pages", wide, moments, all, Look::slab_pages);
+    section(&mut text, "slab pages", wide, moments, all, MachineSample::slab_pages);
     let _ = writeln!(text, "blocks of order {IMAGE_ORDER}: asked for, served, loads that got all");
     for served in all {
         let asked: u32 = served.outcomes.iter().map(|it| it.asked[IMAGE_ORDER]).sum();
@@ -59,8 +59,8 @@ fn section(
     title: &str,
     wide: usize,
     moments: &[String],
-    all: &[Served],
-    figure: impl Fn(&Look) -> u32,
+    all: &[ServedLoads],
+    figure: impl Fn(&MachineSample) -> u32,
 ) {
     let _ = write!(text, "{title:<wide$}  ", wide = wide + 2);
     moments.iter().for_each(|moment| {
@@ -84,8 +84,8 @@ fn section(
     text.push('\n');
 }
 
-pub(super) fn json(all: &[Served]) -> Result<String, Failure> {
-    let look = |look: &Look| {
+pub(super) fn json(all: &[ServedLoads]) -> Result<String, Failure> {
+    let look = |look: &MachineSample| {
         serde_json::json!({
             "moment": look.moment,
             "free_pages": look.free_pages,
@@ -95,7 +95,7 @@ pub(super) fn json(all: &[Served]) -> Result<String, Failure> {
             "of_requests": look.of_requests,
         })
     };
-    let of = |served: &Served| {
+    let of = |served: &ServedLoads| {
         let loads: Vec<_> = served
             .outcomes
             .iter()

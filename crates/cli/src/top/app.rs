@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::history::History;
 use super::keys::{self, Action};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use slabyard_observe::source::Want;
+use slabyard_observe::source::ReadScope;
 use slabyard_observe::{Cache, Snapshot};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Start {
 
 /// What the loop must do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum LoopAction {
     /// Draw the picture anew.
     Draw,
     /// Look again at once: something else is wanted.
@@ -113,8 +113,8 @@ impl App {
     }
 
     /// What to look at. How full partial slabs are is told without each of them.
-    pub fn want(&self) -> Want {
-        Want { all: self.pane, slabs: false }
+    pub fn want(&self) -> ReadScope {
+        ReadScope { all: self.pane, slabs: false }
     }
 
     /// Takes a look, or notes why there was none.
@@ -157,22 +157,22 @@ impl App {
     }
 
     /// Does what a key means; says what the caller has to do.
-    pub fn press(&mut self, key: KeyEvent) -> Next {
+    pub fn press(&mut self, key: KeyEvent) -> LoopAction {
         if self.typing && !key.modifiers.contains(KeyModifiers::CONTROL) {
             self.type_filter(key.code);
-            return Next::Draw;
+            return LoopAction::Draw;
         }
-        let Some(action) = keys::action(key) else { return Next::Draw };
+        let Some(action) = keys::action(key) else { return LoopAction::Draw };
         match action {
-            Action::Quit => return Next::Quit,
-            Action::Suspend => return Next::Suspend,
+            Action::Quit => return LoopAction::Quit,
+            Action::Suspend => return LoopAction::Suspend,
             Action::Help => self.help = self.help.is_none().then_some(0),
             Action::Back => self.back(),
             // The help covers the rest.
             _ if self.help.is_some() => self.scroll_help(action),
             Action::Pane => {
                 self.pane = !self.pane;
-                return if self.pane && !self.paused { Next::Look } else { Next::Draw };
+                return if self.pane && !self.paused { LoopAction::Look } else { LoopAction::Draw };
             }
             Action::Filter => self.typing = true,
             Action::SortNext => self.sort_by(1),
@@ -180,7 +180,7 @@ impl App {
             Action::Reverse => self.direction = self.direction.reversed(),
             Action::Pause => {
                 self.paused = !self.paused;
-                return if self.paused { Next::Draw } else { Next::Look };
+                return if self.paused { LoopAction::Draw } else { LoopAction::Look };
             }
             Action::Slower => self.interval = next_interval(self.interval, Direction::Up),
             Action::Faster => self.interval = next_interval(self.interval, Direction::Down),
@@ -191,7 +191,7 @@ impl App {
             Action::First => self.choose(|_, _| 0),
             Action::Last => self.choose(|_, _| usize::MAX),
         }
-        Next::Draw
+        LoopAction::Draw
     }
 
     fn back(&mut self) {

@@ -3,7 +3,7 @@
 //! Neighbours: [`slabyard_observe::fields`] has the numbers, [`super::history`] the
 //! rates. Names are those of `slabyard list`, so `--sort` takes the same.
 
-use super::history::{Changing, History};
+use super::history::{History, RateKind};
 use super::short;
 use slabyard_observe::fields::{self, Field, Unit};
 use slabyard_observe::snapshot::SourceKind;
@@ -26,7 +26,7 @@ pub struct Column {
 enum ColumnSource {
     Name,
     Field(&'static Field),
-    Rate(Changing, Unit),
+    Rate(RateKind, Unit),
 }
 
 /// Names of the columns, their ranks, and the room of their cells: fields, and
@@ -68,12 +68,12 @@ impl Column {
         let column = |name, what| Some(Column { name, rank, room, what });
         match name {
             "name" => column("name", ColumnSource::Name),
-            "live/s" => column("live/s", ColumnSource::Rate(Changing::Live, Unit::Objects)),
+            "live/s" => column("live/s", ColumnSource::Rate(RateKind::Live, Unit::Objects)),
             "objects/s" => {
-                column("objects/s", ColumnSource::Rate(Changing::Objects, Unit::Objects))
+                column("objects/s", ColumnSource::Rate(RateKind::Objects, Unit::Objects))
             }
-            "bytes/s" => column("bytes/s", ColumnSource::Rate(Changing::Bytes, Unit::Bytes)),
-            "slow/s" => column("slow/s", ColumnSource::Rate(Changing::SlowPaths, Unit::Count)),
+            "bytes/s" => column("bytes/s", ColumnSource::Rate(RateKind::Bytes, Unit::Bytes)),
+            "slow/s" => column("slow/s", ColumnSource::Rate(RateKind::SlowPaths, Unit::Count)),
             _ => {
                 fields::field(name).and_then(|field| column(field.name, ColumnSource::Field(field)))
             }
@@ -108,12 +108,12 @@ impl Column {
         match self.what {
             ColumnSource::Name => "name of the cache",
             ColumnSource::Field(field) => field.help,
-            ColumnSource::Rate(Changing::Live, _) => "change of live objects a second",
-            ColumnSource::Rate(Changing::Objects, _) => {
+            ColumnSource::Rate(RateKind::Live, _) => "change of live objects a second",
+            ColumnSource::Rate(RateKind::Objects, _) => {
                 "change a second of what slabinfo calls active"
             }
-            ColumnSource::Rate(Changing::Bytes, _) => "change of bytes a second",
-            ColumnSource::Rate(Changing::SlowPaths, _) => "slow paths a second",
+            ColumnSource::Rate(RateKind::Bytes, _) => "change of bytes a second",
+            ColumnSource::Rate(RateKind::SlowPaths, _) => "slow paths a second",
         }
     }
 

@@ -14,7 +14,7 @@ pub const LOOKS: usize = 120;
 
 /// What is kept of a cache at one look.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct CacheSample {
     /// Time since the first look.
     pub at: Duration,
     /// Live objects.
@@ -27,7 +27,7 @@ pub struct Look {
 
 /// What changes, for each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changing {
+pub enum RateKind {
     /// Live objects.
     Live,
     /// Objects that are not free on node partial lists: of these a kernel tells the
@@ -42,7 +42,7 @@ pub enum Changing {
 /// All caches' last looks.
 #[derive(Default)]
 pub struct History {
-    caches: HashMap<String, VecDeque<Look>>,
+    caches: HashMap<String, VecDeque<CacheSample>>,
 }
 
 impl History {
@@ -54,24 +54,24 @@ impl History {
             while looks.len() >= LOOKS {
                 looks.pop_front();
             }
-            looks.push_back(Look::at(at, snapshot, cache));
+            looks.push_back(CacheSample::at(at, snapshot, cache));
             self.caches.insert(cache.name.clone(), looks);
         }
     }
 
     /// The looks at a cache, oldest first.
-    pub fn looks(&self, cache: &str) -> impl DoubleEndedIterator<Item = &Look> + Clone {
+    pub fn looks(&self, cache: &str) -> impl DoubleEndedIterator<Item = &CacheSample> + Clone {
         self.caches.get(cache).into_iter().flatten()
     }
 
     /// How a cache changed between its last two looks; `None` where that is not
     /// known, as for a counter that went back.
-    pub fn rate(&self, cache: &str, changing: Changing) -> Option<Rate> {
+    pub fn rate(&self, cache: &str, changing: RateKind) -> Option<Rate> {
         let mut looks = self.looks(cache).rev();
         let (last, before) = (looks.next()?, looks.next()?);
         let seconds = last.at.checked_sub(before.at)?.as_secs_f64();
         let ((a, b), (c, d)) = (before.value(changing)?.bounds()?, last.value(changing)?.bounds()?);
-        if seconds <= 0.0 || (changing == Changing::SlowPaths && d < a) {
+        if seconds <= 0.0 || (changing == RateKind::SlowPaths && d < a) {
             return None;
         }
         // Exact for equal ends; else the middles. Differences are taken before
@@ -81,11 +81,11 @@ impl History {
     }
 }
 
-impl Look {
-    fn at(at: Duration, snapshot: &Snapshot, cache: &Cache) -> Look {
+impl CacheSample {
+    fn at(at: Duration, snapshot: &Snapshot, cache: &Cache) -> CacheSample {
         let get =
             |name| fields::field(name).and_then(|f: &Field| fields::value(f, snapshot, cache));
-        Look {
+        CacheSample {
             at,
             live: get("live"),
             bytes: get("bytes"),
@@ -94,12 +94,12 @@ impl Look {
         }
     }
 
-    fn value(&self, changing: Changing) -> Option<&Value> {
+    fn value(&self, changing: RateKind) -> Option<&Value> {
         match changing {
-            Changing::Live => self.live.as_ref(),
-            Changing::Objects => self.objects.as_ref(),
-            Changing::Bytes => self.bytes.as_ref(),
-            Changing::SlowPaths => self.slow_paths.as_ref(),
+            RateKind::Live => self.live.as_ref(),
+            RateKind::Objects => self.objects.as_ref(),
+            RateKind::Bytes => self.bytes.as_ref(),
+            RateKind::SlowPaths => self.slow_paths.as_ref(),
         }
     }
 }
@@ -122,15 +122,15 @@ mod tests {
     fn a_rate_is_the_change_between_the_last_two_looks() {
         let mut history = History::default();
         look(&mut history, 0, 1000.into(), 50);
-        assert_eq!(history.rate("malloc-64", Changing::Live), None);
+        assert_eq!(history.rate("malloc-64", RateKind::Live), None);
         look(&mut history, 2, 400.into(), 60);
         let rate = |a_second, about| Some(Rate { a_second, about });
-        assert_eq!(history.rate("malloc-64", Changing::Live), rate(-300.0, false));
-        assert_eq!(history.rate("malloc-64", Changing::SlowPaths), rate(5.0, false));
-        assert_eq!(history.rate("malloc-64", Changing::Bytes), None);
-        assert_eq!(history.rate("malloc-96", Changing::Live), None);
+        assert_eq!(history.rate("malloc-64", RateKind::Live), rate(-300.0, false));
+        assert_eq!(history.rate("malloc-64", RateKind::SlowPaths), rate(5.0, false));
+        assert_eq!(history.rate("malloc-64", RateKind::Bytes), None);
+        assert_eq!(history.rate("malloc-96", RateKind::Live), None);
         look(&mut history, 3, Value::Range(410, 430), 60);
-        assert_eq!(history.rate("malloc-64", Changing::Live), rate(20.0, true));
+        assert_eq!(history.rate("malloc-64", RateKind::Live), rate(20.0, true));
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let mut history = History::default();
         look(&mut history, 0, 1.into(), 50);
         look(&mut history, 1, 1.into(), 3);
-        assert_eq!(history.rate("malloc-64", Changing::SlowPaths), None);
+        assert_eq!(history.rate("malloc-64", RateKind::SlowPaths), None);
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let mut history = History::default();
         look(&mut history, 1, 1.into(), 1);
         look(&mut history, 1, 2.into(), 2);
-        assert_eq!(history.rate("malloc-64", Changing::Live), None);
+        assert_eq!(history.rate("malloc-64", RateKind::Live), None);
     }
 
     #[test]

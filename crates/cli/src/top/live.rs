@@ -3,8 +3,8 @@
 //! Neighbours: [`super::app`] knows what is shown, [`super::screen`] has the
 //! terminal, [`super::events`] what happens meanwhile.
 
-use super::app::{App, Next, Start};
-use super::draw::{Look, draw};
+use super::app::{App, LoopAction, Start};
+use super::draw::{ScreenOptions, draw};
 use super::events::{A_WHILE, Event, Events};
 use super::screen::{self, Screen};
 use crate::stderr::say;
@@ -12,7 +12,7 @@ use nix::unistd::{Pid, getpid, getsid};
 use signal_hook::consts::signal::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 use slabyard_observe::Snapshot;
-use slabyard_observe::source::Want;
+use slabyard_observe::source::ReadScope;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,8 @@ pub enum End {
 pub fn run(
     start: Start,
     first: Snapshot,
-    look: &Look,
-    mut sample: impl FnMut(Want) -> Sample,
+    look: &ScreenOptions,
+    mut sample: impl FnMut(ReadScope) -> Sample,
 ) -> io::Result<End> {
     let began = Instant::now();
     let mut app = App::new(start, first);
@@ -77,10 +77,10 @@ pub fn run(
         while let Some(event) = events.next(wait) {
             match event {
                 Event::Key(key) => match app.press(key) {
-                    Next::Draw => due = due.min(Instant::now() + app.interval),
-                    Next::Look => due = Instant::now(),
-                    Next::Quit => return Ok(End::Quit),
-                    Next::Suspend => suspend()?,
+                    LoopAction::Draw => due = due.min(Instant::now() + app.interval),
+                    LoopAction::Look => due = Instant::now(),
+                    LoopAction::Quit => return Ok(End::Quit),
+                    LoopAction::Suspend => suspend()?,
                 },
                 Event::Size => app.view.widths.clear(),
                 Event::End(signal) => return Ok(End::Signal(signal)),

@@ -24,10 +24,10 @@ use crate::stderr::say;
 use anyhow::Context;
 use app::Start;
 use columns::Column;
-use draw::{Colour, Look};
+use draw::{Colour, ScreenOptions};
 use filter::Filter;
 use live::{End, Sample};
-use slabyard_observe::source::{self, Named, Want};
+use slabyard_observe::source::{self, ReadScope, SourceName};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,7 +49,7 @@ NO_COLOR turns the colours off.";
 pub struct TopArgs {
     /// `kernel`, or the id of a process
     #[arg(value_name = "SOURCE", default_value = "kernel")]
-    source: Named,
+    source: SourceName,
     /// Seconds between two looks, 0.1 at least
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
@@ -64,14 +64,14 @@ pub struct TopArgs {
 /// Shows the source until the end.
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let target = match &args.source {
-        Named::Kernel => None,
-        Named::Process(pid) => Some(Target::new(*pid)),
-        Named::File(path) => {
+        SourceName::Kernel => None,
+        SourceName::Process(pid) => Some(Target::new(*pid)),
+        SourceName::File(path) => {
             let shown = path.display();
             let why = format!("it does not change; `slabyard list {shown}` shows what it holds");
             return Err(Failure::Usage(look::only_a_file(path, &why)));
         }
-        Named::Stdin => {
+        SourceName::Stdin => {
             let text = "standard input does not change; `slabyard list -` shows what it holds";
             return Err(Failure::Usage(text.into()));
         }
@@ -81,10 +81,10 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             "top needs a terminal to draw on: `slabyard list` prints the same columns".into(),
         ));
     }
-    let first = source::sample(&args.source, Want::default()).map_err(anyhow::Error::from)?;
+    let first = source::sample(&args.source, ReadScope::default()).map_err(anyhow::Error::from)?;
     let start =
         Start { interval: args.interval, sort: args.sort, filter: Filter::new(&args.filter) };
-    let look = Look { zone: jiff::tz::TimeZone::system(), colour: colour() };
+    let look = ScreenOptions { zone: jiff::tz::TimeZone::system(), colour: colour() };
     let end = live::run(start, first, &look, |want| match source::sample(&args.source, want) {
         Ok(snapshot) => Sample::Taken(Box::new(snapshot)),
         Err(_) if target.is_some_and(|target| target.ended()) => Sample::Gone,

@@ -90,7 +90,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What lies on lists, in all.
-struct Listed {
+struct ListedTotals {
     caches: usize,
     slabs: usize,
     free: u64,
@@ -101,10 +101,10 @@ struct Listed {
 /// kmalloc.
 type Named = (u32, u32, Option<(u32, u32)>);
 
-impl Listed {
-    fn of(lists: &Lists) -> Listed {
+impl ListedTotals {
+    fn of(lists: &Lists) -> ListedTotals {
         let slabs = || lists.caches.iter().flat_map(|cache| cache.each());
-        Listed {
+        ListedTotals {
             caches: lists.caches.len(),
             slabs: slabs().count(),
             free: slabs().map(|slab| u64::from(slab.nr_free())).sum(),
@@ -113,7 +113,7 @@ impl Listed {
     }
 
     fn json(&self) -> Value {
-        let Listed { caches, slabs, free, until_ns } = self;
+        let ListedTotals { caches, slabs, free, until_ns } = self;
         json!({"caches": caches, "slabs": slabs, "free_objects": free, "read_in_ns": until_ns})
     }
 }
@@ -264,7 +264,7 @@ impl Info {
         let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
         row("holds", known(&held.join(", ")));
         if let Some(lists) = self.lists() {
-            let Listed { caches, slabs, free, until_ns } = Listed::of(&lists);
+            let ListedTotals { caches, slabs, free, until_ns } = ListedTotals::of(&lists);
             let read = seconds(until_ns);
             row(
                 "lists",
@@ -314,7 +314,7 @@ impl Info {
             "bytes": self.bytes,
             "processes": self.pids.len(),
             "holds": held,
-            "lists": self.lists().map(|lists| Listed::of(&lists).json()),
+            "lists": self.lists().map(|lists| ListedTotals::of(&lists).json()),
             "recording": self.recording(),
             "damaged": self.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "kinds": kinds.collect::<serde_json::Map<String, Value>>(),

@@ -9,7 +9,7 @@
 //! Invariants: one call is under way at a time. A slab on no list has no free object, or is a
 //! CPU's. For each slab: free + parked + live = objects.
 
-use crate::pages::{Entry, Half, MetaRef, NONE, PageKind, Pages};
+use crate::pages::{Entry, MetaRef, MetaWord, NONE, PageKind, Pages};
 use core::cell::Cell;
 use slabyard::engine::slabs::{Group, Rules, Slabs};
 use slabyard::engine::{Counter, Header, Shape, flush, orphans, partial};
@@ -177,7 +177,7 @@ impl<K: SlabEngine> FixedSlabs<'_, K> {
 
     /// The link of a free object: the number of the next one.
     #[inline]
-    pub fn behind(&self, slab: u32, index: u32) -> Half<'_> {
+    pub fn behind(&self, slab: u32, index: u32) -> MetaWord<'_> {
         self.pages.table().half(slab, index * self.cache.header.shape().geometry.size)
     }
 

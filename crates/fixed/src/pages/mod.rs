@@ -15,4 +15,4 @@ mod table;
 
 pub use entry::{ENTRY_BYTES, Entry, MOST_ORDER, NONE, PageKind};
 pub use meta::Pages;
-pub use table::{Half, MetaRef, TooSmall};
+pub use table::{MetaRef, MetaWord, TooSmall};

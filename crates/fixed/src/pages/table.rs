@@ -28,12 +28,12 @@ impl core::error::Error for TooSmall {}
 /// Two bytes of the allocator's in a page. They may hold anything before they are written, and are
 /// no place that a reference may lead to: an object may lie there next.
 #[derive(Clone, Copy)]
-pub struct Half<'a> {
+pub struct MetaWord<'a> {
     at: *mut u16,
     of: PhantomData<&'a Table>,
 }
 
-impl Half<'_> {
+impl MetaWord<'_> {
     /// What they hold: after they were written.
     #[inline]
     pub fn get(self) -> u16 {
@@ -186,12 +186,12 @@ impl Table {
     /// # Panics
     /// If they lie in no page.
     #[inline]
-    pub fn half(&self, page: u32, offset: u32) -> Half<'_> {
+    pub fn half(&self, page: u32, offset: u32) -> MetaWord<'_> {
         let behind = ((page as usize) << self.shift) + offset as usize;
         assert!(page != 0 && behind + 2 <= (self.nr.get() as usize) << self.shift, "in the memory");
         debug_assert!(offset.is_multiple_of(2));
         let at = core::ptr::with_exposed_provenance_mut(self.base.get() + behind);
-        Half { at, of: PhantomData }
+        MetaWord { at, of: PhantomData }
     }
 
     /// The words of a place.

@@ -16,14 +16,14 @@ use crate::replay::Plan;
 const UNKNOWN: u32 = u32::MAX;
 
 /// Slabs that the kernel gave back, between two steps of a CPU.
-pub struct Ended {
+pub struct EndedSlabs {
     /// The kernel's numbers.
     pub slabs: Vec<u32>,
-    pub drained: Option<Drained>,
+    pub drained: Option<DrainTotals>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drained {
+pub struct DrainTotals {
     pub cpu: usize,
     /// The slab that came last: there was no room for it, so the others left.
     pub last: u32,
@@ -124,19 +124,23 @@ impl CpuLists {
     }
 
     /// What was given back before the next step of a CPU.
-    pub fn take_ended(&mut self, cache: usize, cpu: usize) -> impl Iterator<Item = Ended> + use<> {
+    pub fn take_ended(
+        &mut self,
+        cache: usize,
+        cpu: usize,
+    ) -> impl Iterator<Item = EndedSlabs> + use<> {
         let others = core::mem::take(&mut self.others[cache]);
         let list = self.of(cache, cpu);
         let slabs = core::mem::take(&mut list.ended);
         // A slab that a free empties on its node's list is given back alone.
         let others_too = list.freed != UNKNOWN && slabs.iter().any(|slab| *slab != list.freed);
-        let drained = others_too.then_some(Drained { cpu, last: list.freed });
+        let drained = others_too.then_some(DrainTotals { cpu, last: list.freed });
         list.untold &= !others_too;
         if others_too {
             let last = list.joined.len().saturating_sub(1);
             list.joined.drain(..last);
         }
-        let both = [Ended { slabs, drained }, Ended { slabs: others, drained: None }];
+        let both = [EndedSlabs { slabs, drained }, EndedSlabs { slabs: others, drained: None }];
         both.into_iter().filter(|ended| !ended.slabs.is_empty())
     }
 }
@@ -194,7 +198,7 @@ mod tests {
         };
         let drained: Vec<_> =
             (0..3).map(|cpu| lists.take_ended(0, cpu).next().unwrap().drained).collect();
-        assert_eq!(drained, [None, Some(Drained { cpu: 1, last: 4 }), None]);
+        assert_eq!(drained, [None, Some(DrainTotals { cpu: 1, last: 4 }), None]);
         assert_eq!([0, 1, 2].map(|nth: usize| lists.lists[nth].untold), [true, false, true]);
         assert!(lists.take_ended(0, 1).next().is_none(), "each is taken once");
     }

@@ -1,6 +1,6 @@
 //! Curves of slabs over time, and how far two of them lie apart.
 
-use crate::prepare::Op;
+use crate::prepare::StepKind;
 use crate::prepare::truth::{Change, Curve, Truth};
 use crate::replay::Plan;
 
@@ -29,8 +29,8 @@ pub fn trivial(plan: &Plan<'_>, points: usize) -> Truth {
     for step in &prepared.steps {
         let cache = step.cache as usize;
         match step.op {
-            Op::Alloc => live[cache] += 1,
-            Op::Free => live[cache] = live[cache].saturating_sub(1),
+            StepKind::Alloc => live[cache] += 1,
+            StepKind::Free => live[cache] = live[cache].saturating_sub(1),
         }
         let next = slabs(cache, live[cache]);
         let by = next as i64 - i64::from(now[cache]);

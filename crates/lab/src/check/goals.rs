@@ -19,7 +19,7 @@ const CACHE_RANGE: u32 = 20;
 
 /// What the trace was taken on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traced {
+pub enum TraceOrigin {
     /// Hardware: the order of events is known to a microsecond.
     Hardware,
     /// A guest whose CPUs run in turns: the order is not known.
@@ -33,7 +33,7 @@ pub struct Context<'a> {
     /// How the replay began.
     pub start: Start,
     /// Decides how well the order of events is known, and so which goals count.
-    pub traced: Traced,
+    pub traced: TraceOrigin,
 }
 
 /// What a share must be.
@@ -94,8 +94,8 @@ pub fn goals(report: &Report, context: &Context<'_>) -> Vec<Goal> {
     };
     let turnover = match context.traced {
         _ if small => 0.06,
-        Traced::Hardware => 0.025,
-        Traced::Guest => 0.04,
+        TraceOrigin::Hardware => 0.025,
+        TraceOrigin::Guest => 0.04,
     };
     let peak = if small { 0.05 } else { 0.01 };
     let steps = &report.one_step.total;
@@ -143,7 +143,9 @@ pub fn goals(report: &Report, context: &Context<'_>) -> Vec<Goal> {
         let counts = match scope {
             Always => true,
             LookAhead => context.start == Start::LookAhead,
-            Hardware => context.start == Start::LookAhead && context.traced == Traced::Hardware,
+            Hardware => {
+                context.start == Start::LookAhead && context.traced == TraceOrigin::Hardware
+            }
         };
         let met = measured.filter(|_| counts).map(|share| limit.allows(share));
         Goal { name, measured, limit, met }
@@ -187,14 +189,15 @@ mod tests {
     use std::path::Path;
 
     /// A real kernel's trace, ready to be run, and what it was taken on.
-    fn case_of(name: &str) -> (Case, Traced) {
+    fn case_of(name: &str) -> (Case, TraceOrigin) {
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
         let trace = trace::open(&traces.join(format!("{name}.slabtrace"))).unwrap();
         let start = traces.join(format!("{name}.before.json.zst"));
         let snapshot = KernelSnapshot::open(&start).unwrap().remove(0);
         let (settings, _) = snapshot.settings().unwrap();
         let order = case::order_of(&snapshot);
-        let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
+        let traced =
+            if order.pause_ns.is_some() { TraceOrigin::Guest } else { TraceOrigin::Hardware };
         (Case::new(&trace, &snapshot, &settings, order).unwrap(), traced)
     }
 

@@ -14,7 +14,7 @@ pub mod one_step;
 mod pairs;
 
 use crate::prepare::truth::{Curve, Truth};
-use crate::replay::{Failed, Plan, Replayed, replay};
+use crate::replay::{Plan, ReplayFailure, Replayed, replay};
 use one_step::OneStep;
 
 /// Samples of the curves.
@@ -64,7 +64,7 @@ pub struct Report {
 ///
 /// # Errors
 /// As [`replay`].
-pub fn check(plan: &Plan<'_>) -> Result<Report, Failed> {
+pub fn check(plan: &Plan<'_>) -> Result<Report, ReplayFailure> {
     let prepared = plan.prepared;
     let real = Truth::of(prepared, POINTS);
     let replayed = replay(plan)?;
@@ -100,7 +100,7 @@ impl Spread {
     ///
     /// # Errors
     /// As [`replay`].
-    pub fn of(plan: &Plan<'_>) -> Result<Spread, Failed> {
+    pub fn of(plan: &Plan<'_>) -> Result<Spread, ReplayFailure> {
         let prepared = plan.prepared;
         let real = Truth::of(prepared, POINTS).total;
         let model = Truth::count(&replay(plan)?.changes, prepared, POINTS).total;

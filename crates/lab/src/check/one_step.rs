@@ -13,14 +13,14 @@
 
 use super::cpu_lists::CpuLists;
 use super::pairs::{ModelChoice, Pairs};
-use crate::prepare::{Op, Prepared, Step};
+use crate::prepare::{Prepared, Step, StepKind};
 use crate::replay::{Plan, start};
 use slabyard_model::cache::calls::Choice;
 use slabyard_model::cache::{Front, KernelCache, NONE};
 
 /// Hits among questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Score {
+pub struct HitRate {
     /// Switches of a CPU to another slab.
     pub switches: u64,
     /// Those that the rules tell.
@@ -67,8 +67,8 @@ impl CertainSwitches {
     }
 }
 
-impl Score {
-    fn add(&mut self, other: &Score) {
+impl HitRate {
+    fn add(&mut self, other: &HitRate) {
         self.switches += other.switches;
         self.hits += other.hits;
         self.allocs += other.allocs;
@@ -109,9 +109,9 @@ fn share(part: u64, whole: u64) -> f64 {
 #[derive(Clone, Debug, Default)]
 pub struct OneStep {
     /// Per cache.
-    pub caches: Vec<Score>,
+    pub caches: Vec<HitRate>,
     /// All together, but those left out.
-    pub total: Score,
+    pub total: HitRate,
 }
 
 /// None of the kernel's slabs.
@@ -152,7 +152,7 @@ struct Test<'p, 'a> {
     seen: Vec<bool>,
     /// The slab that the kernel last allocated from, per cache and CPU.
     last: Vec<u32>,
-    scores: Vec<Score>,
+    scores: Vec<HitRate>,
 }
 
 impl<'p, 'a> Test<'p, 'a> {
@@ -174,7 +174,7 @@ impl<'p, 'a> Test<'p, 'a> {
             lists: CpuLists::new(plan),
             seen: prepared.live_at_start.clone(),
             last: vec![UNKNOWN; caches.len() * plan.node_of.len()],
-            scores: vec![Score::default(); caches.len()],
+            scores: vec![HitRate::default(); caches.len()],
             caches,
         }
     }
@@ -195,8 +195,8 @@ impl<'p, 'a> Test<'p, 'a> {
             self.pairs.end(&mut self.caches[number], number, &ended);
         }
         match step.op {
-            Op::Alloc => self.alloc(number, cpu, step),
-            Op::Free => self.free(number, cpu, step.slab),
+            StepKind::Alloc => self.alloc(number, cpu, step),
+            StepKind::Free => self.free(number, cpu, step.slab),
         }
         self.pairs.note_pages(number, &mut self.caches[number]);
     }
@@ -278,7 +278,7 @@ impl<'p, 'a> Test<'p, 'a> {
     }
 
     fn scores(self) -> OneStep {
-        let mut total = Score::default();
+        let mut total = HitRate::default();
         for (score, cache) in self.scores.iter().zip(&self.plan.prepared.caches) {
             if cache.left_out.is_none() {
                 total.add(score);
@@ -295,7 +295,7 @@ fn follow(
     number: usize,
     cpu: usize,
     asked: &ModelChoice,
-    score: &mut Score,
+    score: &mut HitRate,
 ) {
     let ModelChoice { kernel, model, is_new, .. } = *asked;
     if model != NONE {

@@ -17,7 +17,7 @@
 //! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
 //! the kernel proved to be free.
 
-use super::cpu_lists::{Drained, Ended};
+use super::cpu_lists::{DrainTotals, EndedSlabs};
 use slabyard_model::cache::{KernelCache, NONE, Page, State};
 use std::collections::HashMap;
 
@@ -257,7 +257,7 @@ impl Pairs {
 
     /// The kernel gave slabs back, which were foretold or not. If it did as it drained a CPU's list, that holds the
     /// slab alone which came last; what else the model has there was drained as well.
-    pub fn end(&mut self, cache: &mut KernelCache, number: usize, ended: &Ended) {
+    pub fn end(&mut self, cache: &mut KernelCache, number: usize, ended: &EndedSlabs) {
         for kernel in &ended.slabs {
             let model = core::mem::replace(&mut self.slabs[*kernel as usize].model, NONE);
             if model == NONE {
@@ -273,7 +273,7 @@ impl Pairs {
                 cache.take_pages();
             }
         }
-        if let Some(Drained { cpu, last }) = ended.drained {
+        if let Some(DrainTotals { cpu, last }) = ended.drained {
             let last = self.model_of(last);
             let listed: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
             listed.into_iter().filter(|slab| *slab != last).for_each(|slab| cache.postpone(slab));

@@ -7,7 +7,7 @@
 //! in the order of their first events, caches those of a list that the caller has made
 //! ([`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and flags stay.
 
-use super::renamed::Renamed;
+use super::renamed::NameMap;
 use super::{Done, missing};
 use crate::event::{Event, EventKind};
 use crate::trace::{Error, Frames, Header, Stream, Writer};
@@ -41,12 +41,12 @@ pub fn anonymise<W: Write>(
     mut stream: Stream,
     names: &Names<'_>,
     out: W,
-) -> Result<(Done, Writer<W>, Moved), Error> {
+) -> Result<(Done, Writer<W>, AddressMap), Error> {
     let frames = super::frames(&mut stream)?;
     let mut writer = Writer::new(out, &header(stream.header(), frames))?;
-    let mut moved = Moved { frames, blocks: HashMap::new() };
+    let mut moved = AddressMap { frames, blocks: HashMap::new() };
     let mut pids: HashMap<u32, u32> = HashMap::from([(0, 0)]);
-    let (mut caches, mut sites) = (Renamed::default(), Renamed::default());
+    let (mut caches, mut sites) = (NameMap::default(), NameMap::default());
     let mut nr_sites = 0;
     let (mut done, mut events) = (Done::default(), Vec::new());
     while let Some(lost) = stream.next(&mut events)? {
@@ -85,12 +85,12 @@ pub fn anonymise<W: Write>(
 }
 
 /// Where memory was moved to: blocks in the order of their first events.
-pub struct Moved {
+pub struct AddressMap {
     frames: Frames,
     blocks: HashMap<u64, u64>,
 }
 
-impl Moved {
+impl AddressMap {
     fn address(&mut self, event: &Event) -> u64 {
         match event.kind {
             EventKind::PageAlloc | EventKind::PageFree => self.within(event.address, BLOCK),

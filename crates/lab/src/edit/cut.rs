@@ -1,6 +1,6 @@
 //! A part of a trace: of a time, of CPUs, of caches.
 
-use super::renamed::Renamed;
+use super::renamed::NameMap;
 use super::{Done, missing};
 use crate::record::{Sieve, Wanted};
 use crate::trace::{Error, Header, Stream, Writer};
@@ -30,7 +30,7 @@ pub fn cut<W: Write>(
 ) -> Result<(Done, Writer<W>), Error> {
     let mut writer = Writer::new(out, header)?;
     let mut sieve = Sieve::new(part.wanted);
-    let (mut done, mut renamed, mut events) = (Done::default(), Renamed::default(), Vec::new());
+    let (mut done, mut renamed, mut events) = (Done::default(), NameMap::default(), Vec::new());
     while let Some(lost) = stream.next(&mut events)? {
         writer.lost(lost);
         done.read += events.len() as u64;

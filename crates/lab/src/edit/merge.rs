@@ -4,7 +4,7 @@
 //! `SPAN` bytes after theirs, so that no address and no process is of two machines. Caches of
 //! the same name become one. All begin at the same time.
 
-use super::renamed::Renamed;
+use super::renamed::NameMap;
 use super::{Done, MergeError, missing};
 use crate::event::{Event, EventKind};
 use crate::trace::{Frames, Header, Stream, Writer};
@@ -24,7 +24,7 @@ struct Machine {
     frames: Frames,
     first_cpu: u16,
     events: std::vec::IntoIter<Event>,
-    renamed: Renamed,
+    renamed: NameMap,
 }
 
 /// The header of what [`merge`] writes.
@@ -65,7 +65,7 @@ pub fn merge<W: Write>(streams: Vec<Stream>, out: W) -> Result<(Done, Writer<W>)
         let cpus = stream.header().cpus.unwrap_or(1) as u16;
         let events = Vec::new().into_iter();
         let mut machine =
-            Machine { stream, frames, first_cpu, events, renamed: Renamed::default() };
+            Machine { stream, frames, first_cpu, events, renamed: NameMap::default() };
         first_cpu += cpus;
         let nth = machines.len();
         machine.refill(&mut writer)?;

@@ -3,7 +3,7 @@
 //! The file is passed through twice: [`caches`] first, then [`named`] ([`crate::trace::unnamed`] says
 //! how caches are found).
 
-use super::renamed::Renamed;
+use super::renamed::NameMap;
 use super::{Done, missing};
 use crate::record::{Sieve, Wanted};
 use crate::trace::unnamed::{self, Caches, Votes};
@@ -39,7 +39,7 @@ pub fn named<W: Write>(
 ) -> Result<(Done, Writer<W>), Error> {
     let mut writer = Writer::new(out, header)?;
     let mut sieve = wanted.map(|wanted| Sieve::new(Some(wanted)));
-    let (mut done, mut renamed, mut events) = (Done::default(), Renamed::default(), Vec::new());
+    let (mut done, mut renamed, mut events) = (Done::default(), NameMap::default(), Vec::new());
     while let Some(lost) = stream.next(&mut events)? {
         writer.lost(lost);
         done.read += events.len() as u64;

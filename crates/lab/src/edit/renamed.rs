@@ -5,9 +5,9 @@ use crate::trace::{NO_NAME, Names};
 
 /// From the numbers of one trace's names to those of another's.
 #[derive(Default)]
-pub struct Renamed(Vec<Option<u32>>);
+pub struct NameMap(Vec<Option<u32>>);
 
-impl Renamed {
+impl NameMap {
     /// The number in `to` of the name that has `number` in `from`, or of what `other` makes of it.
     pub fn of(
         &mut self,

@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code)]
 
-use super::error::{Lack, Unreadable};
+use super::error::{ListsError, Unreadable};
 use super::layout::Layout;
 use super::memory::Memory;
 use std::fs::File;
@@ -156,8 +156,8 @@ fn bpf<T>(command: i32, attr: &mut T) -> io::Result<i32> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as i32) }
 }
 
-fn owned<T>(command: i32, step: &'static str, attr: &mut T) -> Result<OwnedFd, Lack> {
-    let fd = bpf(command, attr).map_err(|error| Lack::Refused { step, error })?;
+fn owned<T>(command: i32, step: &'static str, attr: &mut T) -> Result<OwnedFd, ListsError> {
+    let fd = bpf(command, attr).map_err(|error| ListsError::Refused { step, error })?;
     // SAFETY: the kernel gave it to us and to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -172,7 +172,7 @@ fn load_program(
     kind: u32,
     flags: u32,
     attach: (u32, u32),
-) -> Result<OwnedFd, Lack> {
+) -> Result<OwnedFd, ListsError> {
     let mut attr = ProgAttr {
         kind,
         count: insns.len() as u32,
@@ -186,7 +186,7 @@ fn load_program(
     owned(PROG_LOAD, step, &mut attr)
 }
 
-fn map(kind: u32, value: usize, flags: u32) -> Result<OwnedFd, Lack> {
+fn map(kind: u32, value: usize, flags: u32) -> Result<OwnedFd, ListsError> {
     let mut attr = MapAttr { kind, key: 4, value: value as u32, entries: 1, flags };
     owned(MAP_CREATE, "making a map", &mut attr)
 }
@@ -211,13 +211,13 @@ struct Cpus {
 }
 
 impl Window {
-    fn of(map: &OwnedFd) -> Result<Window, Lack> {
+    fn of(map: &OwnedFd) -> Result<Window, ListsError> {
         let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED);
         // SAFETY: a new mapping, of which nobody else knows.
         let at = unsafe { libc::mmap(ptr::null_mut(), WINDOW, prot, flags, map.as_raw_fd(), 0) };
         if at == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
-            return Err(Lack::Refused { step: "mapping a map", error });
+            return Err(ListsError::Refused { step: "mapping a map", error });
         }
         Ok(Window(at.cast()))
     }
@@ -253,7 +253,7 @@ impl Bpf {
     ///
     /// # Errors
     /// The kernel refuses it: it has no BPF, is locked down, or the right is lacking.
-    pub fn new() -> Result<Bpf, Lack> {
+    pub fn new() -> Result<Bpf, ListsError> {
         let map = map(ARRAY, WINDOW, MMAPABLE)?;
         // context: address, bytes
         let insns = [
@@ -277,7 +277,7 @@ impl Bpf {
         Ok(Bpf { read, window, _map: map, cpus: None })
     }
 
-    fn cpus(&mut self) -> Result<&Cpus, Lack> {
+    fn cpus(&mut self) -> Result<&Cpus, ListsError> {
         if self.cpus.is_none() {
             let map = map(PERCPU_ARRAY, 8, 0)?;
             // context: CPU; then the element's address, and the map's
@@ -300,7 +300,7 @@ impl Bpf {
             let program = load_program(step, &insns, SYSCALL, SLEEPABLE, (0, 0))?;
             self.cpus = Some(Cpus { program, _map: map });
         }
-        self.cpus.as_ref().ok_or(Lack::NoField("bpf_array.pptrs"))
+        self.cpus.as_ref().ok_or(ListsError::NoField("bpf_array.pptrs"))
     }
 }
 
@@ -316,8 +316,8 @@ impl Memory for Bpf {
         Ok(())
     }
 
-    fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, Lack> {
-        let id = layout.iterator.ok_or(Lack::NoField("bpf_iter_kmem_cache"))?;
+    fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, ListsError> {
+        let id = layout.iterator.ok_or(ListsError::NoField("bpf_iter_kmem_cache"))?;
         // context: the sequence's state, the cache
         let insns = [
             load(2, 1, 8),
@@ -342,23 +342,23 @@ impl Memory for Bpf {
         let mut attr = IterAttr { link: number(&link), flags: 0 };
         let walk = owned(ITER_CREATE, "beginning the walk of the caches", &mut attr)?;
         let mut bytes = Vec::new();
-        let refused = |error| Lack::Refused { step: "walking the caches", error };
+        let refused = |error| ListsError::Refused { step: "walking the caches", error };
         File::from(walk).read_to_end(&mut bytes).map_err(refused)?;
         let (words, _) = bytes.as_chunks::<8>();
         Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
     }
 
-    fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, Lack> {
-        let pptrs = layout.array_pptrs.ok_or(Lack::NoField("bpf_array.pptrs"))?;
+    fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, ListsError> {
+        let pptrs = layout.array_pptrs.ok_or(ListsError::NoField("bpf_array.pptrs"))?;
         let mut context = [u64::from(cpu), 0, 0];
         let step = "asking for a CPU's memory";
         let program = &self.cpus()?.program;
-        run(program, &mut context).map_err(|error| Lack::Refused { step, error })?;
+        run(program, &mut context).map_err(|error| ListsError::Refused { step, error })?;
         let [_, element, map] = context;
         // The element of a CPU is the map's variable of each CPU, at that CPU's offset.
         let variable = self.word(map.wrapping_add(u64::from(pptrs)))?;
         match element {
-            0 => Err(Lack::Missing(format!("the kernel has no CPU {cpu}"))),
+            0 => Err(ListsError::Missing(format!("the kernel has no CPU {cpu}"))),
             element => Ok(element.wrapping_sub(variable)),
         }
     }

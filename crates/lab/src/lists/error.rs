@@ -10,7 +10,7 @@ pub struct Unreadable(pub u64);
 
 /// Why lists cannot be read here.
 #[derive(Debug, Error)]
-pub enum Lack {
+pub enum ListsError {
     /// No description of the kernel's structures.
     #[error(
         "the kernel does not describe its structures ({path}: {error}; it takes CONFIG_DEBUG_INFO_BTF)"

@@ -1,6 +1,6 @@
 //! The form of lists in a trace file.
 
-use super::{CacheLists, Listed, Lists, Objects, OfCpu};
+use super::{CacheLists, CpuSlabLists, Lists, Objects, SlabOnList};
 use serde_json::{Value, json};
 
 /// As bytes.
@@ -11,14 +11,14 @@ pub fn write(lists: &Lists) -> Vec<u8> {
 }
 
 fn put(cache: &CacheLists) -> Value {
-    let all = |slabs: &[Listed]| slabs.iter().map(slab).collect::<Vec<_>>();
-    let cpu = |of: &OfCpu| json!({ "cpu": of.cpu, "slab": of.slab.as_ref().map(slab), "partial": all(&of.partial) });
+    let all = |slabs: &[SlabOnList]| slabs.iter().map(slab).collect::<Vec<_>>();
+    let cpu = |of: &CpuSlabLists| json!({ "cpu": of.cpu, "slab": of.slab.as_ref().map(slab), "partial": all(&of.partial) });
     let nodes: Vec<_> = cache.nodes.iter().map(|slabs| all(slabs)).collect();
     let cpus: Vec<_> = cache.cpus.iter().map(cpu).collect();
     json!({ "name": cache.name, "read_at": cache.read_at, "nodes": nodes, "cpus": cpus })
 }
 
-fn slab(of: &Listed) -> Value {
+fn slab(of: &SlabOnList) -> Value {
     json!([of.base, of.objects, of.free.as_ref().map(|free| &free.0)])
 }
 
@@ -38,7 +38,7 @@ fn get(value: &Value) -> Option<CacheLists> {
             slab => Some(listed(slab)?),
         };
         let cpu = value["cpu"].as_u64()?.try_into().ok()?;
-        Some(OfCpu { cpu, slab, partial: all(&value["partial"])? })
+        Some(CpuSlabLists { cpu, slab, partial: all(&value["partial"])? })
     };
     Some(CacheLists {
         name: value["name"].as_str()?.into(),
@@ -48,7 +48,7 @@ fn get(value: &Value) -> Option<CacheLists> {
     })
 }
 
-fn listed(value: &Value) -> Option<Listed> {
+fn listed(value: &Value) -> Option<SlabOnList> {
     let [base, objects, free] = value.as_array()?.as_slice() else { return None };
     let free = match free {
         Value::Null => None,
@@ -56,7 +56,7 @@ fn listed(value: &Value) -> Option<Listed> {
     };
     let objects = objects.as_u64()?.try_into().ok()?;
     let within = |free: &Objects| free.0.len() <= 1 << 10;
-    free.as_ref().is_none_or(within).then_some(Listed { base: base.as_u64()?, objects, free })
+    free.as_ref().is_none_or(within).then_some(SlabOnList { base: base.as_u64()?, objects, free })
 }
 
 #[cfg(test)]
@@ -65,13 +65,20 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let slab =
-            |base, free: Option<Vec<u64>>| Listed { base, objects: 70, free: free.map(Objects) };
+        let slab = |base, free: Option<Vec<u64>>| SlabOnList {
+            base,
+            objects: 70,
+            free: free.map(Objects),
+        };
         let cache = CacheLists {
             name: "filp".into(),
             read_at: 5,
             nodes: vec![vec![slab(0x1000, Some(vec![1, 1 << 5])), slab(0x3000, None)], Vec::new()],
-            cpus: vec![OfCpu { cpu: 3, slab: None, partial: vec![slab(0x2000, Some(vec![6]))] }],
+            cpus: vec![CpuSlabLists {
+                cpu: 3,
+                slab: None,
+                partial: vec![slab(0x2000, Some(vec![6]))],
+            }],
         };
         let lists = Lists { caches: vec![cache], unread: 2 };
         let bytes = write(&lists);

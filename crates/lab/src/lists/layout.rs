@@ -1,9 +1,9 @@
 //! Where the fields of the kernel's structures are: by its own description (BTF), never by ours.
 //!
 //! Neighbours: [`super::walk`] reads by it. A field that a kernel does not have is named
-//! ([`Lack::NoField`]), or is `None` where kernels differ.
+//! ([`ListsError::NoField`]), or is `None` where kernels differ.
 
-use super::error::Lack;
+use super::error::ListsError;
 use btfparse::{Error, ErrorKind, Offset, Readable, TypeInformation, TypeVariant};
 use std::fs;
 
@@ -120,8 +120,8 @@ impl Layout {
     ///
     /// # Errors
     /// It does not describe itself, or lacks a field.
-    pub fn of_kernel() -> Result<Layout, Lack> {
-        let error = |error: String| Lack::NoTypes { path: VMLINUX, error };
+    pub fn of_kernel() -> Result<Layout, ListsError> {
+        let error = |error: String| ListsError::NoTypes { path: VMLINUX, error };
         let bytes = fs::read(VMLINUX).map_err(|e| error(e.to_string()))?;
         let types = TypeInformation::new(&Bytes(bytes)).map_err(|e| error(e.message().into()))?;
         Layout::of(&types)
@@ -131,17 +131,17 @@ impl Layout {
     ///
     /// # Errors
     /// It lacks a field.
-    pub fn of(types: &TypeInformation) -> Result<Layout, Lack> {
+    pub fn of(types: &TypeInformation) -> Result<Layout, ListsError> {
         let field = |of: &str, path: &str| offset(types, of, path);
         let byte = |name: &'static str| {
             let (of, path) = name.split_once('.').unwrap_or((name, ""));
-            field(of, path).map(|bits| bits.first / 8).ok_or(Lack::NoField(name))
+            field(of, path).map(|bits| bits.first / 8).ok_or(ListsError::NoField(name))
         };
         let bits = |name: &'static str| {
             let (of, path) = name.split_once('.').unwrap_or((name, ""));
-            field(of, path).ok_or(Lack::NoField(name))
+            field(of, path).ok_or(ListsError::NoField(name))
         };
-        let size = |name: &'static str| size_of(types, name).ok_or(Lack::NoField(name));
+        let size = |name: &'static str| size_of(types, name).ok_or(ListsError::NoField(name));
         let node = byte("kmem_cache.node")?;
         let cpu_slab = byte("kmem_cache.cpu_slab").ok();
         let cpu = match cpu_slab {

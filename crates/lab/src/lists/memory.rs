@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::bpf`] is the source, [`super::walk`] asks it; tests have memory that is made up.
 
-use super::error::{Lack, Unreadable};
+use super::error::{ListsError, Unreadable};
 use super::layout::Layout;
 
 /// The memory of a kernel.
@@ -17,13 +17,13 @@ pub trait Memory {
     ///
     /// # Errors
     /// The source has no way to them.
-    fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, Lack>;
+    fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, ListsError>;
 
     /// What is added to the address of a variable of each CPU to have that of one CPU.
     ///
     /// # Errors
     /// The source has no way to it.
-    fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, Lack>;
+    fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, ListsError>;
 
     /// A word.
     ///

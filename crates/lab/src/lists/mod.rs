@@ -17,7 +17,7 @@ pub mod layout;
 pub mod memory;
 pub mod walk;
 
-pub use error::{Lack, Unreadable};
+pub use error::{ListsError, Unreadable};
 
 /// A set of a slab's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Objects {
 
 /// A slab on a list, or a CPU's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct SlabOnList {
     /// Where its first page is in the kernel's map of all memory, the low 48 bits.
     pub base: u64,
     /// How many it has room for.
@@ -68,13 +68,13 @@ pub struct Listed {
 
 /// What a CPU has of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OfCpu {
+pub struct CpuSlabLists {
     /// The kernel's number of it.
     pub cpu: u32,
     /// The one that it allocates from.
-    pub slab: Option<Listed>,
+    pub slab: Option<SlabOnList>,
     /// Its list, the slab to be used next first.
-    pub partial: Vec<Listed>,
+    pub partial: Vec<SlabOnList>,
 }
 
 /// What a kernel had of a cache on CPUs and nodes when they were read.
@@ -85,9 +85,9 @@ pub struct CacheLists {
     /// When they had been read, in nanoseconds since the trace began.
     pub read_at: u64,
     /// Of each node, the slab to be used next first.
-    pub nodes: Vec<Vec<Listed>>,
+    pub nodes: Vec<Vec<SlabOnList>>,
     /// Of each CPU that has something.
-    pub cpus: Vec<OfCpu>,
+    pub cpus: Vec<CpuSlabLists>,
 }
 
 /// The lists of a kernel.
@@ -99,7 +99,7 @@ pub struct Lists {
     pub unread: u32,
 }
 
-impl Listed {
+impl SlabOnList {
     /// How many are free, as far as it is known.
     #[must_use]
     pub fn nr_free(&self) -> u32 {
@@ -108,14 +108,14 @@ impl Listed {
 }
 
 impl CacheLists {
-    /// All slabs.
-    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut Listed> {
+    /// Those of nodes first, then of CPUs.
+    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut SlabOnList> {
         let cpus = self.cpus.iter_mut().flat_map(|cpu| cpu.slab.iter_mut().chain(&mut cpu.partial));
         self.nodes.iter_mut().flatten().chain(cpus)
     }
 
-    /// All slabs.
-    pub fn each(&self) -> impl Iterator<Item = &Listed> {
+    /// Those of nodes first, then of CPUs.
+    pub fn each(&self) -> impl Iterator<Item = &SlabOnList> {
         let cpus = self.cpus.iter().flat_map(|cpu| cpu.slab.iter().chain(&cpu.partial));
         self.nodes.iter().flatten().chain(cpus)
     }

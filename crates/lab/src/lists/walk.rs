@@ -7,10 +7,10 @@
 //!
 //! Neighbours: [`super::layout`] says where fields are, [`super::memory`] gives the bytes.
 
-use super::error::{Lack, Unreadable};
+use super::error::{ListsError, Unreadable};
 use super::layout::Layout;
 use super::memory::Memory;
-use super::{CacheLists, Listed, Lists, Objects, OfCpu};
+use super::{CacheLists, CpuSlabLists, Lists, Objects, SlabOnList};
 
 /// How often something that moves is read.
 const READ_ATTEMPTS: u32 = 5;
@@ -45,7 +45,7 @@ pub fn lists(
     layout: &Layout,
     machine: Machine,
     clock: &dyn Fn() -> u64,
-) -> Result<Lists, Lack> {
+) -> Result<Lists, ListsError> {
     let mut cpu_offsets = Vec::new();
     if layout.cpu.is_some() {
         for cpu in 0..machine.cpus {
@@ -58,7 +58,7 @@ pub fn lists(
     for address in addresses {
         match walk.cache(address) {
             Ok(cache) => lists.caches.push(cache),
-            Err(Torn) => lists.unread += 1,
+            Err(ChangedMeanwhile) => lists.unread += 1,
         }
     }
     Ok(lists)
@@ -66,11 +66,11 @@ pub fn lists(
 
 /// It changed while it was read, or makes no sense.
 #[derive(Debug)]
-struct Torn;
+struct ChangedMeanwhile;
 
-impl From<Unreadable> for Torn {
-    fn from(_: Unreadable) -> Torn {
-        Torn
+impl From<Unreadable> for ChangedMeanwhile {
+    fn from(_: Unreadable) -> ChangedMeanwhile {
+        ChangedMeanwhile
     }
 }
 
@@ -121,9 +121,9 @@ enum Strictness {
 }
 
 impl Walk<'_> {
-    fn cache(&mut self, address: u64) -> Result<CacheLists, Torn> {
+    fn cache(&mut self, address: u64) -> Result<CacheLists, ChangedMeanwhile> {
         let cache = self.facts(address)?;
-        let mut best = Err(Torn);
+        let mut best = Err(ChangedMeanwhile);
         for nth in 1..=READ_ATTEMPTS {
             let strictness =
                 if nth < READ_ATTEMPTS { Strictness::Strict } else { Strictness::Lenient };
@@ -138,7 +138,7 @@ impl Walk<'_> {
         best
     }
 
-    fn facts(&mut self, address: u64) -> Result<Cache, Torn> {
+    fn facts(&mut self, address: u64) -> Result<Cache, ChangedMeanwhile> {
         let layout = &self.layout.cache;
         let mut bytes = vec![0; layout.bytes as usize];
         self.memory.read(address, &mut bytes)?;
@@ -160,10 +160,14 @@ impl Walk<'_> {
             nodes,
         };
         let fits = |(_, order): &(u32, u32)| *order <= MOST_ORDER;
-        if cache.size == 0 || !cache.shapes.iter().all(fits) { Err(Torn) } else { Ok(cache) }
+        if cache.size == 0 || !cache.shapes.iter().all(fits) {
+            Err(ChangedMeanwhile)
+        } else {
+            Ok(cache)
+        }
     }
 
-    fn name(&mut self, address: u64) -> Result<String, Torn> {
+    fn name(&mut self, address: u64) -> Result<String, ChangedMeanwhile> {
         let mut bytes = Vec::new();
         // It may lie at the end of what is mapped.
         while bytes.len() < NAME {
@@ -173,12 +177,12 @@ impl Walk<'_> {
                 break;
             }
         }
-        let end = bytes.iter().position(|byte| *byte == 0).ok_or(Torn)?;
-        String::from_utf8(bytes[..end].to_vec()).map_err(|_| Torn)
+        let end = bytes.iter().position(|byte| *byte == 0).ok_or(ChangedMeanwhile)?;
+        String::from_utf8(bytes[..end].to_vec()).map_err(|_| ChangedMeanwhile)
     }
 
     /// Which slabs are where, at one moment if it is strict.
-    fn heads(&mut self, cache: &Cache, strictness: Strictness) -> Result<Heads, Torn> {
+    fn heads(&mut self, cache: &Cache, strictness: Strictness) -> Result<Heads, ChangedMeanwhile> {
         let before = self.ends(cache)?;
         let mut nodes = Vec::new();
         for node in &cache.nodes {
@@ -189,13 +193,13 @@ impl Walk<'_> {
             cpus.push(self.cpu(*at)?);
         }
         if strictness == Strictness::Strict && self.ends(cache)? != before {
-            return Err(Torn);
+            return Err(ChangedMeanwhile);
         }
         Ok(Heads { nodes, cpus, read_at: (self.clock)() })
     }
 
     /// The ends of all lists, which change with the lists.
-    fn ends(&mut self, cache: &Cache) -> Result<Vec<u64>, Torn> {
+    fn ends(&mut self, cache: &Cache) -> Result<Vec<u64>, ChangedMeanwhile> {
         let mut words = Vec::new();
         let (node, of_cpu) = (&self.layout.node, &self.layout.cpu);
         for at in cache.nodes.iter().filter(|at| **at != 0) {
@@ -211,7 +215,7 @@ impl Walk<'_> {
         Ok(words)
     }
 
-    fn node_list(&mut self, node: u64) -> Result<Vec<Head>, Torn> {
+    fn node_list(&mut self, node: u64) -> Result<Vec<Head>, ChangedMeanwhile> {
         let (of_node, links) = (&self.layout.node, self.layout.slab.list);
         let head = node + u64::from(of_node.partial);
         let mut heads = Vec::new();
@@ -219,16 +223,16 @@ impl Walk<'_> {
         while at != head {
             let slab = self.head(at.wrapping_sub(links.into()))?;
             if u64_at(&slab.bytes, links + 8) != before || heads.len() as u64 >= MOST_SLABS {
-                return Err(Torn);
+                return Err(ChangedMeanwhile);
             }
             (before, at) = (at, u64_at(&slab.bytes, links));
             heads.push(slab);
         }
         let told = self.memory.word(node + u64::from(of_node.nr_partial))?;
-        if told == heads.len() as u64 { Ok(heads) } else { Err(Torn) }
+        if told == heads.len() as u64 { Ok(heads) } else { Err(ChangedMeanwhile) }
     }
 
-    fn cpu(&mut self, at: u64) -> Result<(Option<Head>, Vec<Head>), Torn> {
+    fn cpu(&mut self, at: u64) -> Result<(Option<Head>, Vec<Head>), ChangedMeanwhile> {
         let Some(layout) = &self.layout.cpu else { return Ok((None, Vec::new())) };
         let own = match self.memory.word(at + u64::from(layout.slab))? {
             0 => None,
@@ -242,7 +246,7 @@ impl Walk<'_> {
                 slab = u64_at(&head.bytes, next);
                 listed.push(head);
                 if listed.len() as u64 > MOST_SLABS {
-                    return Err(Torn);
+                    return Err(ChangedMeanwhile);
                 }
             }
         }
@@ -255,7 +259,7 @@ impl Walk<'_> {
         cache: &Cache,
         heads: Heads,
         strictness: Strictness,
-    ) -> Result<CacheLists, Torn> {
+    ) -> Result<CacheLists, ChangedMeanwhile> {
         let (name, read_at) = (cache.name.clone(), heads.read_at);
         let mut lists = CacheLists { name, read_at, ..CacheLists::default() };
         for heads in heads.nodes {
@@ -265,7 +269,7 @@ impl Walk<'_> {
             let slab = own.and_then(|own| self.own(cache, cpu, own).ok());
             let partial = self.each_slab(cache, listed, strictness);
             if slab.is_some() || !partial.is_empty() {
-                lists.cpus.push(OfCpu { cpu, slab, partial });
+                lists.cpus.push(CpuSlabLists { cpu, slab, partial });
             }
         }
         Ok(lists)
@@ -276,14 +280,14 @@ impl Walk<'_> {
         cache: &Cache,
         heads: Vec<Head>,
         strictness: Strictness,
-    ) -> Vec<Listed> {
+    ) -> Vec<SlabOnList> {
         let mut slabs = Vec::new();
         for head in heads {
             let objects = self.layout.slab.objects.get(&head.bytes) as u32;
             let base = self.base_of(cache, &head);
             let free = self.slab(cache, head, 0, strictness).map(|listed| listed.free);
             if let Ok(base) = base {
-                slabs.push(Listed {
+                slabs.push(SlabOnList {
                     base: base & ADDRESS,
                     objects,
                     free: free.unwrap_or_default(),
@@ -294,8 +298,8 @@ impl Walk<'_> {
     }
 
     /// A CPU's slab, whose free objects are the CPU's for the most part.
-    fn own(&mut self, cache: &Cache, cpu: u32, head: Head) -> Result<Listed, Torn> {
-        let Some(layout) = &self.layout.cpu else { return Err(Torn) };
+    fn own(&mut self, cache: &Cache, cpu: u32, head: Head) -> Result<SlabOnList, ChangedMeanwhile> {
+        let Some(layout) = &self.layout.cpu else { return Err(ChangedMeanwhile) };
         let at = cache.cpus[cpu as usize] + u64::from(layout.freelist);
         for _ in 0..READ_ATTEMPTS {
             let own = self.memory.word(at)?;
@@ -304,10 +308,10 @@ impl Walk<'_> {
                 return listed;
             }
         }
-        Err(Torn)
+        Err(ChangedMeanwhile)
     }
 
-    fn head(&mut self, address: u64) -> Result<Head, Torn> {
+    fn head(&mut self, address: u64) -> Result<Head, ChangedMeanwhile> {
         let mut bytes = vec![0; self.layout.slab.bytes as usize];
         self.memory.read(address, &mut bytes)?;
         Ok(Head { address, bytes })
@@ -320,18 +324,23 @@ impl Walk<'_> {
         mut head: Head,
         own: u64,
         strictness: Strictness,
-    ) -> Result<Listed, Torn> {
+    ) -> Result<SlabOnList, ChangedMeanwhile> {
         for _ in 0..READ_ATTEMPTS {
             match self.slab_once(cache, &head, own) {
-                Err(Torn) if strictness == Strictness::Lenient => {}
+                Err(ChangedMeanwhile) if strictness == Strictness::Lenient => {}
                 done => return done,
             }
             head = self.head(head.address)?;
         }
-        Err(Torn)
+        Err(ChangedMeanwhile)
     }
 
-    fn slab_once(&mut self, cache: &Cache, head: &Head, own: u64) -> Result<Listed, Torn> {
+    fn slab_once(
+        &mut self,
+        cache: &Cache,
+        head: &Head,
+        own: u64,
+    ) -> Result<SlabOnList, ChangedMeanwhile> {
         let layout = &self.layout.slab;
         let bytes = &head.bytes;
         let objects = layout.objects.get(bytes) as u32;
@@ -349,31 +358,31 @@ impl Walk<'_> {
             chain(cache, base, objects, &contents, first, &mut free)?;
         }
         // A CPU's own are in use for its slab.
-        let of_slab = objects.checked_sub(in_use).ok_or(Torn)?;
+        let of_slab = objects.checked_sub(in_use).ok_or(ChangedMeanwhile)?;
         let (least, most) = if own == 0 { (of_slab, of_slab) } else { (of_slab + 1, objects) };
         let same = self.head(head.address)?;
         let is_same = u64_at(&same.bytes, layout.freelist) == freelist
             && layout.inuse.get(&same.bytes) as u32 == in_use
             && u64_at(&same.bytes, layout.cache) == cache.address;
         if !is_same || !(least..=most).contains(&free.len()) {
-            return Err(Torn);
+            return Err(ChangedMeanwhile);
         }
         self.anchor.get_or_insert((head.address, base));
-        Ok(Listed { base: base & ADDRESS, objects, free: Some(free) })
+        Ok(SlabOnList { base: base & ADDRESS, objects, free: Some(free) })
     }
 
     /// The bytes of a slab of the cache.
-    fn size_of(&self, cache: &Cache, head: &Head) -> Result<u64, Torn> {
+    fn size_of(&self, cache: &Cache, head: &Head) -> Result<u64, ChangedMeanwhile> {
         let layout = &self.layout.slab;
         let objects = layout.objects.get(&head.bytes) as u32;
-        let shape = cache.shapes.iter().find(|(of, _)| *of == objects).ok_or(Torn)?;
+        let shape = cache.shapes.iter().find(|(of, _)| *of == objects).ok_or(ChangedMeanwhile)?;
         match u64_at(&head.bytes, layout.cache) == cache.address {
             true => Ok(self.machine.page_size << shape.1),
-            false => Err(Torn),
+            false => Err(ChangedMeanwhile),
         }
     }
 
-    fn base_of(&mut self, cache: &Cache, head: &Head) -> Result<u64, Torn> {
+    fn base_of(&mut self, cache: &Cache, head: &Head) -> Result<u64, ChangedMeanwhile> {
         let size = self.size_of(cache, head)?;
         match u64_at(&head.bytes, self.layout.slab.freelist) {
             0 => self.base(head.address),
@@ -382,16 +391,16 @@ impl Walk<'_> {
     }
 
     /// A slab's memory as an object of it tells, if that fits what is known of others.
-    fn anchored(&mut self, slab: u64, base: u64) -> Result<u64, Torn> {
+    fn anchored(&mut self, slab: u64, base: u64) -> Result<u64, ChangedMeanwhile> {
         match self.anchor {
-            Some(_) if self.base(slab)? != base => Err(Torn),
+            Some(_) if self.base(slab)? != base => Err(ChangedMeanwhile),
             _ => Ok(base),
         }
     }
 
     /// The memory that a `struct slab` describes, where another one's is known.
-    fn base(&self, slab: u64) -> Result<u64, Torn> {
-        let (of, base) = self.anchor.ok_or(Torn)?;
+    fn base(&self, slab: u64) -> Result<u64, ChangedMeanwhile> {
+        let (of, base) = self.anchor.ok_or(ChangedMeanwhile)?;
         let each = i64::from(self.layout.page_struct);
         let pages = slab.wrapping_sub(of) as i64 / each;
         Ok(base.wrapping_add_signed(pages * self.machine.page_size as i64))
@@ -406,18 +415,20 @@ fn chain(
     contents: &[u8],
     first: u64,
     free: &mut Objects,
-) -> Result<(), Torn> {
+) -> Result<(), ChangedMeanwhile> {
     let mut at = first;
     while at != 0 {
         let within = at.wrapping_sub(base);
         let nth = within / cache.size;
         if nth >= u64::from(objects) || !free.add(nth as u32) {
-            return Err(Torn);
+            return Err(ChangedMeanwhile);
         }
         let link = at.wrapping_add(cache.offset);
         let from = (within + cache.offset) as usize;
-        let word: [u8; 8] =
-            contents.get(from..from + 8).and_then(|word| word.try_into().ok()).ok_or(Torn)?;
+        let word: [u8; 8] = contents
+            .get(from..from + 8)
+            .and_then(|word| word.try_into().ok())
+            .ok_or(ChangedMeanwhile)?;
         let word = u64::from_ne_bytes(word);
         at = match cache.random {
             0 => word,

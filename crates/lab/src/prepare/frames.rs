@@ -79,7 +79,7 @@ pub(super) struct KnownSlabs {
 }
 
 /// Frees by address alone in a frame that the trace had not shown.
-struct Waiting {
+struct PendingFrees {
     frees: u64,
     first_at: u64,
 }
@@ -102,7 +102,7 @@ struct Open {
 enum Pass {
     Find {
         found: Vec<(u32, Slab)>,
-        waiting: HashMap<u64, Waiting>,
+        waiting: HashMap<u64, PendingFrees>,
     },
     /// Places events in slabs that are known.
     Place {
@@ -115,14 +115,14 @@ enum Pass {
 /// When the steps of each cache begin: what events tell of it until then is in the [lists that were
 /// read](super::known) there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begins {
+pub(super) struct CacheStarts {
     /// Of each cache; empty if all begin with the trace.
     pub(super) times: Arc<[Option<u64>]>,
     /// Slabs on lists then, with their first frames: they are known before an event shows them.
     pub(super) listed: Arc<[(CacheNumber, u64)]>,
 }
 
-impl Begins {
+impl CacheStarts {
     fn is_before(&self, cache: CacheNumber, time: u64) -> bool {
         let begin = self.times.get(cache as usize).copied().flatten();
         begin.is_some_and(|begin| time <= begin)
@@ -133,7 +133,7 @@ impl Begins {
 pub(super) struct Walk {
     caches: Arc<[CacheFacts]>,
     frames: Frames,
-    begins: Begins,
+    begins: CacheStarts,
     pub(super) oddities: Oddities,
     table: FrameTable,
     /// By place, which is free again once the pages were given back.
@@ -148,7 +148,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// A walk that finds the slabs.
-    pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &Begins) -> Walk {
+    pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &CacheStarts) -> Walk {
         let pass = Pass::Find { found: Vec::new(), waiting: HashMap::new() };
         Walk::new(caches, frames, begins, pass)
     }
@@ -157,14 +157,14 @@ impl Walk {
     pub(super) fn place(
         caches: &Arc<[CacheFacts]>,
         frames: Frames,
-        begins: &Begins,
+        begins: &CacheStarts,
         known: &Arc<KnownSlabs>,
     ) -> Walk {
         let pass = Pass::Place { known: Arc::clone(known), nr_initial: 0, nr_others: 0 };
         Walk::new(caches, frames, begins, pass)
     }
 
-    fn new(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &Begins, pass: Pass) -> Walk {
+    fn new(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &CacheStarts, pass: Pass) -> Walk {
         let mut walk = Walk {
             caches: Arc::clone(caches),
             frames,
@@ -324,7 +324,7 @@ impl Walk {
     fn wait(&mut self, event: &Event, frame: u64) -> u32 {
         match &mut self.pass {
             Pass::Find { waiting, .. } => {
-                let new = Waiting { frees: 0, first_at: event.time };
+                let new = PendingFrees { frees: 0, first_at: event.time };
                 let it = waiting.entry(frame).or_insert(new);
                 it.frees += 1;
                 it.first_at = it.first_at.min(event.time);
@@ -458,7 +458,7 @@ impl Walk {
                 }
             }
         }
-        for (frame, Waiting { frees, first_at }) in waiting {
+        for (frame, PendingFrees { frees, first_at }) in waiting {
             match waited.get(&frame) {
                 Some(number) => {
                     let opened_at = &mut slabs[*number as usize].opened_at;

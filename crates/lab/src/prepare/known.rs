@@ -11,10 +11,10 @@
 //! Invariant: of a known cache every slab with a free object at that moment is on a list; none of its objects is
 //! untold, but those of slabs that changed while they were read.
 
-use super::frames::{Begins, Slab};
+use super::frames::{CacheStarts, Slab};
 use super::input::{Input, NO_CACHE};
 use super::naming::Caches;
-use crate::lists::{CacheLists, Listed, Objects};
+use crate::lists::{CacheLists, Objects, SlabOnList};
 use std::collections::{HashMap, HashSet};
 
 /// Of each cache of the trace; `None` of those that were not read.
@@ -59,7 +59,7 @@ fn read<'a>(input: &Input<'a>) -> impl Iterator<Item = (usize, &'a CacheLists)> 
 }
 
 /// When the steps of each cache begin, and what is on lists then.
-pub(super) fn begins(input: &Input) -> Begins {
+pub(super) fn begins(input: &Input) -> CacheStarts {
     let (mut times, mut listed) = (Vec::new(), Vec::new());
     for (number, cache) in read(input) {
         times.resize(input.caches.len(), None);
@@ -68,7 +68,7 @@ pub(super) fn begins(input: &Input) -> Begins {
         let usual = cache.each().filter(|slab| slab.objects == input.caches[number].objects);
         listed.extend(usual.map(|slab| (number as u16, input.frames.of(slab.base))));
     }
-    Begins { times: times.into(), listed: listed.into() }
+    CacheStarts { times: times.into(), listed: listed.into() }
 }
 
 /// What was read, by the numbers of the slabs that the trace shows; sets which objects are live as far
@@ -79,7 +79,7 @@ pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
     for (number, cache) in read(input) {
         known.resize(input.caches.len(), None);
         let mut place =
-            |listed: &Listed| match by_frame.get(&(number, input.frames.of(listed.base))) {
+            |listed: &SlabOnList| match by_frame.get(&(number, input.frames.of(listed.base))) {
                 Some(slab) if slabs[*slab as usize].objects == listed.objects => {
                     ListedSlab::Shown(*slab)
                 }
@@ -121,8 +121,8 @@ fn listed<'a>(
     found
 }
 
-fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&Listed) -> ListedSlab) -> KnownCache {
-    let mut all = |slabs: &[Listed]| slabs.iter().map(&mut *place).collect::<Vec<_>>();
+fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&SlabOnList) -> ListedSlab) -> KnownCache {
+    let mut all = |slabs: &[SlabOnList]| slabs.iter().map(&mut *place).collect::<Vec<_>>();
     let nodes = cache.nodes.iter().map(|slabs| all(slabs)).collect();
     let cpus = cache.cpus.iter().map(|of| KnownCpu {
         cpu: of.cpu as usize,

@@ -20,10 +20,10 @@ use crate::event::{Event, EventKind};
 use crate::trace::Frames;
 use std::sync::Arc;
 
-/// What a step does.
+/// Of an object, by the model's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Op {
+pub enum StepKind {
     /// Hands the object out.
     Alloc,
     /// Takes it back.
@@ -48,7 +48,7 @@ pub struct Step {
     /// Node asked for, or [`crate::event::ANY_NODE`].
     pub node: i16,
     /// What is done.
-    pub op: Op,
+    pub op: StepKind,
     /// The trace missed this one: it is put in so that the objects' lives fit.
     pub missed: bool,
 }
@@ -245,7 +245,7 @@ impl Walk {
             State::Unseen => self.begin(object, false),
             State::Free => {}
         }
-        self.push(event, slab, object, ran, Op::Alloc);
+        self.push(event, slab, object, ran, StepKind::Alloc);
         Ok(())
     }
 
@@ -267,7 +267,7 @@ impl Walk {
                 return Ok(());
             }
         }
-        self.push(event, slab, object, ran, Op::Free);
+        self.push(event, slab, object, ran, StepKind::Free);
         Ok(())
     }
 
@@ -280,15 +280,15 @@ impl Walk {
 
     fn missed_free(&mut self, event: &Event, slab: u32, object: u32, ran: u64) {
         let ran = ran.max(self.objects[object as usize].ran);
-        self.push(event, slab, object, ran, Op::Free);
+        self.push(event, slab, object, ran, StepKind::Free);
         if let Some(step) = self.steps.last_mut() {
             step.missed = true;
             step.node = crate::event::ANY_NODE;
         }
     }
 
-    fn push(&mut self, event: &Event, slab: u32, object: u32, ran: u64, op: Op) {
-        let state = if op == Op::Alloc { State::Live } else { State::Free };
+    fn push(&mut self, event: &Event, slab: u32, object: u32, ran: u64, op: StepKind) {
+        let state = if op == StepKind::Alloc { State::Live } else { State::Free };
         self.objects[object as usize] = Object { ran, state };
         self.steps.push(Step {
             time_ns: ran,

@@ -50,7 +50,7 @@ use tally::Counting;
 pub use error::Error;
 pub use frames::Slab;
 pub use input::{CacheFacts, CacheNumber, Input, NO_CACHE};
-pub use matching::{Op, Step};
+pub use matching::{Step, StepKind};
 pub use oddities::Oddities;
 pub use order::Order;
 pub use prepared::{Cache, Prepared};

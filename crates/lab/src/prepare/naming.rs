@@ -54,17 +54,17 @@ pub fn kmalloc_cache(event: &Event) -> String {
 }
 
 /// Names events, one at a time.
-pub(super) struct Namer {
+pub(super) struct EventNamer {
     /// By name of the trace.
     by_name: Vec<CacheNumber>,
     chooser: Chooser,
 }
 
-impl Namer {
-    pub(super) fn new(input: &Input) -> Namer {
+impl EventNamer {
+    pub(super) fn new(input: &Input) -> EventNamer {
         let caches = Caches::new(input.caches, input.aliases);
         let by_name = input.names.iter().map(|(_, name)| caches.named(name)).collect();
-        Namer { by_name, chooser: Chooser::new(&caches, input) }
+        EventNamer { by_name, chooser: Chooser::new(&caches, input) }
     }
 
     /// The cache of an event of its own account, so [`NO_CACHE`] for every `Kfree` and for pages.

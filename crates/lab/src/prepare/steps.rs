@@ -14,7 +14,7 @@ use super::frames::{self, KnownSlabs, Slab};
 use super::input::{CacheFacts, Input};
 use super::known::{self, Known};
 use super::matching::{self, Step};
-use super::naming::Namer;
+use super::naming::EventNamer;
 use super::numbers::Numbering;
 use super::oddities::Oddities;
 use super::order::Order;
@@ -131,11 +131,11 @@ impl Iterator for Iter<'_> {
 
 /// All that a pass over the events needs to make steps of them.
 pub(super) struct Maker {
-    namer: Namer,
+    namer: EventNamer,
     caches: Arc<[CacheFacts]>,
     frames: Frames,
     order: Order,
-    begins: frames::Begins,
+    begins: frames::CacheStarts,
     found: Arc<KnownSlabs>,
     /// Objects that are live at the start, as far as no event tells.
     live: Vec<bool>,
@@ -150,7 +150,7 @@ impl Maker {
         numbering: Numbering,
         oddities: &mut Oddities,
     ) -> Result<Maker, Error> {
-        let namer = Namer::new(input);
+        let namer = EventNamer::new(input);
         let caches: Arc<[CacheFacts]> = input.caches.into();
         let begins = known::begins(input);
         let mut walk = frames::Walk::find(&caches, input.frames, &begins);
@@ -174,9 +174,9 @@ impl Maker {
         &self.found.slabs
     }
 
-    pub(super) fn begin(&self) -> Making<'_> {
+    pub(super) fn begin(&self) -> StepMaker<'_> {
         let slabs = self.slabs();
-        Making {
+        StepMaker {
             maker: self,
             placing: frames::Walk::place(&self.caches, self.frames, &self.begins, &self.found),
             matching: matching::Walk::new(
@@ -193,7 +193,7 @@ impl Maker {
 }
 
 /// A pass that makes steps.
-pub(super) struct Making<'a> {
+pub(super) struct StepMaker<'a> {
     maker: &'a Maker,
     placing: frames::Walk,
     pub(super) matching: matching::Walk,
@@ -201,7 +201,7 @@ pub(super) struct Making<'a> {
     unknown: Oddities,
 }
 
-impl Making<'_> {
+impl StepMaker<'_> {
     /// Adds the steps of some events to those of [`matching::Walk::steps`].
     pub(super) fn add(&mut self, events: &[Event]) -> Result<(), Error> {
         for event in events {
@@ -261,7 +261,7 @@ impl Streamed {
 struct Running<'a> {
     streamed: &'a Streamed,
     pass: Option<Pass<'static>>,
-    making: Making<'a>,
+    making: StepMaker<'a>,
     turns: Turns,
     /// In order; those to `ready` are next.
     waiting: Vec<Step>,

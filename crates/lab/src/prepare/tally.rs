@@ -6,7 +6,7 @@
 //! but that steps of the same time come as they run.
 
 use super::frames::Slab;
-use super::matching::{Op, Step};
+use super::matching::{Step, StepKind};
 use std::collections::HashMap;
 
 /// What is known once all steps have passed.
@@ -71,7 +71,7 @@ impl Counting {
         }
         self.task.1 += 1;
         self.tally.cpus = self.tally.cpus.max(usize::from(step.cpu) + 1);
-        if step.op == Op::Free {
+        if step.op == StepKind::Free {
             let frees = &mut self.tally.frees[step.cache as usize];
             frees.all += 1;
             frees.missed += u64::from(step.missed);

@@ -7,7 +7,7 @@
 use super::error::Error;
 use super::layout::{Field, Format};
 use super::symbols::Symbols;
-use super::tracefs::Instance;
+use super::tracefs::TraceInstance;
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::trace::{NO_NAME, unnamed};
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ impl Layouts {
     ///
     /// # Errors
     /// An event that is not there, or does not tell enough.
-    pub fn of(instance: &Instance) -> Result<Layouts, Error> {
+    pub fn of(instance: &TraceInstance) -> Result<Layouts, Error> {
         let mut texts = HashMap::new();
         for (event, _) in EVENTS {
             let file = format!("events/kmem/{event}/format");

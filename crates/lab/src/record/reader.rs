@@ -9,7 +9,7 @@ use super::kmem::{Decoder, Layouts};
 use super::layout::Page;
 use super::ring;
 use super::symbols::Symbols;
-use super::tracefs::Instance;
+use super::tracefs::TraceInstance;
 use crate::event::Event;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
@@ -58,7 +58,7 @@ pub fn now() -> u64 {
 }
 
 /// Opens a CPU's buffer.
-pub fn open(instance: &Instance, cpu: u16) -> Result<(PathBuf, File), Error> {
+pub fn open(instance: &TraceInstance, cpu: u16) -> Result<(PathBuf, File), Error> {
     let path = instance.join(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -7,7 +7,7 @@ use super::merge::Merge;
 use super::reader::{self, Batch, Reader};
 use super::sieve::{RecorderObjects, Sieve, Wanted};
 use super::symbols::Symbols;
-use super::tracefs::{self, Instance, Tracefs};
+use super::tracefs::{self, TraceInstance, Tracefs};
 use crate::event::Event;
 use crate::trace::{self, Attached, Frames, Header, Writer};
 use std::fs;
@@ -40,7 +40,7 @@ pub struct Options {
 pub struct Recorder {
     // Dropped before the instance, which the kernel keeps while a file of it is open.
     readers: Vec<Reader>,
-    instance: Instance,
+    instance: TraceInstance,
     _tracefs: Tracefs,
     options: Options,
     unnamed: bool,
@@ -95,7 +95,7 @@ impl Recorder {
     pub fn new(options: Options) -> Result<Recorder, Error> {
         let tracefs = Tracefs::open()?;
         tracefs::sweep(&tracefs)?;
-        let instance = Instance::create(&tracefs)?;
+        let instance = TraceInstance::create(&tracefs)?;
         instance.set("tracing_on", "0")?;
         // What system calls can ask for as well.
         instance.set("trace_clock", "mono")?;
@@ -155,7 +155,7 @@ impl Recorder {
         let start = reader::now();
         progress.start.store(start, Ordering::Relaxed);
         self.instance.set("tracing_on", "1")?;
-        let work = Work {
+        let work = MergerState {
             merge,
             sieve: Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed)),
             own: RecorderObjects::default(),
@@ -254,7 +254,7 @@ fn instance_page(tracefs: &Tracefs) -> Result<Page, Error> {
     Page::parse(&text).ok_or(Error::Page { cpu: 0, what })
 }
 
-fn cpus(instance: &Instance) -> Result<Vec<u16>, Error> {
+fn cpus(instance: &TraceInstance) -> Result<Vec<u16>, Error> {
     let path = instance.join("per_cpu");
     let entries = fs::read_dir(&path).map_err(|error| Error::at(&path, error))?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -264,7 +264,7 @@ fn cpus(instance: &Instance) -> Result<Vec<u16>, Error> {
 }
 
 /// What the kernel counts itself of events that it could not keep.
-fn lost(instance: &Instance) -> Result<u64, Error> {
+fn lost(instance: &TraceInstance) -> Result<u64, Error> {
     let mut lost = 0;
     for cpu in cpus(instance)? {
         let text = instance
@@ -279,7 +279,7 @@ fn lost(instance: &Instance) -> Result<u64, Error> {
 }
 
 /// What the merger works with.
-struct Work {
+struct MergerState {
     merge: Merge,
     sieve: Sieve,
     own: RecorderObjects,
@@ -289,7 +289,7 @@ struct Work {
     progress: Arc<Progress>,
 }
 
-impl Work {
+impl MergerState {
     /// The writer, and true if the file became as large as it may.
     fn run<W: Write>(
         mut self,

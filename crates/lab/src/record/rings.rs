@@ -7,7 +7,7 @@
 
 use super::clock::Clock;
 use super::error::Error;
-use super::spool::{Piece, Spool};
+use super::spool::{Spool, SpooledRun};
 use rustix::fs::MemfdFlags;
 use slabyard_abi::recording::{
     ENTRY, MAGIC, MOST_RINGS, PAGE, SITES, SITES_AT, VERSION, bytes, header, ring, ring_at,
@@ -98,7 +98,7 @@ impl Rings {
             let place = nth as usize & (ENTRIES - 1);
             let entries = ((end - nth) as usize).min(ENTRIES - place);
             let from = (at + PAGE + place * ENTRY) as u64;
-            let n = spool.copy(&self.file, Piece { ring, from, entries })?;
+            let n = spool.copy(&self.file, SpooledRun { ring, from, entries })?;
             nth += n as u64;
             if n < entries {
                 let next = from + (n * ENTRY) as u64;

@@ -22,10 +22,10 @@ const MOST_FRAMES: u64 = 1 << 36;
 pub struct Sieve {
     /// Frames that were given back, or got for something else, and not got for a slab since.
     others: Vec<u64>,
-    wanted: Option<Picked>,
+    wanted: Option<SieveFilter>,
 }
 
-struct Picked {
+struct SieveFilter {
     is_wanted: Wanted,
     /// By the index of the name: 0 not asked yet, 1 no, 2 yes.
     names: Vec<u8>,
@@ -37,7 +37,7 @@ impl Sieve {
     /// One for the caches that are wanted; for all if `None`.
     #[must_use]
     pub fn new(wanted: Option<Wanted>) -> Sieve {
-        let picked = |is_wanted| Picked { is_wanted, names: Vec::new(), live: HashSet::new() };
+        let picked = |is_wanted| SieveFilter { is_wanted, names: Vec::new(), live: HashSet::new() };
         Sieve { others: Vec::new(), wanted: wanted.map(picked) }
     }
 
@@ -70,7 +70,7 @@ impl Sieve {
     }
 }
 
-impl Picked {
+impl SieveFilter {
     fn passes(&mut self, event: &Event, names: &Names) -> bool {
         match event.kind {
             EventKind::Kmalloc => {

@@ -31,7 +31,7 @@ pub struct Spool {
 
 /// Some entries of a ring, one behind the other: where they are in the file.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct SpooledRun {
     pub ring: usize,
     pub from: u64,
     pub entries: usize,
@@ -39,7 +39,7 @@ pub struct Piece {
 
 #[derive(Default)]
 struct OfRing {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SpooledRun>,
     /// Read, and not yet given: the last one first.
     calls: Vec<Call>,
 }
@@ -59,7 +59,7 @@ impl Spool {
     ///
     /// # Errors
     /// The rings cannot be read, or an empty spool not be written.
-    pub fn copy(&mut self, rings: &File, piece: Piece) -> Result<usize, Error> {
+    pub fn copy(&mut self, rings: &File, piece: SpooledRun) -> Result<usize, Error> {
         let mut copied = 0;
         while copied < piece.entries {
             let n = (piece.entries - copied).min(AT_ONCE);
@@ -82,7 +82,7 @@ impl Spool {
                     last.entries += n;
                 }
                 _ => {
-                    let new = Piece { ring: piece.ring, from: self.bytes, entries: n };
+                    let new = SpooledRun { ring: piece.ring, from: self.bytes, entries: n };
                     ring.pieces.push_back(new);
                 }
             }
@@ -93,14 +93,14 @@ impl Spool {
     }
 
     /// Gives what is before `until`, in order; of the same time that of the lower ring first.
-    pub fn ordered(&mut self, until: u64) -> Result<Ordered<'_>, Error> {
+    pub fn ordered(&mut self, until: u64) -> Result<MergedEntries<'_>, Error> {
         let mut first = BinaryHeap::new();
         for ring in 0..self.rings.len() {
             if let Some(ticks) = self.next_ticks(ring)? {
                 first.push(Reverse((ticks, ring)));
             }
         }
-        Ok(Ordered { spool: self, first, until })
+        Ok(MergedEntries { spool: self, first, until })
     }
 
     /// The time of a ring's next entry.
@@ -158,13 +158,13 @@ impl Spool {
 }
 
 /// Entries of all rings, in one order.
-pub struct Ordered<'a> {
+pub struct MergedEntries<'a> {
     spool: &'a mut Spool,
     first: BinaryHeap<Reverse<(u64, usize)>>,
     until: u64,
 }
 
-impl Ordered<'_> {
+impl MergedEntries<'_> {
     /// Entries that are not given yet, also those that will not be before `until`.
     pub fn left(&self) -> u64 {
         self.spool.left()

@@ -79,22 +79,22 @@ fn mount() -> io::Result<OwnedFd> {
 
 /// Buffers, clock and switches of our own. Removed when dropped.
 #[derive(Debug)]
-pub struct Instance {
+pub struct TraceInstance {
     path: PathBuf,
 }
 
-impl Instance {
+impl TraceInstance {
     /// Makes one for this process.
     ///
     /// # Errors
     /// The kernel does not let us.
-    pub fn create(tracefs: &Tracefs) -> Result<Instance, Error> {
+    pub fn create(tracefs: &Tracefs) -> Result<TraceInstance, Error> {
         let path = tracefs.instances().join(name());
         match fs::create_dir(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(Error::at(path, error))
             }
-            _ => Ok(Instance { path }),
+            _ => Ok(TraceInstance { path }),
         }
     }
 
@@ -123,7 +123,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = self.set("tracing_on", "0");
         let _ = fs::remove_dir(&self.path);

@@ -10,9 +10,9 @@
 //! Invariant: the same plan and costs give the same counts.
 
 use super::plan::Plan;
-use super::start::{self, Placed};
+use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
-use crate::prepare::{self, Op, Step};
+use crate::prepare::{self, Step, StepKind};
 pub use slabyard_model::cache::contention::{Costs, Counts};
 use slabyard_model::cache::{KernelCache, NONE};
 use slabyard_model::counters::Counters;
@@ -138,7 +138,7 @@ type CopiedStep = Reverse<(u64, u32, u32)>;
 struct Run<'p, 'a> {
     plan: &'p Plan<'a>,
     caches: Vec<KernelCache>,
-    placed: Placed,
+    placed: PlacedSlabs,
     /// Model's slab of each object that is live, of each copy of its task.
     slab_of: Vec<u32>,
     copies: u32,
@@ -203,7 +203,7 @@ impl<'p, 'a> Run<'p, 'a> {
         let cache = &mut self.caches[number];
         let object = step.object as usize * self.copies as usize + copy as usize;
         let object = &mut self.slab_of[object];
-        if step.op == Op::Alloc {
+        if step.op == StepKind::Alloc {
             self.placed.before_alloc(cache, number, cpu);
             let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
             (*object, self.free_at[cpu]) =

@@ -15,8 +15,8 @@
 
 use crate::prepare::Prepared;
 
-/// A slab to be.
-pub(super) struct Piece {
+/// A slab of the machine before it is begun, with the objects that it begins with.
+pub(super) struct PlannedSlab {
     /// The traced slab that it begins in; `None` of one that no event shows.
     pub(super) first: Option<u32>,
     /// The objects that are live in it.
@@ -26,13 +26,13 @@ pub(super) struct Piece {
 }
 
 /// Cuts traced slabs into slabs of `objects`.
-pub(super) fn cut(prepared: &Prepared, slabs: &[u32], objects: u32) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
+pub(super) fn cut(prepared: &Prepared, slabs: &[u32], objects: u32) -> Vec<PlannedSlab> {
+    let mut pieces: Vec<PlannedSlab> = Vec::new();
     let mut room = 0;
     for slab in slabs {
         for object in prepared.slabs[*slab as usize].objects_range() {
             if room == 0 {
-                pieces.push(Piece { first: Some(*slab), live: Vec::new(), free: objects });
+                pieces.push(PlannedSlab { first: Some(*slab), live: Vec::new(), free: objects });
                 room = objects;
             }
             room -= 1;

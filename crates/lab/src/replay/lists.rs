@@ -8,8 +8,8 @@
 //! a machine has other slabs.
 //! Invariant: each of a cache's initial slabs is in one place of its lists.
 
-use super::layout::{self, Piece};
-use super::plan::{Parked, Plan};
+use super::layout::{self, PlannedSlab};
+use super::plan::{ParkedSlabs, Plan};
 use crate::prepare::known::{KnownCache, ListedSlab};
 use crate::prepare::{FirstUse, Prepared};
 use slabyard_model::cache::{Accounting, KernelCache, Rules};
@@ -21,11 +21,11 @@ pub(super) struct Initial {
     /// Those of each cache, in order of their first event.
     of_cache: Vec<Vec<u32>>,
     /// Slabs in the order in which CPUs first allocate from them, for each cache.
-    uses: Vec<Vec<Use>>,
+    uses: Vec<Vec<CpuUse>>,
 }
 
 /// A CPU's use of a slab that had free objects at the start.
-struct Use {
+struct CpuUse {
     cpu: u16,
     slab: u32,
     nth: u32,
@@ -36,11 +36,11 @@ impl Initial {
         let slabs = prepared.initial_slabs();
         let free: Vec<u32> =
             slabs.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
-        let mut uses: Vec<Vec<Use>> = prepared.caches.iter().map(|_| Vec::new()).collect();
+        let mut uses: Vec<Vec<CpuUse>> = prepared.caches.iter().map(|_| Vec::new()).collect();
         for (nth, FirstUse { slab, cpu }) in (0u32..).zip(&prepared.tally.first_uses) {
             if free[*slab as usize] > 0 {
                 let cache = prepared.slabs[*slab as usize].cache;
-                uses[cache as usize].push(Use { cpu: *cpu, slab: *slab, nth });
+                uses[cache as usize].push(CpuUse { cpu: *cpu, slab: *slab, nth });
             }
         }
         let mut of_cache = vec![Vec::new(); prepared.caches.len()];
@@ -123,7 +123,7 @@ impl Lists {
     }
 
     /// Undoes the order in which CPUs came to use slabs.
-    fn undone(plan: &Plan<'_>, number: usize, rules: &Rules, uses: &[Use]) -> Lists {
+    fn undone(plan: &Plan<'_>, number: usize, rules: &Rules, uses: &[CpuUse]) -> Lists {
         let mut lists = Lists::default();
         let batch = batch(rules);
         // (first use, slabs in the order of the node's list)
@@ -134,7 +134,7 @@ impl Lists {
         }
         let nr_cpus = if rules.has_cpu_slabs() { plan.nr_traced() } else { 0 };
         for cpu in 0..nr_cpus {
-            let mine: Vec<&Use> = uses.iter().filter(|of| of.cpu as usize == cpu).collect();
+            let mine: Vec<&CpuUse> = uses.iter().filter(|of| of.cpu as usize == cpu).collect();
             let Some((first, rest)) = mine.split_first() else { continue };
             lists.cpu_slabs.push((cpu, ListedSlab::Shown(first.slab)));
             let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
@@ -184,8 +184,8 @@ impl Lists {
         plan: &Plan<'_>,
         (number, cache): (usize, &KernelCache),
         initial: &Initial,
-        unshown: Option<&Parked>,
-    ) -> Vec<(Piece, u32)> {
+        unshown: Option<&ParkedSlabs>,
+    ) -> Vec<(PlannedSlab, u32)> {
         let traced = plan.traced_objects[number];
         let is_other = plan.is_other(number);
         let (seen, seen_free) = (self.nr_seen() as u32, initial.all_free(number));
@@ -211,7 +211,7 @@ impl Lists {
         plan: &Plan<'_>,
         cache: &KernelCache,
         is_other: bool,
-    ) -> Vec<(Piece, u32)> {
+    ) -> Vec<(PlannedSlab, u32)> {
         let mut installed = Vec::new();
         let objects = cache.rules().objects;
         let there = plan.there_at_start();
@@ -228,7 +228,7 @@ impl Lists {
             node.extend(pieces);
         }
         node.extend(pieces(&self.node));
-        let mut listed: Vec<(usize, Piece)> = Vec::new();
+        let mut listed: Vec<(usize, PlannedSlab)> = Vec::new();
         for (cpu, slabs) in &self.cpu_partial {
             listed.extend(pieces(slabs).into_iter().map(|piece| (*cpu, piece)));
         }
@@ -269,7 +269,12 @@ impl Lists {
 
 /// The slabs of a list as they are on the machine: of other ones those that no event shows are
 /// left out, and a slab that is kept though it is empty is one of the traced kernel's.
-fn pieces(prepared: &Prepared, slabs: &[ListedSlab], objects: u32, is_other: bool) -> Vec<Piece> {
+fn pieces(
+    prepared: &Prepared,
+    slabs: &[ListedSlab],
+    objects: u32,
+    is_other: bool,
+) -> Vec<PlannedSlab> {
     if is_other {
         let shown = slabs.iter().filter_map(|place| match place {
             ListedSlab::Shown(slab) => Some(*slab),
@@ -281,7 +286,9 @@ fn pieces(prepared: &Prepared, slabs: &[ListedSlab], objects: u32, is_other: boo
     }
     let piece = |place: &ListedSlab| match place {
         ListedSlab::Shown(slab) => layout::cut(prepared, &[*slab], objects),
-        ListedSlab::Unseen(free) => vec![Piece { first: None, live: Vec::new(), free: *free }],
+        ListedSlab::Unseen(free) => {
+            vec![PlannedSlab { first: None, live: Vec::new(), free: *free }]
+        }
     };
     slabs.iter().flat_map(piece).collect()
 }

@@ -13,7 +13,7 @@
 
 use super::others::{PageEvent, PageOp};
 use super::plan::{Limit, Plan, Relief};
-use super::start::Placed;
+use super::start::PlacedSlabs;
 use crate::small::buddy::Block;
 pub use crate::small::buddy::MOST_ORDER;
 use crate::small::mobility::Type;
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 /// What found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MemoryUser {
     /// What was there before the trace began, that much more than there is.
     Start {
         /// Pages that there are not.
@@ -41,13 +41,13 @@ pub enum Wanted {
 
 /// The request that there was no memory for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedRequest {
     /// Steps done, this one included.
     pub step: usize,
     /// Since the trace began.
     pub time_ns: u64,
     /// Who asked.
-    pub what: Wanted,
+    pub what: MemoryUser,
     /// The order that was asked for last.
     pub order: u8,
 }
@@ -78,7 +78,7 @@ pub struct MemoryOutcome {
     /// Objects that it made free, and that took the place of one of a new slab.
     pub retried: u64,
     /// Where it was not enough.
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedRequest>,
 }
 
 /// An allocation from a cache.
@@ -120,7 +120,7 @@ impl<'a> Memory<'a> {
         limit: Limit,
         plan: &Plan<'a>,
         caches: &mut [KernelCache],
-        placed: &Placed,
+        placed: &PlacedSlabs,
     ) -> Memory<'a> {
         let nr_pages =
             (limit.bytes / u64::from(plan.page_size)).min(u64::from(u32::MAX >> 1)) as u32;
@@ -166,7 +166,7 @@ impl<'a> Memory<'a> {
         (memory.outcome.start, memory.outcome.fewest) = (memory.pages.free(), memory.pages.free());
         let lacking = memory.pages.counts().lacking;
         if lacking > 0 {
-            memory.fail(0, *plan.prepared.span.start(), Wanted::Start { lacking }, 0);
+            memory.fail(0, *plan.prepared.span.start(), MemoryUser::Start { lacking }, 0);
         }
         memory
     }
@@ -176,8 +176,8 @@ impl<'a> Memory<'a> {
         self.outcome.failed.is_some()
     }
 
-    fn fail(&mut self, step: usize, time_ns: u64, what: Wanted, order: u8) {
-        self.outcome.failed = Some(Failed { step, time_ns, what, order });
+    fn fail(&mut self, step: usize, time_ns: u64, what: MemoryUser, order: u8) {
+        self.outcome.failed = Some(FailedRequest { step, time_ns, what, order });
     }
 
     /// True if something was done since it was asked last.
@@ -214,7 +214,7 @@ impl<'a> Memory<'a> {
                         block = self.pages.take(order, Type::Unmovable);
                     }
                     let Some(block) = block else {
-                        self.fail(nth, other.time_ns, Wanted::Pages, order);
+                        self.fail(nth, other.time_ns, MemoryUser::Pages, order);
                         return false;
                     };
                     let held = HeldBlock { first: block.0, blocks: vec![block] };
@@ -260,7 +260,7 @@ impl<'a> Memory<'a> {
                 }
             }
         }
-        self.fail(step + 1, time_ns, Wanted::Slab { cache }, slabs.least);
+        self.fail(step + 1, time_ns, MemoryUser::Slab { cache }, slabs.least);
         NONE
     }
 

@@ -28,14 +28,14 @@ mod timers;
 
 use run::Run;
 
-pub use outcome::{Failed, Replayed, Unsound};
-pub use plan::{Limit, Parked, Plan, Relief, Start};
+pub use outcome::{ReplayFailure, Replayed, Unsound};
+pub use plan::{Limit, ParkedSlabs, Plan, Relief, Start};
 
 /// Replays a trace.
 ///
 /// # Errors
 /// If an audit was asked for and found wrong books, or the trace's file changed meanwhile.
-pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
+pub fn replay(plan: &Plan<'_>) -> Result<Replayed, ReplayFailure> {
     let mut run = Run::new(plan);
     let before = run.sample(*plan.prepared.span.start());
     let reached = run.steps()?;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Pages that are no slabs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherPages {
     /// Orders of the blocks that were there before, which have the first numbers.
     pub of_start: Vec<u8>,
     /// What becomes of blocks, in order of time.
@@ -52,17 +52,17 @@ struct PageBlock {
     left: u32,
 }
 
-impl Others {
+impl OtherPages {
     /// Those of a trace that has these slabs.
     ///
     /// # Errors
     /// The trace's file cannot be read.
-    pub fn of(events: Events<'_>, slabs: &[Slab]) -> Result<Others, Error> {
+    pub fn of(events: Events<'_>, slabs: &[Slab]) -> Result<OtherPages, Error> {
         let opened: HashSet<(u64, u64)> =
             slabs.iter().map(|slab| (slab.frame, slab.opened_at)).collect();
         let closed: HashSet<(u64, u64)> =
             slabs.iter().filter_map(|slab| Some((slab.frame, slab.closed_at?))).collect();
-        let mut others = Others::default();
+        let mut others = OtherPages::default();
         let mut held: BTreeMap<u64, PageBlock> = BTreeMap::new();
         // Numbers of those of the start are not known yet: from the highest down.
         let mut next = 0;
@@ -154,7 +154,7 @@ mod tests {
             event(70, EventKind::PageAlloc, 8, 0),
             event(80, EventKind::PageFree, 8, 0),
         ];
-        let others = Others::of(Events::Held(&events), &[slab]).expect("events in memory");
+        let others = OtherPages::of(Events::Held(&events), &[slab]).expect("events in memory");
         assert_eq!(others.of_start, [3]);
         let steps: Vec<(u64, u32, PageOp)> =
             others.steps.iter().map(|of| (of.time_ns, of.number, of.what)).collect();

@@ -42,7 +42,7 @@ pub struct Unsound {
 
 /// Why a run ended before its time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failed {
+pub enum ReplayFailure {
     /// The books of a cache were wrong.
     #[error(transparent)]
     Unsound(#[from] Unsound),

@@ -3,7 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use super::events::{self, Event};
-use super::others::Others;
+use super::others::OtherPages;
 use crate::prepare::Prepared;
 use crate::rules::Slab;
 use slabyard::pages::lists;
@@ -24,7 +24,7 @@ pub struct Plan<'a> {
     /// How many tasks there are for each of the trace, with objects of their own.
     pub tasks: u32,
     /// What is parked where at the start, as a snapshot tells it; may be empty.
-    pub parked: &'a [Parked],
+    pub parked: &'a [ParkedSlabs],
     /// How the slabs at the start are put in place.
     pub start: Start,
     /// Order of each cache.
@@ -44,7 +44,7 @@ pub struct Plan<'a> {
     /// The machine's memory has an end.
     pub memory: Option<Limit>,
     /// Pages of the trace that are no slabs, which are told apart where memory has an end.
-    pub others: &'a Others,
+    pub others: &'a OtherPages,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
     /// What happens on the way, in order of time.
@@ -83,7 +83,7 @@ pub enum Start {
 
 /// What a snapshot tells of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parked {
+pub struct ParkedSlabs {
     /// Slabs of the cache.
     pub slabs: u32,
     /// Slabs on each CPU's partial list.

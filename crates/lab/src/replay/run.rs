@@ -9,14 +9,14 @@
 use super::changes::{Call, SlabChanges};
 use super::events::{Event, MachineEvent};
 use super::memory::{AllocRequest, Memory};
-use super::outcome::{Failed, Replayed, Unsound};
+use super::outcome::{ReplayFailure, Replayed, Unsound};
 use super::pages::Pages;
 use super::plan::{Plan, Start};
 use super::report::Sample;
-use super::start::{self, Placed};
+use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
 use super::timers::Timers;
-use crate::prepare::{Op, Step};
+use crate::prepare::{Step, StepKind};
 use slabyard_model::cache::{KernelCache, NONE};
 
 /// The machine, and how far it is.
@@ -24,7 +24,7 @@ pub(super) struct Run<'p, 'a> {
     plan: &'p Plan<'a>,
     caches: Vec<KernelCache>,
     /// Where the kernel's slabs are in the model.
-    placed: Placed,
+    placed: PlacedSlabs,
     /// Model's slab of each object that is live, of each copy of its task.
     slab_of: Vec<u32>,
     /// How many copies there are of each task.
@@ -44,7 +44,7 @@ pub(super) struct Run<'p, 'a> {
 
 /// How far a run came.
 #[derive(Clone, Copy)]
-pub(super) struct Reached {
+pub(super) struct RunProgress {
     /// Steps done.
     done: usize,
     /// Time of the last one.
@@ -95,22 +95,22 @@ impl<'p, 'a> Run<'p, 'a> {
     }
 
     /// Makes all steps that are asked for, or ends where there is no memory.
-    pub(super) fn steps(&mut self) -> Result<Reached, Failed> {
+    pub(super) fn steps(&mut self) -> Result<RunProgress, ReplayFailure> {
         let prepared = self.plan.prepared;
         let wanted = self.plan.steps.unwrap_or(usize::MAX).min(prepared.steps.len());
         let copies = self.copies;
         let steps = prepared.steps.iter().take(wanted).enumerate();
         let copied = steps.flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
-        let mut reached = Reached { done: 0, time_ns: *prepared.span.start() };
+        let mut reached = RunProgress { done: 0, time_ns: *prepared.span.start() };
         for (nth, step, copy) in copied {
             if !self.pass_time(nth, step.time_ns) {
                 break;
             }
             let cpu = self.tasks.cpu_of(&step, copy);
             let step = Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
-            reached = Reached { done: nth + 1, time_ns: step.time_ns };
+            reached = RunProgress { done: nth + 1, time_ns: step.time_ns };
             self.reap(cpu, step.time_ns);
-            if step.op == Op::Free {
+            if step.op == StepKind::Free {
                 self.free(&step, copy);
             } else if !self.alloc(nth, &step) {
                 break;
@@ -251,7 +251,11 @@ impl<'p, 'a> Run<'p, 'a> {
     }
 
     /// Lets happen what is left between the last step and the end, and says what came of it.
-    pub(super) fn finish(mut self, before: Sample, reached: Reached) -> Result<Replayed, Failed> {
+    pub(super) fn finish(
+        mut self,
+        before: Sample,
+        reached: RunProgress,
+    ) -> Result<Replayed, ReplayFailure> {
         let prepared = self.plan.prepared;
         let is_whole = reached.done == prepared.steps.len();
         while let Some(event) = self.events.next().filter(|_| is_whole) {

@@ -11,7 +11,7 @@
 //! slab at the head of its node's list, its list at the tail, empty ones at their end if the node
 //! has enough.
 
-use super::layout::Piece;
+use super::layout::PlannedSlab;
 use super::lists::{Initial, Lists};
 use super::plan::{Plan, Start};
 use slabyard_model::cache::{Front, KernelCache, NONE};
@@ -20,14 +20,14 @@ use slabyard_model::cache::{Front, KernelCache, NONE};
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Where the kernel's slabs are in the model.
-pub(crate) struct Placed {
+pub(crate) struct PlacedSlabs {
     /// Model's slab for each of the trace's initial ones, or [`NONE`].
     slab_of: Vec<u32>,
     /// Objects that were live at the start and are not freed yet, of each of the
     /// trace's initial slabs that a slab of the model was bound to.
     live_of: Vec<u32>,
     /// Slabs of each cache that no slab of the trace is bound to yet.
-    unbound: Vec<Unbound>,
+    unbound: Vec<UnseenSlabs>,
     /// Model's slab of each object that is live, in caches whose slabs are cut anew.
     objects: Vec<(u32, u32)>,
     random: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Placed {
 
 /// Slabs that a snapshot counts and the trace has not shown yet.
 #[derive(Clone, Default)]
-struct Unbound {
+struct UnseenSlabs {
     full: u32,
     /// Those on lists, with the objects that are live at the start.
     listed: Vec<(u32, u32)>,
@@ -45,7 +45,7 @@ struct Unbound {
     cpu_partial: u32,
 }
 
-impl Placed {
+impl PlacedSlabs {
     /// Slabs of a cache that are to be put in place on the way, or never.
     pub(super) fn pending(&self, cache: usize) -> u32 {
         let unbound = &self.unbound[cache];
@@ -59,7 +59,7 @@ impl Placed {
     }
 
     /// A slab of the trace, or a part of some, is one of the model's.
-    fn put(&mut self, piece: &Piece, model: u32, is_other: bool) {
+    fn put(&mut self, piece: &PlannedSlab, model: u32, is_other: bool) {
         if is_other {
             self.objects.extend(piece.live.iter().map(|object| (*object, model)));
         } else if let Some(first) = piece.first {
@@ -102,7 +102,7 @@ impl Placed {
     }
 }
 
-impl Unbound {
+impl UnseenSlabs {
     /// A slab, with its objects that are live at the start.
     fn choose(&mut self, cache: &mut KernelCache, random: &mut u64) -> (u32, u32) {
         let objects = cache.rules().objects;
@@ -132,12 +132,12 @@ impl Unbound {
 }
 
 /// Puts the slabs in place.
-pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> Placed {
+pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> PlacedSlabs {
     let nr_initial = plan.prepared.slabs.partition_point(|slab| slab.initial);
-    let mut placed = Placed {
+    let mut placed = PlacedSlabs {
         slab_of: vec![NONE; nr_initial],
         live_of: vec![0; nr_initial],
-        unbound: vec![Unbound::default(); caches.len()],
+        unbound: vec![UnseenSlabs::default(); caches.len()],
         objects: Vec::new(),
         random: SEED,
     };
@@ -153,7 +153,7 @@ pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> Placed {
 }
 
 /// Fills in the slabs of objects that are live at the start: they are of the first copies.
-pub(super) fn own(plan: &Plan<'_>, placed: &Placed, slab_of: &mut [u32]) {
+pub(super) fn own(plan: &Plan<'_>, placed: &PlacedSlabs, slab_of: &mut [u32]) {
     let (prepared, copies) = (plan.prepared, plan.tasks as usize);
     for (slab, model) in prepared.slabs.iter().zip(&placed.slab_of) {
         if *model == NONE {
@@ -170,7 +170,7 @@ pub(super) fn own(plan: &Plan<'_>, placed: &Placed, slab_of: &mut [u32]) {
     }
 }
 
-fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
+fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSlabs) {
     let all = caches.iter_mut().zip(plan.parked).zip(&mut placed.unbound).enumerate();
     for (number, ((cache, parked), unbound)) in all {
         if plan.is_other(number) {
@@ -240,7 +240,7 @@ pub(super) fn repack(plan: &Plan<'_>, caches: &mut [KernelCache], slab_of: &mut 
     }
 }
 
-fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
+fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSlabs) {
     let prepared = plan.prepared;
     let initial = Initial::of(prepared);
     // Where the kernel made a slab its lists were empty: what the snapshot counts was

@@ -25,7 +25,7 @@
 //! settings that change neither have the same live objects on the same CPUs at every moment.
 
 use super::Plan;
-use crate::prepare::{Op, Step};
+use crate::prepare::{Step, StepKind};
 use std::collections::HashMap;
 
 /// A task that was silent for so long slept.
@@ -113,7 +113,7 @@ impl Tasks {
             self.ran_last[traced] = index;
             self.place((index * self.copies + copy) as usize, step.time_ns)
         };
-        if step.op == Op::Alloc {
+        if step.op == StepKind::Alloc {
             self.allocated_on[object] = cpu as u32;
         }
         cpu
@@ -122,7 +122,7 @@ impl Tasks {
     /// Notes where a task ran that is not placed yet.
     fn follow(&mut self, step: &Step, cpu: usize) {
         let index = self.index_of[&step.task];
-        if step.op == Op::Alloc {
+        if step.op == StepKind::Alloc {
             self.allocated_on[step.object as usize] = cpu as u32;
         }
         if step.task == 0 {
@@ -170,7 +170,7 @@ impl Tasks {
     fn cpu_of_idle(&self, step: &Step, copy: u32, object: usize) -> usize {
         let allocated_on = self.allocated_on[object];
         let is_there = |cpu: u32| cpu != NOBODY && self.there[cpu as usize];
-        if step.op == Op::Free && is_there(allocated_on) {
+        if step.op == StepKind::Free && is_there(allocated_on) {
             return allocated_on as usize;
         }
         let traced = (step.cpu as u32 * self.copies + copy) as usize;

@@ -57,7 +57,7 @@ pub struct Object {
 }
 
 /// A live object: its address in the model, its bytes, whether `kmalloc` made it.
-struct Live(u64, u32, bool);
+struct LiveObject(u64, u32, bool);
 
 /// Makes a load's requests. `object_of` says what a cache's objects are; `every` so many events a
 /// moment joins the series (0: never).
@@ -71,7 +71,7 @@ pub fn run(
     every: usize,
 ) -> Result<Load, TooFew> {
     let mut load = Load::default();
-    let mut live: HashMap<u64, Live> = HashMap::new();
+    let mut live: HashMap<u64, LiveObject> = HashMap::new();
     let mut now = PageUse::default();
     for (nth, event) in trace.events.iter().enumerate() {
         now.time = event.time;
@@ -89,7 +89,7 @@ pub fn run(
                     let Object { bytes, align } = object_of(event);
                     (bytes.max(1), kernel.cache_alloc(bytes.max(1), align))
                 };
-                live.insert(event.address, Live(at.ok_or(TooFew)?, bytes, is_kmalloc));
+                live.insert(event.address, LiveObject(at.ok_or(TooFew)?, bytes, is_kmalloc));
                 now.live += u64::from(bytes);
                 now.objects += 1;
                 load.allocated += 1;
@@ -116,7 +116,7 @@ pub fn run(
     Ok(load)
 }
 
-fn free(kernel: &Kernel, Live(at, bytes, is_kmalloc): &Live, now: &mut PageUse) {
+fn free(kernel: &Kernel, LiveObject(at, bytes, is_kmalloc): &LiveObject, now: &mut PageUse) {
     if *is_kmalloc {
         kernel.kfree(*at);
     } else {

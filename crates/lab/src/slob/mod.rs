@@ -102,7 +102,7 @@ impl Replayed {
 /// # Errors
 /// The model has no more pages than `most_pages`, and needs more.
 pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replayed, TooFew> {
-    let before = Before::of(trace, machine);
+    let before = InitialMemory::of(trace, machine);
     let model = Kernel::new(machine.page_bytes, machine.least_align, most_pages);
     let mut replayed = Replayed { old_pages: before.pages.len(), ..Replayed::default() };
     let mut frames = HashMap::new();
@@ -217,7 +217,7 @@ struct Page {
 }
 
 /// What was there before the trace, and what it does not say.
-struct Before {
+struct InitialMemory {
     pages: Vec<Page>,
     /// By call site and size.
     aligns: HashMap<(u32, u32), u32>,
@@ -226,12 +226,12 @@ struct Before {
     freed: HashMap<usize, (u64, u32, u32)>,
 }
 
-impl Before {
-    fn of(trace: &Trace, machine: Machine) -> Before {
+impl InitialMemory {
+    fn of(trace: &Trace, machine: Machine) -> InitialMemory {
         let mut aligns = HashMap::new();
         let mut truth = Truth::default();
         // In the order of their first objects.
-        let mut old: Vec<(u64, u32, Used)> = Vec::new();
+        let mut old: Vec<(u64, u32, UsedParts)> = Vec::new();
         let (mut live, mut freed) = (HashSet::new(), HashMap::new());
         for (nth, event) in trace.events.iter().enumerate() {
             let is_alloc = matches!(event.kind, EventKind::Kmalloc | EventKind::CacheAlloc);
@@ -242,7 +242,7 @@ impl Before {
             }
             let first = truth.see(event, machine);
             if let Some(frame) = first {
-                old.push((frame, 0, Used::default()));
+                old.push((frame, 0, UsedParts::default()));
             }
             if event.kind == EventKind::PageFree {
                 // Whatever comes there next comes into a new page.
@@ -275,12 +275,12 @@ impl Before {
             let filled = used.freed.iter().filter(|(_, at, end)| end > at);
             freed.extend(filled.map(|&(nth, at, end)| (nth, (*frame, at, end - at))));
         }
-        let page = |(frame, first_size, used): (u64, u32, Used)| Page {
+        let page = |(frame, first_size, used): (u64, u32, UsedParts)| Page {
             frame,
             free: used.free(),
             first_size,
         };
-        Before { pages: old.into_iter().map(page).collect(), aligns, freed }
+        InitialMemory { pages: old.into_iter().map(page).collect(), aligns, freed }
     }
 
     fn align(&self, event: &Event) -> u32 {
@@ -296,7 +296,7 @@ const LINE: u32 = 64;
 
 /// Parts of an old page that objects of the trace lay in: they were free when it began.
 #[derive(Default)]
-struct Used {
+struct UsedParts {
     /// Offset and end.
     parts: BTreeMap<u32, u32>,
     /// Objects from before the trace that were freed: the event's number, and the part that lay
@@ -306,7 +306,7 @@ struct Used {
     over: bool,
 }
 
-impl Used {
+impl UsedParts {
     /// An object of the trace lies there.
     fn take(&mut self, at: u32, bytes: u32) {
         let end = at + bytes;

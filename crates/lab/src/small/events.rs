@@ -10,7 +10,7 @@
 
 use super::load::{AllocType, Cache, Load, Step};
 use super::mobility::Type;
-use super::state::{Change, KernelReport, Known, State};
+use super::state::{Change, KernelCacheState, KernelReport, State};
 use super::text::{MOBILITY, RECLAIMABLE};
 use crate::event::{Event, EventKind};
 use crate::slob::Machine;
@@ -309,7 +309,7 @@ fn class_of(state: &State, name: &str) -> Option<AllocType> {
 }
 
 /// A cache that the kernel told of is as it said, and is there.
-fn know(caches: &mut Vec<Cache>, known: &Known) {
+fn know(caches: &mut Vec<Cache>, known: &KernelCacheState) {
     if known.name.starts_with("kmalloc-") {
         return;
     }

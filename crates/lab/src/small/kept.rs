@@ -5,13 +5,13 @@
 //! From 6.7 on limits adapt between a least and a most one: a refill raises them and is twice as
 //! large each time that order 0 is refilled without a free in between; what goes back is as many as
 //! were freed in a row; two freed blocks of an order above 0 in a row take up to 32 batches along.
-//! [`Adapts`] says which. (`mm/page_alloc.c` of both releases; the boots of `tests/small_told.rs`
+//! [`AdaptiveLimits`] says which. (`mm/page_alloc.c` of both releases; the boots of `tests/small_told.rs`
 //! hold this against them.)
 //!
 //! Neighbours: [`super::zone`] refills the lists, and frees what goes back. Invariant: `pages` is
 //! what lies in the lists.
 
-use super::mobility::{Adapts, TYPES, Type};
+use super::mobility::{AdaptiveLimits, TYPES, Type};
 use slabyard::pages::lists::Zone;
 use std::collections::VecDeque;
 
@@ -53,8 +53,8 @@ impl Limits {
 pub(super) type Back = (u32, u8, Type);
 
 /// The lists.
-pub(super) struct Kept {
-    adapts: Adapts,
+pub(super) struct KeptPages {
+    adapts: AdaptiveLimits,
     limits: Limits,
     lists: [[VecDeque<u32>; TYPES]; KEPT_ORDERS],
     pages: u32,
@@ -68,9 +68,9 @@ pub(super) struct Kept {
     was_high: bool,
 }
 
-impl Kept {
-    pub(super) fn new(adapts: Adapts) -> Kept {
-        Kept {
+impl KeptPages {
+    pub(super) fn new(adapts: AdaptiveLimits) -> KeptPages {
+        KeptPages {
             adapts,
             limits: Limits { high: 0, most: 0, batch: 1 },
             lists: Default::default(),
@@ -93,8 +93,8 @@ impl Kept {
     /// An allocation begins.
     pub(super) fn asked(&mut self) {
         match self.adapts {
-            Adapts::Never => self.doublings >>= 1,
-            Adapts::Always => self.in_a_row >>= 1,
+            AdaptiveLimits::Never => self.doublings >>= 1,
+            AdaptiveLimits::Always => self.in_a_row >>= 1,
         }
     }
 
@@ -113,8 +113,8 @@ impl Kept {
     /// How many blocks an empty list is refilled with.
     pub(super) fn wanted(&mut self, order: u8) -> u32 {
         let blocks = match self.adapts {
-            Adapts::Never => self.limits.batch,
-            Adapts::Always => match self.adapted(order) {
+            AdaptiveLimits::Never => self.limits.batch,
+            AdaptiveLimits::Always => match self.adapted(order) {
                 Some(blocks) => blocks,
                 None => return 1,
             },
@@ -148,8 +148,8 @@ impl Kept {
         self.lists[usize::from(order)][of as usize].push_front(at);
         self.pages += 1 << order;
         let count = match self.adapts {
-            Adapts::Never => self.too_many(order),
-            Adapts::Always => self.too_many_now(order),
+            AdaptiveLimits::Never => self.too_many(order),
+            AdaptiveLimits::Always => self.too_many_now(order),
         };
         self.back(count, usize::from(order) * TYPES + of as usize)
     }
@@ -228,8 +228,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { high: 4, most: 100, batch: 1 };
 
-    fn kept() -> Kept {
-        let mut kept = Kept::new(Adapts::Always);
+    fn kept() -> KeptPages {
+        let mut kept = KeptPages::new(AdaptiveLimits::Always);
         kept.limit(LIMITS);
         kept
     }

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 /// How much memory there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Small {
+pub struct SmallMachine {
     /// Bytes of a page.
     pub page_size: u32,
     /// All that there are, those of the kernel's own included.
@@ -31,7 +31,7 @@ pub struct Small {
 
 /// What there is at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct MachineSample {
     /// The moment's name.
     pub moment: String,
     /// Free pages, and the blocks that they are, by order.
@@ -50,7 +50,7 @@ pub struct Look {
     pub slabs: Vec<(String, u8, u32)>,
 }
 
-impl Look {
+impl MachineSample {
     /// Reclaimable or not.
     #[must_use]
     pub fn slab_pages(&self) -> u32 {
@@ -69,26 +69,26 @@ impl Look {
 
 /// A block of pages that was not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedBlock {
     /// The step, from 0 up.
     pub step: usize,
     /// The order that was asked for.
     pub order: u8,
     /// As it was when the request failed.
-    pub look: Look,
+    pub look: MachineSample,
 }
 
 /// What came of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// At each moment of the load.
-    pub looks: Vec<Look>,
+    pub looks: Vec<MachineSample>,
     /// Requests for blocks of each order, and those of them that were served.
     pub asked: [u32; MOST_ORDER as usize + 1],
     /// Of [`Outcome::asked`], by order.
     pub served: [u32; MOST_ORDER as usize + 1],
     /// Those that were not, in order.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedBlock>,
     /// Objects that there was no memory for: their frees are left out.
     pub objects_refused: u32,
     /// Slabs that found no block of their order, only lower ones.
@@ -102,7 +102,7 @@ pub struct Outcome {
 impl Outcome {
     /// The look at a moment of this name.
     #[must_use]
-    pub fn at(&self, moment: &str) -> Option<&Look> {
+    pub fn at(&self, moment: &str) -> Option<&MachineSample> {
         self.looks.iter().find(|look| look.moment == moment)
     }
 }
@@ -111,7 +111,7 @@ impl Outcome {
 ///
 /// # Errors
 /// A cache of the load has objects that no slab holds.
-pub fn run(small: Small, contender: Contender, load: &Load) -> Result<Outcome, NoSlab> {
+pub fn run(small: SmallMachine, contender: Contender, load: &Load) -> Result<Outcome, NoSlab> {
     let pages = Pages::of(Memory::Plain(Box::new(plain(small))), Vec::new());
     let (page_size, caches) = (small.page_size, load.caches.len());
     let kernel = Kernel::new(contender, &pages, page_size, small.pages, caches, "6.1");
@@ -138,7 +138,7 @@ pub fn run_from(
 
 const PAGE_SIZE: u32 = 4096;
 
-fn plain(small: Small) -> Buddy {
+fn plain(small: SmallMachine) -> Buddy {
     let mut buddy = Buddy::new(small.pages);
     let mut left = small.reserved;
     // The kernel's own lies at the begin of memory, in whole blocks.
@@ -287,14 +287,14 @@ impl Run {
             }
             None => {
                 let look = self.look("failed");
-                self.outcome.failed.push(Failed { step: nth, order, look });
+                self.outcome.failed.push(FailedBlock { step: nth, order, look });
             }
         }
     }
 
-    fn look(&self, moment: &str) -> Look {
+    fn look(&self, moment: &str) -> MachineSample {
         let (free, counts) = (self.pages.free(), self.pages.counts());
-        Look {
+        MachineSample {
             moment: moment.into(),
             free_pages: free.pages,
             free_blocks: free.blocks,

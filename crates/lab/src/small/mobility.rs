@@ -49,7 +49,7 @@ pub enum Mobility {
 
 /// Whether limits of the CPU's lists adapt to what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adapts {
+pub enum AdaptiveLimits {
     /// To 6.6.
     Never,
     /// From 6.7 on.
@@ -72,15 +72,15 @@ pub struct Rules {
     /// The first release that was seen to do so.
     pub release: &'static str,
     /// Limits of the CPU's lists.
-    pub adapts: Adapts,
+    pub adapts: AdaptiveLimits,
     /// Blocks of other types.
     pub takes_over: TakesOver,
 }
 
 /// By release.
 pub(super) const RULES: [Rules; 2] = [
-    Rules { release: "6.1", adapts: Adapts::Never, takes_over: TakesOver::Moved },
-    Rules { release: "6.12", adapts: Adapts::Always, takes_over: TakesOver::Claimed },
+    Rules { release: "6.1", adapts: AdaptiveLimits::Never, takes_over: TakesOver::Moved },
+    Rules { release: "6.12", adapts: AdaptiveLimits::Always, takes_over: TakesOver::Claimed },
 ];
 
 impl Rules {

@@ -33,4 +33,4 @@ pub mod zone;
 
 pub use contender::Contender;
 pub use load::{Load, Step};
-pub use machine::{Failed, Look, Outcome, Small, run, run_from};
+pub use machine::{FailedBlock, MachineSample, Outcome, SmallMachine, run, run_from};

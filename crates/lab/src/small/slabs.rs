@@ -51,7 +51,7 @@ pub(super) enum ObjectLocation {
 }
 
 /// A cache that is there, and what merging compares.
-struct Made {
+struct CreatedCache {
     name: String,
     cache: KernelCache,
     order: u8,
@@ -62,7 +62,7 @@ struct Made {
 }
 
 /// A cache that is to be made.
-struct Wanted<'a> {
+struct CacheRequest<'a> {
     name: &'a str,
     object_size: u32,
     size: u32,
@@ -101,7 +101,7 @@ fn kind(reclaimable: bool) -> PageMobility {
 pub(super) struct Slabs {
     contender: Contender,
     settings: Settings,
-    made: Vec<Made>,
+    made: Vec<CreatedCache>,
     /// By the load's cache, and by size class: plain ones, then reclaimable ones.
     of_cache: Vec<Option<u32>>,
     of_class: Vec<Option<u32>>,
@@ -265,7 +265,7 @@ impl Slabs {
             _ => LEAST_ALIGN,
         };
         // Classes are there first, and merge with nothing.
-        self.make(&Wanted {
+        self.make(&CacheRequest {
             name: &class_name(size, reclaimable),
             object_size: size,
             size: size.next_multiple_of(align),
@@ -287,7 +287,7 @@ impl Slabs {
         let bytes = cache.object_size.max(1).next_multiple_of(LEAST_ALIGN) + behind;
         let size = bytes.next_multiple_of(align);
         let reclaimable = cache.reclaimable && !self.settings.tiny;
-        let fits = |made: &Made| {
+        let fits = |made: &CreatedCache| {
             let arrays_fit = !matches!(self.contender, Contender::Slab { .. })
                 || made.align.is_multiple_of(align);
             made.merges
@@ -309,11 +309,11 @@ impl Slabs {
             false => Merging::WithOthers,
         };
         let (name, object_size, kind) = (&*cache.name, cache.object_size, kind(reclaimable));
-        self.make(&Wanted { name, object_size, size, align, kind, contents, merging })
+        self.make(&CacheRequest { name, object_size, size, align, kind, contents, merging })
     }
 
-    fn make(&mut self, wanted: &Wanted<'_>) -> Result<u32, NoSlab> {
-        let &Wanted { name, object_size, size, align, .. } = wanted;
+    fn make(&mut self, wanted: &CacheRequest<'_>) -> Result<u32, NoSlab> {
+        let &CacheRequest { name, object_size, size, align, .. } = wanted;
         let reclaimable = wanted.kind == PageMobility::Reclaimable;
         let keeps_contents = wanted.contents == Contents::Kept;
         let merges = wanted.merging == Merging::WithOthers;
@@ -343,7 +343,15 @@ impl Slabs {
             delay_ns: 0,
         };
         cache.supply(self.pages.supply(slabs), least.1);
-        self.made.push(Made { name: name.into(), cache, order, size, align, reclaimable, merges });
+        self.made.push(CreatedCache {
+            name: name.into(),
+            cache,
+            order,
+            size,
+            align,
+            reclaimable,
+            merges,
+        });
         Ok(self.made.len() as u32 - 1)
     }
 }

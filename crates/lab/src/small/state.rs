@@ -68,7 +68,7 @@ pub struct State {
     /// Those of caches that a shrinker frees from.
     pub reclaimable: u32,
     /// Those that are there at that moment.
-    pub caches: Vec<Known>,
+    pub caches: Vec<KernelCacheState>,
     /// Of all caches; those of SLOB have no name.
     pub slabs: Vec<Slab>,
     /// Of an allocator that counts no objects: what `kmalloc` gave to whom no event tells of; bytes,
@@ -76,9 +76,9 @@ pub struct State {
     pub live: Vec<(u32, u32)>,
 }
 
-/// A cache as the kernel has it.
+/// What a cache was created with, and what its slabs count as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct KernelCacheState {
     /// As the kernel prints it.
     pub name: String,
     /// Bytes that users see.
@@ -183,7 +183,7 @@ impl State {
                 self.slab = number(line, "slab=");
                 self.reclaimable = number(line, "reclaimable=");
             }
-            "cache" => self.caches.push(Known {
+            "cache" => self.caches.push(KernelCacheState {
                 name: name(),
                 object_size: number(line, "object_size="),
                 size: number(line, " size="),

@@ -14,7 +14,7 @@
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};
-use super::kept::{Back, Kept, Limits, MOST_KEPT};
+use super::kept::{Back, KeptPages, Limits, MOST_KEPT};
 use super::mobility::{Mobility, Rules, Type};
 use super::pageblocks::{Pageblocks, Search};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Zone {
     rules: Rules,
     limits: Limits,
     /// What each CPU keeps, and which one asks.
-    cpus: Vec<Kept>,
+    cpus: Vec<KeptPages>,
     cpu: usize,
 }
 
@@ -49,7 +49,7 @@ impl Zone {
             pageblocks: Pageblocks::new(takes_over, pages, mobility, pageblock_order, types),
             rules,
             limits: Limits { high: 0, most: 0, batch: 1 },
-            cpus: vec![Kept::new(rules.adapts)],
+            cpus: vec![KeptPages::new(rules.adapts)],
             cpu: 0,
         }
     }
@@ -73,7 +73,7 @@ impl Zone {
     /// From now on a CPU asks, and gives back.
     pub fn on(&mut self, cpu: usize) {
         while self.cpus.len() <= cpu {
-            let mut kept = Kept::new(self.rules.adapts);
+            let mut kept = KeptPages::new(self.rules.adapts);
             kept.limit(self.limits);
             self.cpus.push(kept);
         }
@@ -105,7 +105,7 @@ impl Zone {
     /// Pages that CPUs keep.
     #[must_use]
     pub fn kept_pages(&self) -> u32 {
-        self.cpus.iter().map(Kept::pages).sum()
+        self.cpus.iter().map(KeptPages::pages).sum()
     }
 
     /// Free blocks of each order.

@@ -209,15 +209,15 @@ pub fn encode(events: &[Event], names: &Names, named: &[u32]) -> Vec<u8> {
 /// A hash of shapes, whose numbers are small: an event is looked up by it. Traces that make it
 /// bad make it slow, and nothing else.
 #[derive(Default)]
-struct Quick(u64);
+struct ShapeHasher(u64);
 
-impl Quick {
+impl ShapeHasher {
     fn add(&mut self, word: u64) {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-impl Hasher for Quick {
+impl Hasher for ShapeHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.add(u64::from(*byte)));
     }
@@ -235,7 +235,7 @@ impl Hasher for Quick {
 /// The shapes, most used first so that their numbers are short, and each
 /// event's.
 fn shapes(events: &[Event]) -> (Vec<Shape>, Vec<u32>) {
-    let mut index = HashMap::with_hasher(BuildHasherDefault::<Quick>::default());
+    let mut index = HashMap::with_hasher(BuildHasherDefault::<ShapeHasher>::default());
     let mut counted: Vec<(Shape, u32)> = Vec::new();
     let mut ids = Vec::with_capacity(events.len());
     for event in events {

@@ -50,8 +50,8 @@ impl Stored {
         Ok(Pass(PassSource::Stored { reader, least: self.block, block: Vec::new() }))
     }
 
-    pub(super) fn reader(&self) -> Result<Reader<Again>, Error> {
-        Reader::new(Again { file: Arc::clone(&self.file), at: 0 })
+    pub(super) fn reader(&self) -> Result<Reader<SharedFile>, Error> {
+        Reader::new(SharedFile { file: Arc::clone(&self.file), at: 0 })
     }
 }
 
@@ -102,7 +102,7 @@ pub struct Pass<'a>(PassSource<'a>);
 
 enum PassSource<'a> {
     Held(std::slice::Chunks<'a, Event>),
-    Stored { reader: Box<Reader<Again>>, least: usize, block: Vec<Event> },
+    Stored { reader: Box<Reader<SharedFile>>, least: usize, block: Vec<Event> },
 }
 
 impl Pass<'_> {
@@ -124,12 +124,12 @@ impl Pass<'_> {
 
 /// An open file, with a place of its own in it.
 #[derive(Debug)]
-pub struct Again {
+pub struct SharedFile {
     file: Arc<File>,
     at: u64,
 }
 
-impl Read for Again {
+impl Read for SharedFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(bytes, self.at)?;
         self.at += read as u64;
@@ -137,7 +137,7 @@ impl Read for Again {
     }
 }
 
-impl Seek for Again {
+impl Seek for SharedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),

@@ -57,7 +57,7 @@ fn a_free_by_address_waits_for_the_event_that_names_the_slab() {
     case.add(0.0, 0, EventKind::Kfree, "b", at(3, 0));
     case.kmalloc("a", at(3, 1024), 1024, 0);
     let prepared = case.prepare();
-    assert_eq!(runs(&prepared), [(0, Op::Free, false), (1000, Op::Alloc, false)]);
+    assert_eq!(runs(&prepared), [(0, StepKind::Free, false), (1000, StepKind::Alloc, false)]);
     assert_eq!(prepared.live_at_start[..2], [true, false]);
     let slab = prepared.slabs[0];
     assert_eq!(prepared.untold, [slab.objects - 2], "of the others no event tells");
@@ -103,7 +103,7 @@ fn contradictions_are_counted_and_the_pages_believed() {
     assert_eq!(closed, [(0, Some(4000)), (0, Some(6000)), (0, None)]);
     assert_eq!(oddities.missed_before_close, 3);
     // Not the first of new pages, which nobody saw: it runs when it was traced.
-    assert_eq!(runs(&prepared).last(), Some(&(7000, Op::Alloc, false)));
+    assert_eq!(runs(&prepared).last(), Some(&(7000, StepKind::Alloc, false)));
 }
 
 #[test]

@@ -1,22 +1,23 @@
 //! What the recorder read of the start.
 
 use super::*;
-use slabyard_lab::lists::{CacheLists, Listed, Objects, OfCpu};
+use slabyard_lab::lists::{CacheLists, CpuSlabLists, Objects, SlabOnList};
 use slabyard_lab::prepare::known::ListedSlab;
 
-fn listed(frame: u64, free: Option<u64>) -> Listed {
-    Listed { base: at(frame, 0), objects: 4, free: free.map(|free| Objects(vec![free])) }
+fn listed(frame: u64, free: Option<u64>) -> SlabOnList {
+    SlabOnList { base: at(frame, 0), objects: 4, free: free.map(|free| Objects(vec![free])) }
 }
 
 /// One cache's node's list.
 pub fn lists_of(name: &str, slabs: Vec<(u64, u32, Option<u64>)>, read_at: u64) -> Lists {
-    let slabs =
-        slabs.into_iter().map(|(frame, objects, free)| Listed { objects, ..listed(frame, free) });
+    let slabs = slabs
+        .into_iter()
+        .map(|(frame, objects, free)| SlabOnList { objects, ..listed(frame, free) });
     let (name, nodes) = (name.into(), vec![slabs.collect()]);
     Lists { caches: vec![CacheLists { name, read_at, nodes, cpus: Vec::new() }], unread: 0 }
 }
 
-fn with_lists(nodes: Vec<Listed>, read_at: u64) -> Case {
+fn with_lists(nodes: Vec<SlabOnList>, read_at: u64) -> Case {
     let mut case = Case::plain();
     let nodes = vec![nodes];
     case.lists = Some(lists_of("filp", Vec::new(), read_at));
@@ -81,7 +82,10 @@ fn steps_begin_when_the_lists_had_been_read() {
     let slabs: Vec<_> = prepared.slabs.iter().map(|slab| (slab.frame, slab.initial)).collect();
     assert_eq!(slabs, [(5, true), (7, false)]);
     assert_eq!(prepared.live_at_start, [true, true, false, false, false, false, false, false]);
-    assert_eq!(runs(&prepared), [(11_000, Op::Alloc, false), (13_000, Op::Alloc, false)]);
+    assert_eq!(
+        runs(&prepared),
+        [(11_000, StepKind::Alloc, false), (13_000, StepKind::Alloc, false)]
+    );
     assert_eq!(Truth::of(&prepared, 10).total.allocated, 1);
 }
 
@@ -92,14 +96,14 @@ fn what_was_live_on_a_list_is_freed_before_its_slab_ends() {
     case.free(2.0, 0, 5, 1);
     case.pages(3.0, 0, EventKind::PageFree, 5, 0);
     let prepared = case.prepare();
-    let missed = [(3000, Op::Free, true)];
+    let missed = [(3000, StepKind::Free, true)];
     assert_eq!(runs(&prepared)[2..], missed);
 }
 
 #[test]
 fn each_cpu_has_its_own() {
     let mut case = with_lists(Vec::new(), 0);
-    let cpu = OfCpu {
+    let cpu = CpuSlabLists {
         cpu: 1,
         slab: Some(listed(5, Some(0b1000))),
         partial: vec![listed(6, Some(1)), listed(7, Some(3))],

@@ -15,7 +15,7 @@ use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::lists::Lists;
 use slabyard_lab::prepare::truth::{Curve, grid};
 use slabyard_lab::prepare::{
-    CacheFacts, Error, Input, Op, Order, Prepared, Truth, grace, left_out, prepare,
+    CacheFacts, Error, Input, Order, Prepared, StepKind, Truth, grace, left_out, prepare,
 };
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{Events, Frames, Names};
@@ -139,7 +139,7 @@ fn hold(prepared: &Prepared) {
         assert_eq!(slab.cache, step.cache);
         assert!(slab.objects_range().contains(&(step.object as usize)), "{step:?} of {slab:?}");
         let live = &mut live[step.object as usize];
-        assert_eq!(*live, step.op == Op::Free, "{step:?}");
+        assert_eq!(*live, step.op == StepKind::Free, "{step:?}");
         *live = !*live;
     }
     let mut next = 0;
@@ -159,7 +159,7 @@ fn cache_names<'a>(case: &'a Case, prepared: &Prepared) -> Vec<&'a str> {
 }
 
 /// What runs when: (ns, operation, missed).
-fn runs(prepared: &Prepared) -> Vec<(u64, Op, bool)> {
+fn runs(prepared: &Prepared) -> Vec<(u64, StepKind, bool)> {
     prepared.steps.iter().map(|step| (step.time_ns, step.op, step.missed)).collect()
 }
 

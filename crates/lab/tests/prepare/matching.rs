@@ -10,7 +10,11 @@ fn an_allocation_of_a_live_object_says_that_a_free_was_missed() {
     let prepared = case.prepare();
     assert_eq!(
         runs(&prepared),
-        [(1000, Op::Alloc, false), (2000, Op::Free, true), (2000, Op::Alloc, false)]
+        [
+            (1000, StepKind::Alloc, false),
+            (2000, StepKind::Free, true),
+            (2000, StepKind::Alloc, false)
+        ]
     );
     assert_eq!(prepared.steps.held()[1].cpu, 1);
     assert_eq!(prepared.oddities.missed_before_alloc, 1);

@@ -8,9 +8,9 @@ fn an_allocation_runs_before_other_cpus_frees_of_the_last_microsecond() {
     case.free(5.0, 1, 1, 0);
     case.free(5.6, 1, 1, 1);
     case.alloc(6.5, 0, 1, 2);
-    assert_eq!(runs(&case.prepare()).map_ops(), [Op::Free, Op::Free, Op::Alloc]);
+    assert_eq!(runs(&case.prepare()).map_ops(), [StepKind::Free, StepKind::Free, StepKind::Alloc]);
     case.order = Order::HOST;
-    assert_eq!(runs(&case.prepare()).map_ops(), [Op::Free, Op::Alloc, Op::Free]);
+    assert_eq!(runs(&case.prepare()).map_ops(), [StepKind::Free, StepKind::Alloc, StepKind::Free]);
 }
 
 #[test]
@@ -22,7 +22,11 @@ fn what_one_cpu_did_stays_in_order() {
     case.order = Order::HOST;
     assert_eq!(
         runs(&case.prepare()),
-        [(5000, Op::Free, false), (5600, Op::Free, false), (5600, Op::Alloc, false)]
+        [
+            (5000, StepKind::Free, false),
+            (5600, StepKind::Free, false),
+            (5600, StepKind::Alloc, false)
+        ]
     );
 }
 
@@ -33,7 +37,7 @@ fn an_object_is_freed_before_it_is_allocated_again() {
     case.alloc(6.0, 0, 1, 0);
     case.order = Order::HOST;
     let prepared = case.prepare();
-    assert_eq!(runs(&prepared), [(5600, Op::Free, false), (5600, Op::Alloc, false)]);
+    assert_eq!(runs(&prepared), [(5600, StepKind::Free, false), (5600, StepKind::Alloc, false)]);
     assert_eq!(prepared.oddities.missed_before_alloc, 0);
 }
 
@@ -49,14 +53,14 @@ fn the_first_allocation_of_a_new_slab_runs_when_its_pages_were_got() {
     assert_eq!(
         runs(&case.prepare()),
         [
-            (0, Op::Alloc, false),
-            (10_000, Op::Alloc, false),
-            (15_000, Op::Free, false),
-            (29_000, Op::Alloc, false)
+            (0, StepKind::Alloc, false),
+            (10_000, StepKind::Alloc, false),
+            (15_000, StepKind::Free, false),
+            (29_000, StepKind::Alloc, false)
         ]
     );
     case.order.first_at_pages = false;
-    assert_eq!(runs(&case.prepare())[2], (19_000, Op::Alloc, false));
+    assert_eq!(runs(&case.prepare())[2], (19_000, StepKind::Alloc, false));
 }
 
 #[test]
@@ -83,19 +87,19 @@ fn pause(last: impl FnOnce(&mut Case)) -> Case {
 #[test]
 fn in_a_guest_the_first_allocation_after_a_pause_runs_before_it() {
     let mut case = pause(|case| case.alloc(500.0, 0, 1, 2));
-    assert_eq!(runs(&case.prepare())[1], (10_000, Op::Alloc, false));
+    assert_eq!(runs(&case.prepare())[1], (10_000, StepKind::Alloc, false));
     // The next one was not paused.
     case.alloc(510.0, 0, 1, 3);
-    assert_eq!(runs(&case.prepare())[3], (510_000, Op::Alloc, false));
+    assert_eq!(runs(&case.prepare())[3], (510_000, StepKind::Alloc, false));
     // Silence on a host is idleness.
     case.order = Order { lead_ns: 0, ..Order::HOST };
-    assert_eq!(runs(&case.prepare())[2], (500_000, Op::Alloc, false));
+    assert_eq!(runs(&case.prepare())[2], (500_000, StepKind::Alloc, false));
 }
 
 #[test]
 fn in_a_guest_a_free_after_a_pause_stays() {
     let case = pause(|case| case.free(500.0, 0, 1, 2));
-    assert_eq!(runs(&case.prepare())[2], (500_000, Op::Free, false));
+    assert_eq!(runs(&case.prepare())[2], (500_000, StepKind::Free, false));
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn in_a_guest_pages_got_after_a_pause_take_the_first_allocation_with_them() {
         case.alloc(504.0, 0, 5, 0);
     });
     let prepared = case.prepare();
-    assert_eq!(runs(&prepared)[1], (10_000, Op::Alloc, false));
+    assert_eq!(runs(&prepared)[1], (10_000, StepKind::Alloc, false));
     // The truth stays where it was traced.
     assert_eq!(prepared.slabs[1].opened_at, 500_000);
 }
@@ -153,11 +157,11 @@ fn jitter_frees_no_object_before_it_is_allocated() {
 }
 
 trait MapOps {
-    fn map_ops(&self) -> Vec<Op>;
+    fn map_ops(&self) -> Vec<StepKind>;
 }
 
-impl MapOps for Vec<(u64, Op, bool)> {
-    fn map_ops(&self) -> Vec<Op> {
+impl MapOps for Vec<(u64, StepKind, bool)> {
+    fn map_ops(&self) -> Vec<StepKind> {
         self.iter().map(|run| run.1).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Case, hold};
 use proptest::test_runner::TestCaseResult;
 use slabyard_lab::event::EventKind;
-use slabyard_lab::prepare::{Op, Order, Prepared, Step, Steps, prepare};
+use slabyard_lab::prepare::{Order, Prepared, Step, StepKind, Steps, prepare};
 use slabyard_lab::trace::{Header, Source, Writer};
 use std::collections::HashMap;
 use std::fs::File;
@@ -51,9 +51,9 @@ pub fn hold_streamed(case: &Case, held: &Prepared) -> TestCaseResult {
     let mut owner: HashMap<u32, u32> = HashMap::new();
     for (step, whole) in streamed.steps.iter().zip(&held.steps) {
         let live = &mut now[step.object as usize];
-        proptest::prop_assert_eq!(*live, step.op == Op::Free);
+        proptest::prop_assert_eq!(*live, step.op == StepKind::Free);
         *live = !*live;
-        if step.op == Op::Alloc {
+        if step.op == StepKind::Alloc {
             owner.insert(step.object, whole.object);
         } else if let Some(owner) = owner.remove(&step.object) {
             proptest::prop_assert_eq!(owner, whole.object);

@@ -5,12 +5,12 @@
 use super::{MODES, Target, counted, counts_of, exact};
 use crate::process_runner::{LIMIT, Mode};
 use slabyard_abi::region::Outcome;
-use slabyard_observe::process::{Answer, Ask, Error, ask};
+use slabyard_observe::process::{Answer, Error, RequestKind, ask};
 use slabyard_observe::{Value, identity};
 use std::time::{Duration, Instant};
 
-fn set(cache: Option<&str>, tunable: &str, value: u64) -> Ask {
-    Ask::Set { cache: cache.map(str::to_owned), tunable: tunable.to_owned(), value }
+fn set(cache: Option<&str>, tunable: &str, value: u64) -> RequestKind {
+    RequestKind::Set { cache: cache.map(str::to_owned), tunable: tunable.to_owned(), value }
 }
 
 /// Turns of the loop, which makes up to some hundred million a second; a slow path that
@@ -32,7 +32,7 @@ fn a_loop_of_one_malloc_and_free_serves_a_shrink_at_once() {
             std::thread::sleep(Duration::from_millis(1));
         }
         for cache in [None, Some("malloc-64".to_owned())] {
-            let shrink = Ask::Shrink { cache };
+            let shrink = RequestKind::Shrink { cache };
             let turns_till_served = || {
                 let before = turns();
                 let answer = ask(target.pid(), &shrink, LIMIT);
@@ -56,7 +56,7 @@ fn an_idle_process_keeps_a_request_until_it_comes_by() {
     target.command("a 20000 64");
     target.command("f 19000");
     let slabs = exact(&target.look(), "malloc-64", "slabs");
-    let shrink = Ask::Shrink { cache: Some("malloc-64".into()) };
+    let shrink = RequestKind::Shrink { cache: Some("malloc-64".into()) };
     let soon = Duration::from_millis(30);
     let pid = target.pid();
     let first = ask(pid, &shrink, soon);
@@ -75,7 +75,7 @@ fn an_idle_process_keeps_a_request_until_it_comes_by() {
 }
 
 /// The answer to a request of a process that gets the command `line` meanwhile.
-fn served(target: &mut Target, request: Ask, line: &str) -> Result<Answer, Error> {
+fn served(target: &mut Target, request: RequestKind, line: &str) -> Result<Answer, Error> {
     let pid = target.pid();
     let asking = std::thread::spawn(move || ask(pid, &request, LIMIT));
     let end = Instant::now() + LIMIT;
@@ -180,9 +180,9 @@ fn what_cannot_be_right_is_refused_before_it_is_asked() {
     assert!(unknown.starts_with("there is no tunable decay_ms of a cache; there are: sheaf_cap"));
     assert!(text(set(None, "barn_full", 1)).contains("of a whole yard; there are: decay_ms"));
     assert!(text(set(Some("malloc-65"), "barn_full", 1)).contains("has no cache malloc-65"));
-    assert!(text(Ask::Shrink { cache: Some("dentry".into()) }).contains("slabyard list"));
+    assert!(text(RequestKind::Shrink { cache: Some("dentry".into()) }).contains("slabyard list"));
     // None of them was placed, to wait there for a process that makes no calls: a request
     // finds the mailbox free.
-    let placed = ask(target.pid(), &Ask::Shrink { cache: None }, Duration::ZERO);
+    let placed = ask(target.pid(), &RequestKind::Shrink { cache: None }, Duration::ZERO);
     assert!(matches!(placed, Err(Error::Queued { .. })), "{placed:?}");
 }

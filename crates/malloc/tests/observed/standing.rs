@@ -7,7 +7,7 @@
 use super::Target;
 use crate::process_runner::{LIMIT, Mode};
 use slabyard_observe::process::{
-    Answer, Ask, Error, Patience, StopOutcome, StopThread, ask_within,
+    Answer, Error, Patience, RequestKind, StopOutcome, StopThread, ask_within,
 };
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const STOPPED: StopThread = StopThread::AfterIdle { after: Duration::ZERO };
 
 fn shrink(pid: u32, stop_thread: StopThread, deadline: Duration) -> Result<Answer, Error> {
     let patience = Patience { deadline, stop: &|| false, stop_thread };
-    ask_within(pid, &Ask::Shrink { cache: None }, patience)
+    ask_within(pid, &RequestKind::Shrink { cache: None }, patience)
 }
 
 fn resident(pid: u32) -> u64 {

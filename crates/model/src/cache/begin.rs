@@ -3,7 +3,7 @@
 //! Neighbours: [`super::numbers`] has the slabs, [`super::supply`] says who gives the pages.
 
 use super::numbers::Slab;
-use super::supply::{Order, Supplied, Supply};
+use super::supply::{Order, SuppliedSlabs, Supply};
 use super::{KernelCache, Page};
 use slabyard::engine::Counter;
 
@@ -70,7 +70,7 @@ impl KernelCache {
         for (number, slab) in self.each_slab() {
             supply.adopt(number, slab.node.get());
         }
-        self.supplied = Some(Supplied { supply, least });
+        self.supplied = Some(SuppliedSlabs { supply, least });
     }
 
     /// Objects of a slab, free or not.
@@ -84,7 +84,7 @@ impl KernelCache {
     #[inline]
     pub(super) fn objects_if(&self, is_small: bool) -> u32 {
         match &self.supplied {
-            Some(Supplied { least, .. }) if is_small => *least,
+            Some(SuppliedSlabs { least, .. }) if is_small => *least,
             _ => self.rules.objects,
         }
     }
@@ -104,19 +104,19 @@ impl KernelCache {
     /// The order that a slab of this number gets; `None`: there are no pages for it.
     fn ask_for(&self, slab: u32, node: u16) -> Option<Order> {
         match &self.supplied {
-            Some(Supplied { supply, .. }) => supply.begin(slab, node),
+            Some(SuppliedSlabs { supply, .. }) => supply.begin(slab, node),
             None => Some(Order::Cache),
         }
     }
 
     fn say_adopted(&self, slab: u32, node: u16) {
-        if let Some(Supplied { supply, .. }) = &self.supplied {
+        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
             supply.adopt(slab, node);
         }
     }
 
     fn say_ended(&self, slab: u32) {
-        if let Some(Supplied { supply, .. }) = &self.supplied {
+        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
             supply.end(slab);
         }
     }

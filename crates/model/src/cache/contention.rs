@@ -99,13 +99,13 @@ const MAKER: usize = usize::MAX - 1;
 
 /// The exchanges that were last under way on a slab.
 #[derive(Clone, Copy)]
-struct Word {
+struct SlabExchanges {
     cpu: usize,
     from: u64,
     to: u64,
 }
 
-const UNTOUCHED: Word = Word { cpu: NOBODY, from: 0, to: 0 };
+const UNTOUCHED: SlabExchanges = SlabExchanges { cpu: NOBODY, from: 0, to: 0 };
 
 /// A node's list lock.
 struct ListLock {
@@ -130,7 +130,7 @@ pub(crate) struct Contention {
     /// Exchanges that were counted as made under a lock that is taken next.
     before_lock: Cell<u32>,
     locks: Vec<RefCell<ListLock>>,
-    words: RefCell<Vec<Word>>,
+    words: RefCell<Vec<SlabExchanges>>,
     counts: Cell<Counts>,
 }
 
@@ -243,7 +243,7 @@ impl Contention {
         let word = &mut words[slab as usize];
         let (cpu, come) = (self.cpu.get(), self.now.get());
         if word.cpu == MAKER {
-            *word = Word { cpu, ..UNTOUCHED };
+            *word = SlabExchanges { cpu, ..UNTOUCHED };
             return;
         }
         let other = word.cpu != cpu && word.cpu != NOBODY;
@@ -253,7 +253,7 @@ impl Contention {
         let at = if under_way { word.to } else { come };
         // Exchanges that wait for one another are one: what comes next is behind them all.
         let from = if under_way { word.from } else { at };
-        *word = Word { cpu, from, to: at + length };
+        *word = SlabExchanges { cpu, from, to: at + length };
         drop(words);
         self.count_exchange(failed);
         self.now.set(at + length);
@@ -291,7 +291,7 @@ impl Contention {
         let mut words = self.words.borrow_mut();
         let len = words.len().max(slab as usize + 1);
         words.resize(len, UNTOUCHED);
-        words[slab as usize] = Word { cpu: MAKER, ..UNTOUCHED };
+        words[slab as usize] = SlabExchanges { cpu: MAKER, ..UNTOUCHED };
         self.pass(self.costs.pages.into());
     }
 

@@ -85,7 +85,7 @@ pub struct KernelCache {
     /// Calls overlap in time.
     contention: Option<contention::Contention>,
     /// Pages have an end.
-    supplied: Option<supply::Supplied>,
+    supplied: Option<supply::SuppliedSlabs>,
 }
 
 /// A slab that begins or ends.

@@ -29,7 +29,7 @@ pub trait Supply {
 }
 
 /// A supply, and what its small slabs are.
-pub(super) struct Supplied {
+pub(super) struct SuppliedSlabs {
     pub(super) supply: Box<dyn Supply>,
     /// Objects of a slab of the least order.
     pub(super) least: u32,

@@ -16,7 +16,7 @@ use crate::process::yards::{self, Unreadable};
 use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
 use crate::traces::Traces;
-use crate::want::Want;
+use crate::want::ReadScope;
 use dump::CoreDump;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the file is no core file, is truncated, or holds no yard.
-pub fn sample(path: &Path, want: Want) -> Result<Snapshot, Error> {
+pub fn sample(path: &Path, want: ReadScope) -> Result<Snapshot, Error> {
     let core = CoreDump::open(path)?;
     let mut source = Source::of(SourceKind::Core);
     source.path = Some(path.display().to_string());
@@ -66,7 +66,7 @@ fn error_of(path: &Path, why: Unreadable) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::planted::{FRONT, Planted};
+    use crate::process::planted::{FRONT, PlantedTarget};
     use crate::value::Value;
     use slabyard_abi::region::{VERSION, Word};
 
@@ -74,7 +74,7 @@ mod tests {
     const PROGRAM_HEADER: usize = 56;
 
     /// An ELF file of a type, with the planted yard as segments and one note.
-    fn elf(kind: u16, planted: &Planted) -> Vec<u8> {
+    fn elf(kind: u16, planted: &PlantedTarget) -> Vec<u8> {
         let segments = planted.segments();
         let mut note = Vec::new();
         for number in [5u32, 136, 3] {
@@ -116,7 +116,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("core");
         std::fs::write(&path, bytes).expect("a file");
-        sample(&path, Want { all: false, slabs: true })
+        sample(&path, ReadScope { all: false, slabs: true })
     }
 
     fn refusal(bytes: &[u8]) -> String {
@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn a_core_tells_what_its_process_held() {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         let snapshot = sample_of(&elf(4, &planted)).expect("a core");
         assert_eq!(crate::identity::check(&snapshot), []);
         let live =
-            yards::sample(&planted, Want { all: false, slabs: true }, snapshot.source.clone());
+            yards::sample(&planted, ReadScope { all: false, slabs: true }, snapshot.source.clone());
         let live = live.expect("a yard");
         assert_eq!((snapshot.caches, &snapshot.totals), (live.caches, &live.totals));
         assert_eq!(snapshot.source.kind, SourceKind::Core);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_core_without_the_end_is_truncated() {
-        let file = elf(4, &Planted::yard());
+        let file = elf(4, &PlantedTarget::yard());
         for left in [file.len() - 1, file.len() / 2] {
             let text = refusal(&file[..left]);
             let sizes = format!("truncated: it has {left} bytes and speaks of {}", file.len());
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_no_core_is_refused() {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         assert!(refusal(&elf(3, &planted)).contains("it is a program or a library"));
         assert!(refusal(b"slabs").contains("does not begin as an ELF file"));
         assert!(refusal(b"").contains("does not begin as an ELF file"));
@@ -164,21 +164,22 @@ mod tests {
         let text = refusal(&big);
         assert!(text.contains("big-endian"), "{text}");
         let me = std::env::current_exe().expect("this test");
-        let text = sample(&me, Want::default()).expect_err("a program").to_string();
+        let text = sample(&me, ReadScope::default()).expect_err("a program").to_string();
         assert!(text.contains("is not a core file: it is a program"), "{text}");
-        let text = sample(Path::new("/"), Want::default()).expect_err("a directory").to_string();
+        let text =
+            sample(Path::new("/"), ReadScope::default()).expect_err("a directory").to_string();
         assert!(text.contains("no regular file"), "{text}");
     }
 
     #[test]
     fn a_core_without_a_yard_of_this_layout_is_refused() {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         planted.word(Word::Version, VERSION + 1);
         let text = format!("has layout {}; this slabyard reads {VERSION}", VERSION + 1);
         assert!(refusal(&elf(4, &planted)).contains(&text));
         planted.put(FRONT, 0);
         assert!(refusal(&elf(4, &planted)).contains("holds no yard"));
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         planted.word(Word::Caches, 0x9999_0000);
         assert!(refusal(&elf(4, &planted)).contains("damaged: nothing to read at 0x99990000"));
     }

@@ -8,9 +8,8 @@ use crate::fields::{FIELDS, FieldKind};
 use crate::release::Release;
 use crate::value::{Reading, Value};
 
-/// When an attribute is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum ReadTime {
     /// For the plain columns.
     Plain,
     /// When all are asked for.
@@ -25,12 +24,12 @@ pub(super) enum When {
 /// An attribute that this version knows.
 pub(super) struct Attribute {
     pub name: &'static str,
-    pub when: When,
+    pub when: ReadTime,
     /// What a kernel needs to have it.
     needs: &'static str,
 }
 
-const fn row(name: &'static str, when: When, needs: &'static str) -> Attribute {
+const fn row(name: &'static str, when: ReadTime, needs: &'static str) -> Attribute {
     Attribute { name, when, needs }
 }
 
@@ -38,36 +37,36 @@ const fn row(name: &'static str, when: When, needs: &'static str) -> Attribute {
 /// beside slabinfo: `object_size` and `partial` are columns, and `live` and `parked`
 /// need `cpu_slabs` and `sheaf_capacity`.
 pub(super) static ATTRIBUTES: &[Attribute] = &[
-    row("object_size", When::Plain, ""),
-    row("partial", When::Plain, ""),
-    row("cpu_slabs", When::Plain, ""),
-    row("sheaf_capacity", When::Plain, "it came with 6.18"),
-    row("slab_size", When::Unlisted, ""),
-    row("objs_per_slab", When::Unlisted, ""),
-    row("order", When::Unlisted, ""),
-    row("slabs", When::AllOrUnlisted, SLUB_DEBUG),
-    row("objects", When::AllOrUnlisted, SLUB_DEBUG),
-    row("total_objects", When::AllOrUnlisted, SLUB_DEBUG),
-    row("objects_partial", When::All, ""),
-    row("slabs_cpu_partial", When::All, ""),
-    row("min_partial", When::All, ""),
-    row("cpu_partial", When::All, ""),
-    row("remote_node_defrag_ratio", When::All, "it needs CONFIG_NUMA"),
-    row("align", When::All, ""),
-    row("aliases", When::All, ""),
-    row("ctor", When::All, ""),
-    row("hwcache_align", When::All, ""),
-    row("reclaim_account", When::All, ""),
-    row("destroy_by_rcu", When::All, ""),
-    row("cache_dma", When::All, "it needs CONFIG_ZONE_DMA"),
-    row("usersize", When::All, "it needs CONFIG_HARDENED_USERCOPY"),
-    row("sanity_checks", When::All, SLUB_DEBUG),
-    row("red_zone", When::All, SLUB_DEBUG),
-    row("poison", When::All, SLUB_DEBUG),
-    row("store_user", When::All, SLUB_DEBUG),
-    row("trace", When::All, SLUB_DEBUG),
-    row("failslab", When::All, "it needs CONFIG_FAILSLAB"),
-    row("skip_kfence", When::All, "it needs CONFIG_KFENCE"),
+    row("object_size", ReadTime::Plain, ""),
+    row("partial", ReadTime::Plain, ""),
+    row("cpu_slabs", ReadTime::Plain, ""),
+    row("sheaf_capacity", ReadTime::Plain, "it came with 6.18"),
+    row("slab_size", ReadTime::Unlisted, ""),
+    row("objs_per_slab", ReadTime::Unlisted, ""),
+    row("order", ReadTime::Unlisted, ""),
+    row("slabs", ReadTime::AllOrUnlisted, SLUB_DEBUG),
+    row("objects", ReadTime::AllOrUnlisted, SLUB_DEBUG),
+    row("total_objects", ReadTime::AllOrUnlisted, SLUB_DEBUG),
+    row("objects_partial", ReadTime::All, ""),
+    row("slabs_cpu_partial", ReadTime::All, ""),
+    row("min_partial", ReadTime::All, ""),
+    row("cpu_partial", ReadTime::All, ""),
+    row("remote_node_defrag_ratio", ReadTime::All, "it needs CONFIG_NUMA"),
+    row("align", ReadTime::All, ""),
+    row("aliases", ReadTime::All, ""),
+    row("ctor", ReadTime::All, ""),
+    row("hwcache_align", ReadTime::All, ""),
+    row("reclaim_account", ReadTime::All, ""),
+    row("destroy_by_rcu", ReadTime::All, ""),
+    row("cache_dma", ReadTime::All, "it needs CONFIG_ZONE_DMA"),
+    row("usersize", ReadTime::All, "it needs CONFIG_HARDENED_USERCOPY"),
+    row("sanity_checks", ReadTime::All, SLUB_DEBUG),
+    row("red_zone", ReadTime::All, SLUB_DEBUG),
+    row("poison", ReadTime::All, SLUB_DEBUG),
+    row("store_user", ReadTime::All, SLUB_DEBUG),
+    row("trace", ReadTime::All, SLUB_DEBUG),
+    row("failslab", ReadTime::All, "it needs CONFIG_FAILSLAB"),
+    row("skip_kfence", ReadTime::All, "it needs CONFIG_KFENCE"),
 ];
 
 const SLUB_DEBUG: &str = "it needs CONFIG_SLUB_DEBUG";
@@ -212,7 +211,7 @@ mod tests {
             let field = crate::fields::field(attribute.name);
             assert!(field.is_some_and(|f| f.kind != FieldKind::Counter), "{}", attribute.name);
         }
-        assert!(ATTRIBUTES.iter().filter(|a| a.when == When::Plain).count() <= 8);
+        assert!(ATTRIBUTES.iter().filter(|a| a.when == ReadTime::Plain).count() <= 8);
         let known = |name: &&str| ATTRIBUTES.iter().any(|a| a.name == *name);
         assert!(STUBS.iter().all(known));
         assert!(is_counter("alloc_fastpath") && !is_counter("slow_paths") && !is_counter("slabs"));

@@ -25,7 +25,7 @@ pub use error::Error;
 
 use crate::hidden;
 use crate::snapshot::{Missing, Snapshot, Source, SourceKind};
-use crate::want::Want;
+use crate::want::ReadScope;
 use error::why;
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ use tree::{Listing, Tree};
 ///
 /// # Errors
 /// Neither slabinfo nor sysfs can be read.
-pub fn sample(root: &Path, want: Want) -> Result<Snapshot, Error> {
+pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
     let began = Instant::now();
     let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
     let release = machine::fill(root, &mut snapshot);

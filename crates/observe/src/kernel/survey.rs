@@ -6,13 +6,13 @@
 //! Neighbours: [`super::tree`] reads, [`super::attribute`] says what and when.
 //! Invariant: an attribute that no cache has is named once among the missing.
 
-use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, When};
+use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, ReadTime};
 use super::error::why;
 use super::names::FoundCache;
 use super::tree::{BELOW, Directory, Listing, Reader, Tree};
 use crate::release::Release;
 use crate::snapshot::{Cache, Missing};
-use crate::want::Want;
+use crate::want::ReadScope;
 use std::io;
 use std::slice::IterMut;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ const COUNTED: u64 = 10_000;
 pub(super) struct Survey<'a> {
     tree: &'a Tree,
     release: Option<Release>,
-    attempts: Vec<Attempt>,
+    attempts: Vec<AttributeRead>,
     /// Of a kernel that was asked for all: without counters.
     no_counters: bool,
     /// A second thread helps.
@@ -39,7 +39,7 @@ pub(super) struct Survey<'a> {
 
 /// What is known of an attribute.
 #[derive(Clone)]
-struct Attempt {
+struct AttributeRead {
     name: String,
     /// Asked for only of caches that slabinfo does not list.
     only_unlisted: bool,
@@ -60,18 +60,18 @@ impl<'a> Survey<'a> {
     pub(super) fn new(
         tree: &'a Tree,
         listing: &Listing,
-        want: Want,
+        want: ReadScope,
         release: Option<Release>,
     ) -> Survey<'a> {
         let attempt = |a: &Attribute| {
             let only_unlisted = match a.when {
-                When::Plain => false,
-                When::All if !want.all => return None,
-                When::All => false,
-                When::AllOrUnlisted => !want.all,
-                When::Unlisted => true,
+                ReadTime::Plain => false,
+                ReadTime::All if !want.all => return None,
+                ReadTime::All => false,
+                ReadTime::AllOrUnlisted => !want.all,
+                ReadTime::Unlisted => true,
             };
-            Some(Attempt::new(a.name, only_unlisted))
+            Some(AttributeRead::new(a.name, only_unlisted))
         };
         let mut attempts: Vec<_> = ATTRIBUTES.iter().filter_map(attempt).collect();
         let mut no_counters = false;
@@ -84,7 +84,7 @@ impl<'a> Survey<'a> {
             names.retain(|n| {
                 !NOT_READ.contains(&n.as_str()) && !ATTRIBUTES.iter().any(|a| a.name == n)
             });
-            attempts.extend(names.iter().map(|name| Attempt::new(name, false)));
+            attempts.extend(names.iter().map(|name| AttributeRead::new(name, false)));
         }
         for attempt in &mut attempts {
             attempt.why = attribute::stub(&attempt.name, release.as_ref());
@@ -137,7 +137,7 @@ impl<'a> Survey<'a> {
 }
 
 /// Reads caches until none is left.
-fn fill(tree: &Tree, attempts: &mut [Attempt], work: &Mutex<IterMut<'_, FoundCache>>) {
+fn fill(tree: &Tree, attempts: &mut [AttributeRead], work: &Mutex<IterMut<'_, FoundCache>>) {
     let mut reader = Reader::new();
     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some(found) = next() {
@@ -170,9 +170,9 @@ fn count(reader: &mut Reader, directory: &Directory, cache: &mut Cache, estimate
     }
 }
 
-impl Attempt {
-    fn new(name: &str, only_unlisted: bool) -> Attempt {
-        Attempt {
+impl AttributeRead {
+    fn new(name: &str, only_unlisted: bool) -> AttributeRead {
+        AttributeRead {
             name: name.into(),
             only_unlisted,
             seen: false,
@@ -213,7 +213,7 @@ impl Attempt {
     }
 
     /// What another thread learnt about the same attribute.
-    fn join(&mut self, other: Attempt) {
+    fn join(&mut self, other: AttributeRead) {
         self.seen |= other.seen;
         self.denied |= other.denied;
         self.misses = self.misses.saturating_add(other.misses);

@@ -10,14 +10,14 @@ use super::mailbox::{self, Mailbox, get};
 
 use super::request::{self, MailRequest, OnDeadline, RequestEnd, StopThread};
 use super::target::Target;
-use super::words::Words;
+use super::words::CacheWords;
 use super::yards::{self, Unreadable};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
 use std::time::{Duration, Instant};
 
 /// What a process is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum RequestKind {
     /// Everything parked is flushed, empty slabs end, free pages return to the system.
     Shrink {
         /// By name; `None` stands for every cache of every yard.
@@ -71,7 +71,7 @@ pub struct Patience<'a> {
 ///
 /// # Errors
 /// As [`ask`]; [`Error::NotServed`] in place of [`Error::Queued`].
-pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer, Error> {
+pub fn ask_within(pid: u32, ask: &RequestKind, patience: Patience<'_>) -> Result<Answer, Error> {
     sum(pid, ask, each(pid, ask, patience, OnDeadline::Withdraw)?)
 }
 
@@ -81,7 +81,7 @@ pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer,
 /// As [`ask_each`].
 pub fn ask_each_within(
     pid: u32,
-    ask: &Ask,
+    ask: &RequestKind,
     patience: Patience<'_>,
 ) -> Result<Vec<YardAnswer>, Error> {
     each(pid, ask, patience, OnDeadline::Withdraw)
@@ -93,11 +93,11 @@ pub fn ask_each_within(
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if no thread
 /// took a slow path before the deadline.
-pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
+pub fn ask(pid: u32, ask: &RequestKind, deadline: Duration) -> Result<Answer, Error> {
     sum(pid, ask, ask_each(pid, ask, deadline)?)
 }
 
-fn sum(pid: u32, ask: &Ask, asked: Vec<YardAnswer>) -> Result<Answer, Error> {
+fn sum(pid: u32, ask: &RequestKind, asked: Vec<YardAnswer>) -> Result<Answer, Error> {
     let mut sum = None;
     let mut none = None;
     for YardAnswer { answer, .. } in asked {
@@ -110,9 +110,9 @@ fn sum(pid: u32, ask: &Ask, asked: Vec<YardAnswer>) -> Result<Answer, Error> {
     sum.ok_or_else(|| none.unwrap_or(Error::Refused { pid }))
 }
 
-fn plus(ask: &Ask, sum: Option<Answer>, more: Answer) -> Answer {
+fn plus(ask: &RequestKind, sum: Option<Answer>, more: Answer) -> Answer {
     let Some(sum) = sum else { return more };
-    let is_set = matches!(ask, Ask::Set { .. });
+    let is_set = matches!(ask, RequestKind::Set { .. });
     // A tunable has no sum: the first yard is the largest.
     let [old, new] = [(sum.old, more.old), (sum.new, more.new)]
         .map(|(a, b)| if is_set { a } else { a.saturating_add(b) });
@@ -140,14 +140,14 @@ pub struct YardAnswer {
 ///
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right.
-pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<YardAnswer>, Error> {
+pub fn ask_each(pid: u32, ask: &RequestKind, deadline: Duration) -> Result<Vec<YardAnswer>, Error> {
     let stop_thread = StopThread::Never;
     each(pid, ask, Patience { deadline, stop: &|| false, stop_thread }, OnDeadline::Leave)
 }
 
 fn each(
     pid: u32,
-    ask: &Ask,
+    ask: &RequestKind,
     patience: Patience<'_>,
     on_deadline: OnDeadline,
 ) -> Result<Vec<YardAnswer>, Error> {
@@ -204,7 +204,7 @@ struct NamedCache {
 }
 
 impl NamedCache {
-    fn of((number, words): (u64, Words)) -> Option<NamedCache> {
+    fn of((number, words): (u64, CacheWords)) -> Option<NamedCache> {
         let (name, slot) = (words.name(), words.slot()?);
         let has_cpu_slabs = cpu_slabs_held::kind(&words).is_some();
         let has_arrays = cpu_slabs_held::are_arrays(&words);
@@ -236,12 +236,12 @@ fn caches(seen: &Collect) -> Vec<NamedCache> {
 }
 
 /// A request in words of the mailbox, if it can be right.
-fn mail_request(pid: u32, ask: &Ask, caches: &[NamedCache]) -> Result<MailRequest, Error> {
+fn mail_request(pid: u32, ask: &RequestKind, caches: &[NamedCache]) -> Result<MailRequest, Error> {
     let (what, cache, key, value) = match ask {
-        Ask::Validate => (Request::Validate, &None, 0, 0),
-        Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
-        Ask::ShrinkEmpty { cache } => (Request::ShrinkEmpty, cache, 0, 0),
-        Ask::Set { cache, tunable, value } => {
+        RequestKind::Validate => (Request::Validate, &None, 0, 0),
+        RequestKind::Shrink { cache } => (Request::Shrink, cache, 0, 0),
+        RequestKind::ShrinkEmpty { cache } => (Request::ShrinkEmpty, cache, 0, 0),
+        RequestKind::Set { cache, tunable, value } => {
             let row = tunable_of(tunable, cache.is_none())?;
             if !(row.least..=row.most).contains(value) {
                 return Err(out_of_range(row, *value));
@@ -254,7 +254,7 @@ fn mail_request(pid: u32, ask: &Ask, caches: &[NamedCache]) -> Result<MailReques
         found.ok_or_else(|| Error::UnknownCache { pid, cache: name.clone() })
     };
     let found = cache.as_ref().map(named).transpose()?;
-    if let (Some(cache), Ask::Set { tunable, .. }) = (found, ask)
+    if let (Some(cache), RequestKind::Set { tunable, .. }) = (found, ask)
         && let Some(has) = cache.instead(tunable)
     {
         let (tunable, cache) = (tunable.clone(), cache.name.clone());
@@ -282,7 +282,7 @@ fn out_of_range(row: &TunableRow, value: u64) -> Error {
     Error::OutOfRange { tunable, value, least: row.least, most: row.most }
 }
 
-fn answer(pid: u32, ask: &Ask, sent: RequestEnd) -> Result<Answer, Error> {
+fn answer(pid: u32, ask: &RequestKind, sent: RequestEnd) -> Result<Answer, Error> {
     let mail = match sent {
         RequestEnd::Answered(mail) => mail,
         RequestEnd::Queued => return Err(Error::Queued { pid }),
@@ -301,10 +301,12 @@ fn answer(pid: u32, ask: &Ask, sent: RequestEnd) -> Result<Answer, Error> {
             bytes: get(&mail, Mail::Bytes),
             took_ns: get(&mail, Mail::Nanoseconds),
         }),
-        (Outcome::OutOfRange, Ask::Set { tunable, cache, value }) => {
+        (Outcome::OutOfRange, RequestKind::Set { tunable, cache, value }) => {
             Err(out_of_range(tunable_of(tunable, cache.is_none())?, *value))
         }
-        (Outcome::OutOfRange | Outcome::Unknown, Ask::Validate) => Err(Error::NotDebugged { pid }),
+        (Outcome::OutOfRange | Outcome::Unknown, RequestKind::Validate) => {
+            Err(Error::NotDebugged { pid })
+        }
         (Outcome::OutOfRange | Outcome::Unknown, _) => Err(Error::Refused { pid }),
     }
 }

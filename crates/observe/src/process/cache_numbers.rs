@@ -8,8 +8,8 @@ use super::counts;
 use super::cpu_slabs;
 use super::cpu_slabs_held;
 use super::front::Front;
-use super::judge::Judged;
-use super::look::Look;
+use super::judge::CacheContents;
+use super::look::YardLook;
 use super::nodes::AtNodes;
 use super::span::Span;
 use super::totals::CacheSums;
@@ -22,12 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One cache during a look.
 pub(super) struct CacheNumbers<'a> {
     front: &'a Front,
-    look: &'a Look,
+    look: &'a YardLook,
     /// Number of the cache in its yard.
     number: usize,
     slot: usize,
     /// Begin and end of the look.
-    ends: [&'a Judged; 2],
+    ends: [&'a CacheContents; 2],
     /// Nothing of it moved during the look.
     still: bool,
     /// What the walk over the descriptors found, if there was one.
@@ -41,7 +41,11 @@ pub(super) struct CacheNumbers<'a> {
 
 impl<'a> CacheNumbers<'a> {
     /// `None` for a cache that is not in use, or whose slot another one has by now.
-    pub(super) fn of(front: &'a Front, look: &'a Look, number: usize) -> Option<CacheNumbers<'a>> {
+    pub(super) fn of(
+        front: &'a Front,
+        look: &'a YardLook,
+        number: usize,
+    ) -> Option<CacheNumbers<'a>> {
         let ends = [look.begin.caches.get(number)?, look.end.caches.get(number)?];
         let [begin, last] = ends.map(|judged| judged.words);
         if begin.get(CacheWord::Generation) != last.get(CacheWord::Generation) {
@@ -49,7 +53,7 @@ impl<'a> CacheNumbers<'a> {
         }
         let slot = last.slot()?;
         let walk = look.walk.as_ref().ok();
-        let both = |of: fn(&Judged) -> Span| of(ends[0]).hull(of(ends[1]));
+        let both = |of: fn(&CacheContents) -> Span| of(ends[0]).hull(of(ends[1]));
         Some(CacheNumbers {
             front,
             look,
@@ -126,7 +130,7 @@ impl<'a> CacheNumbers<'a> {
     /// Live, parked, free and in transit.
     fn set_objects(&self, cache: &mut Cache) {
         let nodes = self.at_nodes();
-        let all = |judged: &Judged| {
+        let all = |judged: &CacheContents| {
             judged.word(CacheWord::NrSlabs).times(judged.words.get(CacheWord::Objects))
         };
         cache.set("live", self.live);
@@ -142,8 +146,8 @@ impl<'a> CacheNumbers<'a> {
     fn set_slabs(&self, cache: &mut Cache) {
         let nodes = self.at_nodes();
         let (slabs, partial) = (CacheWord::NrSlabs, CacheWord::NrPartial);
-        let unlisted = |judged: &Judged| judged.word(slabs).minus(judged.word(partial));
-        let held = |judged: &Judged| judged.held_by_cpu(1, |cpu| cpu.slabs).1;
+        let unlisted = |judged: &CacheContents| judged.word(slabs).minus(judged.word(partial));
+        let held = |judged: &CacheContents| judged.held_by_cpu(1, |cpu| cpu.slabs).1;
         cache.set("slabs", nodes.by_walk(self.word(slabs), |node| node.slabs));
         cache.set("partial", nodes.by_word(self.word(partial), NodeWord::NrPartial));
         cache.set("full", self.both(unlisted).minus(self.both(held)));
@@ -229,7 +233,7 @@ impl<'a> CacheNumbers<'a> {
     }
 
     /// The span of a number of both ends.
-    fn both(&self, of: impl Fn(&Judged) -> Span) -> Span {
+    fn both(&self, of: impl Fn(&CacheContents) -> Span) -> Span {
         of(self.ends[0]).hull(of(self.ends[1]))
     }
 
@@ -267,7 +271,7 @@ impl<'a> CacheNumbers<'a> {
 }
 
 /// What of a cache with CPU slabs that stood still is in slabs that nobody has.
-fn lost(walked: &CacheSlabs, judged: &Judged) -> Option<String> {
+fn lost(walked: &CacheSlabs, judged: &CacheContents) -> Option<String> {
     let held = judged.held.as_ref().filter(|held| held.fault.is_none())?;
     let free = held.sum(|cpu| cpu.free);
     (walked.free_unlisted != free).then(|| {

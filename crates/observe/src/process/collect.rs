@@ -14,7 +14,7 @@ use super::banks::{self, Banked};
 use super::cpu_slabs_held::{self, CpuSlabsHeld};
 use super::front::{Front, Tables, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};
-use super::words::{Tops, Words};
+use super::words::{CacheWords, Tops};
 use slabyard_abi::region::{METADATA, Word, row};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ pub(crate) fn has_stack(row: &[u8]) -> bool {
 
 /// One cache, read thrice; its rows, read twice between: the same rows both times.
 #[derive(Clone, Debug)]
-pub(crate) struct Take {
-    pub(crate) words: [Words; 3],
+pub(crate) struct CacheReading {
+    pub(crate) words: [CacheWords; 3],
     pub(crate) tops: [Tops; 2],
     /// What CPUs hold of slabs, read after the rows, of a cache with CPU slabs.
     pub(crate) held: Option<CpuSlabsHeld>,
@@ -43,17 +43,18 @@ pub(crate) struct Take {
 fn hold(
     memory: &dyn Memory,
     front: &Front,
-    takes: &mut [Take],
+    takes: &mut [CacheReading],
     at: impl Fn(usize) -> MemoryPart,
 ) -> Result<(), Fault> {
-    let has =
-        |take: &Take| take.words[2].slot().and(cpu_slabs_held::kind(&take.words[2])).is_some();
+    let has = |take: &CacheReading| {
+        take.words[2].slot().and(cpu_slabs_held::kind(&take.words[2])).is_some()
+    };
     let which: Vec<usize> = (0..takes.len()).filter(|nth| has(&takes[*nth])).collect();
     if which.is_empty() {
         return Ok(());
     }
     let tops = which.iter().map(|nth| {
-        let Take { words: [.., words], tops: [_, tops], .. } = &takes[*nth];
+        let CacheReading { words: [.., words], tops: [_, tops], .. } = &takes[*nth];
         let tops = if cpu_slabs_held::are_stacks(words) {
             Ok(tops.clone())
         } else {
@@ -66,7 +67,7 @@ fn hold(
     let all = cpu_slabs_held::read(memory, front, &caches)?;
     let parts: Vec<MemoryPart> = which.iter().map(|nth| at(*nth)).collect();
     let words = memory::read(memory, &parts)?;
-    let words = words.chunks(front.words_bytes()).map(|bytes| Words::of(front, bytes));
+    let words = words.chunks(front.words_bytes()).map(|bytes| CacheWords::of(front, bytes));
     for ((nth, held), words) in which.into_iter().zip(all).zip(words) {
         let take = &mut takes[nth];
         // What changed before it was read counts as a change, too.
@@ -101,8 +102,7 @@ pub(crate) fn counters() -> impl Iterator<Item = Word> {
 
 /// What was read of a yard in one pass.
 pub(crate) struct Collect {
-    /// By cache.
-    pub(crate) takes: Vec<Take>,
+    pub(crate) takes: Vec<CacheReading>,
     pub(crate) counters: [Counters; 3],
     /// Bytes in the rows' lists of free runs, each time the rows were read.
     pub(crate) parked_pages: [u64; 2],
@@ -141,15 +141,15 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
 
     let in_use: BTreeSet<usize> = rows_at(0).used().chain(rows_at(1).used()).collect();
     let cache_words = |i: usize, cache: usize| {
-        Words::of(front, &group_at(i)[cache * front.cache_stride..][..front.words_bytes()])
+        CacheWords::of(front, &group_at(i)[cache * front.cache_stride..][..front.words_bytes()])
     };
     let takes = (0..caches.bytes() / front.cache_stride).map(|cache| {
         let words = [0, 1, 2].map(|i| cache_words(i, cache));
         let slot = words[0].slot();
         let tops = [0, 1].map(|i| tops(front, slot, &rows_at(i), &in_use));
-        Take { words, tops, held: None }
+        CacheReading { words, tops, held: None }
     });
-    let mut takes: Vec<Take> = takes.collect();
+    let mut takes: Vec<CacheReading> = takes.collect();
     hold(memory, front, &mut takes, |cache| words_of(front, &caches, cache))?;
     let counters = [0, 1, 2].map(|i| {
         let numbers = memory::words(&group_at(i)[caches.bytes()..]);
@@ -180,10 +180,10 @@ pub(crate) fn again(
     front: &Front,
     cache: usize,
     rows: usize,
-) -> Result<Take, Fault> {
+) -> Result<CacheReading, Fault> {
     let rows = rows.min(front.nr_rows);
     let words = words_of(front, &front.caches(memory)?, cache);
-    let slot = Words::of(front, &memory::read(memory, &[words])?).slot();
+    let slot = CacheWords::of(front, &memory::read(memory, &[words])?).slot();
     let row_bytes = front.row_bytes(memory)?;
     let entries: Vec<MemoryPart> = match slot {
         Some(slot) if rows <= FEW_ROWS => (0..rows)
@@ -210,8 +210,8 @@ pub(crate) fn again(
         let pair = |pair: &[u8]| [0, row::ENTRY_BYTES].map(|at| front.top(memory::half(pair, at)));
         (0..).zip(rows_at(i).chunks(2 * row::ENTRY_BYTES).map(pair)).collect()
     };
-    let mut take = Take {
-        words: [0, 1, 2].map(|i| Words::of(front, &bytes[i * step..i * step + words.bytes])),
+    let mut take = CacheReading {
+        words: [0, 1, 2].map(|i| CacheWords::of(front, &bytes[i * step..i * step + words.bytes])),
         tops: [tops_at(0), tops_at(1)],
         held: None,
     };

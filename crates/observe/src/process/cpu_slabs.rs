@@ -5,7 +5,7 @@
 //! worth.
 
 use super::cpu_slabs_held::CpuHoldings;
-use super::judge::Judged;
+use super::judge::CacheContents;
 use crate::snapshot::Cache;
 use crate::value::{Reading, Value};
 use slabyard_abi::region::{CacheWord as W, front as bits};
@@ -22,7 +22,7 @@ const HELD: [(&str, CpuNumber); 4] = [
 type CpuNumber = fn(&CpuHoldings) -> u64;
 
 /// Writes it down, begin and end of a look together.
-pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: u64) {
+pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&CacheContents; 2], slab_bytes: u64) {
     let last = ends[1].words;
     let front = if kind & bits::BELOW_SHEAVES != 0 { "mixed" } else { "cpu-slabs" };
     cache.set("front", Value::Text(front.into()));
@@ -47,7 +47,7 @@ pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: 
 }
 
 /// A number of all CPUs, and of each.
-fn reading(ends: [&Judged; 2], a_slab: u64, of: CpuNumber) -> Reading {
+fn reading(ends: [&CacheContents; 2], a_slab: u64, of: CpuNumber) -> Reading {
     let [(begin, before), (end, after)] = ends.map(|judged| judged.held_by_cpu(a_slab, of));
     let cpus: BTreeSet<u32> = begin.keys().chain(end.keys()).copied().collect();
     let span = |cpu: u32| {
@@ -79,8 +79,8 @@ fn accounting(kind: u64) -> &'static str {
 }
 
 /// What cannot be, of what CPUs hold: seen while no slow path was under way.
-pub(super) fn damage(ends: [&Judged; 2]) -> Option<String> {
-    let fault = |judged: &Judged| {
+pub(super) fn damage(ends: [&CacheContents; 2]) -> Option<String> {
+    let fault = |judged: &CacheContents| {
         let fault = judged.held.as_ref().filter(|_| judged.quiet)?.fault.as_ref()?;
         Some(format!("{fault}: the yard is damaged, and what CPUs hold is not known"))
     };

@@ -19,7 +19,7 @@
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};
-use super::words::{Tops, Words};
+use super::words::{CacheWords, Tops};
 use crate::snapshot::{Slab, SlabPlace};
 use slabyard_abi::region::{CacheWord, GRANULE, Word, descriptor, front as bits, sheaf};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,23 +68,23 @@ impl CpuSlabsHeld {
 }
 
 /// What CPUs have of a cache, in bits of [`bits`]; `None` where they have sheaves alone.
-pub(crate) fn kind(words: &Words) -> Option<u64> {
+pub(crate) fn kind(words: &CacheWords) -> Option<u64> {
     let of_slabs = bits::CPU_SLABS | bits::BELOW_SHEAVES;
     Some(words.get(CacheWord::Front)).filter(|kind| kind & of_slabs != 0)
 }
 
 /// True if CPU slabs are the stacks of a cache.
-pub(crate) fn are_stacks(words: &Words) -> bool {
+pub(crate) fn are_stacks(words: &CacheWords) -> bool {
     words.get(CacheWord::Front) & bits::CPU_SLABS != 0
 }
 
 /// True if CPUs have array caches.
-pub(crate) fn are_arrays(words: &Words) -> bool {
+pub(crate) fn are_arrays(words: &CacheWords) -> bool {
     words.get(CacheWord::Front) & bits::ARRAYS != 0
 }
 
 /// The tops of CPU slabs and lists that are below sheaves, by bank.
-pub(crate) fn banks(memory: &dyn Memory, front: &Front, words: &Words) -> Result<Tops, Fault> {
+pub(crate) fn banks(memory: &dyn Memory, front: &Front, words: &CacheWords) -> Result<Tops, Fault> {
     const BANK_BYTES: usize = bits::BANK * 8;
     let Some((begin, elements)) = front.top(words.get(CacheWord::Below) as u32).stack() else {
         return Ok(Tops::new());
@@ -101,7 +101,7 @@ pub(crate) fn banks(memory: &dyn Memory, front: &Front, words: &Words) -> Result
 pub(crate) fn read(
     memory: &dyn Memory,
     front: &Front,
-    caches: &[(&Words, &Tops)],
+    caches: &[(&CacheWords, &Tops)],
 ) -> Result<Vec<CpuSlabsHeld>, Fault> {
     match read_together(memory, front, caches) {
         // One of them leads astray: the others are read without it.
@@ -143,7 +143,7 @@ struct NamedSlab {
 fn read_together(
     memory: &dyn Memory,
     front: &Front,
-    caches: &[(&Words, &Tops)],
+    caches: &[(&CacheWords, &Tops)],
 ) -> Result<Vec<CpuSlabsHeld>, Fault> {
     let mut all = vec![CpuSlabsHeld::default(); caches.len()];
     let mut stacks = stacks(caches, &mut all);
@@ -172,7 +172,7 @@ fn read_together(
 }
 
 /// The stacks of all caches, as their tops say; a cache whose lists are too long is told damaged.
-fn stacks(caches: &[(&Words, &Tops)], all: &mut [CpuSlabsHeld]) -> Vec<CpuStack> {
+fn stacks(caches: &[(&CacheWords, &Tops)], all: &mut [CpuSlabsHeld]) -> Vec<CpuStack> {
     let mut stacks = Vec::new();
     let mut elements = 0;
     for (nth, (_, tops)) in caches.iter().enumerate() {
@@ -242,7 +242,7 @@ fn read_descriptors(
 /// Checks what a stack names against the descriptors.
 struct StackJudge<'a> {
     front: &'a Front,
-    words: &'a Words,
+    words: &'a CacheWords,
     stack: &'a CpuStack,
 }
 

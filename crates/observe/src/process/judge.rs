@@ -18,11 +18,11 @@
 //! Invariants: live + parked in stacks and barns + in transit = out for some choice within the
 //! spans; all spans are within the cache's objects.
 
-use super::collect::Take;
+use super::collect::CacheReading;
 use super::cpu_slabs_held::{self, CpuHoldings, CpuSlabsHeld};
 use super::front::Top;
 use super::span::Span;
-use super::words::{Tops, Words};
+use super::words::{CacheWords, Tops};
 use slabyard_abi::region::CacheWord::{
     self, BarnObjects, NrPartial, NrSlabs, Objects, Out, SheafCapacity,
 };
@@ -32,9 +32,9 @@ use std::ops::Range;
 
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judged {
+pub(crate) struct CacheContents {
     /// The cache's words as they were read last.
-    pub(crate) words: Words,
+    pub(crate) words: CacheWords,
     /// The words were the same each time, and no slow path was under way.
     pub(crate) quiet: bool,
     /// The words were the same each time.
@@ -55,10 +55,10 @@ pub(crate) struct Judged {
     /// Free objects in slabs that CPUs hold, and in all slabs.
     pub(crate) free_held: Span,
     pub(crate) free: Span,
-    first: Words,
+    first: CacheWords,
 }
 
-impl Judged {
+impl CacheContents {
     /// A word of the cache: as it was during the look.
     pub(crate) fn word(&self, word: CacheWord) -> Span {
         Span::between(self.first.get(word), self.words.get(word))
@@ -99,7 +99,7 @@ impl Judged {
 }
 
 /// Judges what was read.
-pub(crate) fn judge(take: &Take) -> Judged {
+pub(crate) fn judge(take: &CacheReading) -> CacheContents {
     let [first, middle, last] = &take.words;
     let steady = first == middle && middle == last;
     let underway = underway(first, last);
@@ -142,7 +142,7 @@ pub(crate) fn judge(take: &Take) -> Judged {
     };
     let most = objects_of(last);
     let live = live.at_most(most.max(out.high));
-    Judged {
+    CacheContents {
         words: *last,
         first: *first,
         quiet,
@@ -202,12 +202,12 @@ fn add_held(
 }
 
 /// Objects in all slabs.
-fn objects_of(words: &Words) -> u64 {
+fn objects_of(words: &CacheWords) -> u64 {
     words.get(NrSlabs).saturating_mul(words.get(Objects))
 }
 
 /// Most slow paths that were under way at any time between two reads.
-fn underway(first: &Words, last: &Words) -> u64 {
+fn underway(first: &CacheWords, last: &CacheWords) -> u64 {
     let (begun, _) = last.version();
     let (_, ended) = first.version();
     u64::from(begun.wrapping_sub(ended))

@@ -23,17 +23,17 @@ use std::sync::OnceLock;
 const MOST_PARTS: usize = 1024;
 
 /// The memory of a live process.
-pub(crate) struct Live {
+pub(crate) struct LiveMemory {
     process: Process,
     pid: Pid,
     /// Its memory as a file, from the first refused call on.
     file: OnceLock<File>,
 }
 
-impl Live {
-    pub(crate) fn new(process: Process) -> Live {
+impl LiveMemory {
+    pub(crate) fn new(process: Process) -> LiveMemory {
         let pid = Pid::from_raw(process.pid);
-        Live { process, pid, file: OnceLock::new() }
+        LiveMemory { process, pid, file: OnceLock::new() }
     }
 
     /// The memory as a file; opened once.
@@ -67,7 +67,7 @@ impl Live {
     }
 }
 
-impl Memory for Live {
+impl Memory for LiveMemory {
     fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut rest = into;
         for parts in parts.chunks(MOST_PARTS) {
@@ -110,7 +110,7 @@ impl Memory for Live {
     }
 }
 
-impl Writable for Live {
+impl Writable for LiveMemory {
     fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault> {
         for addresses in addresses.chunks(MOST_PARTS) {
             if self.file.get().is_none() {
@@ -132,7 +132,7 @@ impl Writable for Live {
     }
 }
 
-impl Threads for Live {
+impl Threads for LiveMemory {
     fn rouse(&self, thread: u32) {
         let here = rouse::thread_of(self.pid, thread);
         here.inspect(|thread| rouse::rouse(*thread));
@@ -189,8 +189,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// This process: by calls, and by the file.
-    fn both() -> [Live; 2] {
-        let live = [(); 2].map(|()| Live::new(Process::myself().expect("this process")));
+    fn both() -> [LiveMemory; 2] {
+        let live = [(); 2].map(|()| LiveMemory::new(Process::myself().expect("this process")));
         live[1].file().expect("a process may open its own memory");
         live
     }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn anonymous_mappings_are_listed() {
-        let live = Live::new(Process::myself().expect("this process"));
+        let live = LiveMemory::new(Process::myself().expect("this process"));
         let word = Box::new(AtomicU64::new(5));
         let address = &raw const *word as u64;
         let mappings = live.mappings().expect("own mappings");

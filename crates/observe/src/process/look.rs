@@ -9,15 +9,15 @@
 
 use super::aliases::{self, Aliases};
 use super::banks::Banked;
-use super::collect::{self, Counters, Take};
+use super::collect::{self, CacheReading, Counters};
 use super::counts::{self, Counts};
 use super::front::Front;
-use super::judge::{self, Judged};
+use super::judge::{self, CacheContents};
 use super::memory::{Fault, Memory};
 use super::pressure::{self, Pressure};
 use super::span::Span;
 use super::walk::{self, Shape, Walk};
-use crate::want::Want;
+use crate::want::ReadScope;
 use slabyard_abi::region::{CacheWord, Word, descriptor};
 use std::time::{Duration, Instant};
 
@@ -37,9 +37,9 @@ const PLAIN_DESCRIPTORS: u64 = 256 << 20;
 const MOST_DESCRIPTORS: u64 = 4 << 30;
 
 /// A yard at one moment.
-pub(crate) struct Sight {
+pub(crate) struct YardView {
     /// In the order of their numbers.
-    pub(crate) caches: Vec<Judged>,
+    pub(crate) caches: Vec<CacheContents>,
     counters: [Counters; 3],
     parked_pages: [u64; 2],
     banked: Banked,
@@ -47,9 +47,9 @@ pub(crate) struct Sight {
 }
 
 /// A yard during a look.
-pub(crate) struct Look {
-    pub(crate) begin: Sight,
-    pub(crate) end: Sight,
+pub(crate) struct YardLook {
+    pub(crate) begin: YardView,
+    pub(crate) end: YardView,
     /// How full the slabs are, or why that was not looked at.
     pub(crate) walk: Result<Walk, String>,
     /// What caches counted, where the yard counts.
@@ -60,8 +60,8 @@ pub(crate) struct Look {
     pub(crate) aliases: Aliases,
 }
 
-/// Looks at a yard.
-pub(crate) fn look(memory: &dyn Memory, front: &Front, want: Want) -> Result<Look, Fault> {
+/// Reads all caches twice, and between the two how full their slabs are.
+pub(crate) fn look(memory: &dyn Memory, front: &Front, want: ReadScope) -> Result<YardLook, Fault> {
     let begin = sight(memory, front)?;
     let walk = slabs(memory, front, &begin, want)?;
     let slots: Vec<usize> = begin.caches.iter().filter_map(|cache| cache.words.slot()).collect();
@@ -69,10 +69,10 @@ pub(crate) fn look(memory: &dyn Memory, front: &Front, want: Want) -> Result<Loo
     let end = sight(memory, front)?;
     let pressure = pressure::read(memory, front)?;
     let aliases = aliases::read(memory, front)?;
-    Ok(Look { begin, end, walk, counts, pressure, aliases })
+    Ok(YardLook { begin, end, walk, counts, pressure, aliases })
 }
 
-fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {
+fn sight(memory: &dyn Memory, front: &Front) -> Result<YardView, Fault> {
     let seen = collect::collect(memory, front)?;
     let end = Instant::now() + PATIENCE;
     let mut caches = Vec::with_capacity(seen.takes.len());
@@ -87,7 +87,7 @@ fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {
             false => first,
         });
     }
-    Ok(Sight {
+    Ok(YardView {
         caches,
         counters: seen.counters,
         parked_pages: seen.parked_pages,
@@ -99,10 +99,10 @@ fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {
 /// Reads a cache that moves again, until no slow path is under way; then some times
 /// more, because it moves between the reads, too.
 fn retry(
-    again: &dyn Fn() -> Result<Take, Fault>,
-    first: Judged,
+    again: &dyn Fn() -> Result<CacheReading, Fault>,
+    first: CacheContents,
     end: Instant,
-) -> Result<Judged, Fault> {
+) -> Result<CacheContents, Fault> {
     let mut best = first;
     let mut seen = best.seen;
     let (mut tries, mut more) = (0, MORE);
@@ -138,8 +138,8 @@ fn hull(a: Option<Span>, b: Option<Span>) -> Option<Span> {
 fn slabs(
     memory: &dyn Memory,
     front: &Front,
-    begin: &Sight,
-    want: Want,
+    begin: &YardView,
+    want: ReadScope,
 ) -> Result<Result<Walk, String>, Fault> {
     let Some(top) = begin.counter(Word::TopAt) else {
         return Ok(Err("the yard does not tell how much is committed".into()));
@@ -160,7 +160,7 @@ fn slabs(
     }
 }
 
-fn shape(cache: &Judged) -> Option<Shape> {
+fn shape(cache: &CacheContents) -> Option<Shape> {
     Some(Shape {
         slot: cache.words.slot()?,
         objects: u32::try_from(cache.words.get(CacheWord::Objects)).ok()?,
@@ -168,7 +168,7 @@ fn shape(cache: &Judged) -> Option<Shape> {
     })
 }
 
-impl Sight {
+impl YardView {
     /// A counter of the yard; `None` where it does not tell it.
     fn counter(&self, word: Word) -> Option<Span> {
         let told = self.counters.iter().map(|c| c.get(&word).copied().map(Span::exact));
@@ -176,7 +176,7 @@ impl Sight {
     }
 }
 
-impl Look {
+impl YardLook {
     /// A counter of the yard during the look.
     pub(crate) fn counter(&self, word: Word) -> Option<Span> {
         Some(self.begin.counter(word)?.hull(self.end.counter(word)?))

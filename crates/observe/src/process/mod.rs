@@ -54,7 +54,9 @@ mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, Patience, YardAnswer, ask, ask_each, ask_each_within, ask_within};
+pub use ask::{
+    Answer, Patience, RequestKind, YardAnswer, ask, ask_each, ask_each_within, ask_within,
+};
 pub use error::Error;
 pub use outside::StopOutcome;
 pub use request::StopThread;
@@ -62,7 +64,7 @@ pub use request::StopThread;
 use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
 use crate::traces::Traces;
-use crate::want::Want;
+use crate::want::ReadScope;
 use std::path::PathBuf;
 use target::Target;
 
@@ -70,7 +72,7 @@ use target::Target;
 ///
 /// # Errors
 /// If it is not there, may not be read, or does not run on Slabyard.
-pub fn sample(pid: u32, want: Want) -> Result<Snapshot, Error> {
+pub fn sample(pid: u32, want: ReadScope) -> Result<Snapshot, Error> {
     let target = Target::open(pid)?;
     let mut source = Source::of(SourceKind::Process);
     source.pid = Some(pid);

@@ -4,7 +4,7 @@
 //! snapshot of it.
 
 use super::front::Front;
-use super::judge::Judged;
+use super::judge::CacheContents;
 use super::span::Span;
 use super::walk::NodeSlabs;
 use crate::value::Reading;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct AtNodes<'a> {
     /// How many there are.
     nodes: usize,
-    ends: [&'a Judged; 2],
+    ends: [&'a CacheContents; 2],
     /// What the walk found, if the cache stood still.
     walked: Option<&'a BTreeMap<u32, NodeSlabs>>,
 }
@@ -23,7 +23,7 @@ pub(super) struct AtNodes<'a> {
 impl<'a> AtNodes<'a> {
     pub(super) fn new(
         front: &Front,
-        ends: [&'a Judged; 2],
+        ends: [&'a CacheContents; 2],
         walked: Option<&'a BTreeMap<u32, NodeSlabs>>,
     ) -> Self {
         AtNodes { nodes: front.nodes.map_or(1, |table| table.nodes), ends, walked }

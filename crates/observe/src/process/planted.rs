@@ -48,7 +48,7 @@ pub(crate) struct Segments(BTreeMap<u64, Vec<u8>>);
 
 /// A target of the tests.
 #[derive(Default)]
-pub(crate) struct Planted {
+pub(crate) struct PlantedTarget {
     segments: Mutex<Segments>,
     moves: Mutex<Option<(Moves, usize)>>,
 }
@@ -70,7 +70,7 @@ impl Segments {
     }
 }
 
-impl Planted {
+impl PlantedTarget {
     /// Adds zeros at an address.
     pub(crate) fn room(&self, at: u64, bytes: usize) {
         self.segments.lock().unwrap().0.insert(at, vec![0; bytes]);
@@ -98,8 +98,8 @@ impl Planted {
     }
 
     /// The yard of the module's head.
-    pub(crate) fn yard() -> Planted {
-        let planted = Planted::default();
+    pub(crate) fn yard() -> PlantedTarget {
+        let planted = PlantedTarget::default();
         planted.front(FRONT);
         planted.room(CACHES, 2 * STRIDE as usize);
         planted.room(COUNTERS, 4096);
@@ -133,7 +133,7 @@ impl Planted {
         planted.stack(0, SLOT, 3, 30);
         planted.stack(0, SLOT + row::SPARE, 0, 20);
         planted.stack(1, SLOT, 5, 5);
-        planted.put_half(Planted::entry(1, row::FIRST_RUNS), Planted::top_of(0, 6, 2));
+        planted.put_half(PlantedTarget::entry(1, row::FIRST_RUNS), PlantedTarget::top_of(0, 6, 2));
 
         planted.slab(1, 0, false);
         planted.slab(9, 100, true);
@@ -158,10 +158,10 @@ impl Planted {
     ///            1 counted                       7-16  free blocks
     /// out = 384 - 82 = 302; parked: 7 own, 72 free in CPUs' slabs; live = 295
     /// ```
-    pub(crate) fn cpu_slabs(kind: u64) -> Planted {
-        let planted = Planted::yard();
+    pub(crate) fn cpu_slabs(kind: u64) -> PlantedTarget {
+        let planted = PlantedTarget::yard();
         let large = sheaf::BYTES[2] as u64;
-        let others = SHEAVES * (Planted::sheaf_bytes() - large);
+        let others = SHEAVES * (PlantedTarget::sheaf_bytes() - large);
         // Of the large ones the second half is not there.
         planted.room(PLACES, (others + SHEAVES / 2 * large) as usize);
         for (word, value) in [
@@ -201,13 +201,13 @@ impl Planted {
         planted.descriptor(9, descriptor::FREE, 3);
 
         planted.stack(0, SLOT, 3, 7);
-        planted.put(Planted::sheaf(3), 2);
+        planted.put(PlantedTarget::sheaf(3), 2);
         planted.stack(0, SLOT + row::SPARE, 0, 2);
         let counted = |slab: u64| if kind & front::EXACT != 0 { 70 + slab } else { 1 };
         planted.element(0, 3, counted(3));
         planted.element(1, 4, counted(4));
         planted.stack(1, SLOT, 5, 0);
-        planted.put(Planted::sheaf(5), 5);
+        planted.put(PlantedTarget::sheaf(5), 5);
         planted
     }
 
@@ -218,12 +218,12 @@ impl Planted {
 
     /// Address of a large sheaf.
     pub(crate) fn sheaf(number: u64) -> u64 {
-        ROWS + u64::from(Planted::top(number, 0)) * 8 - sheaf::GUARD as u64
+        ROWS + u64::from(PlantedTarget::top(number, 0)) * 8 - sheaf::GUARD as u64
     }
 
     /// Writes an element of CPU 0's list.
     pub(crate) fn element(&self, nth: u64, slab: u64, other: u64) {
-        self.put(Planted::sheaf(0) + sheaf::OBJECTS as u64 + nth * 8, other << 32 | slab);
+        self.put(PlantedTarget::sheaf(0) + sheaf::OBJECTS as u64 + nth * 8, other << 32 | slab);
     }
 
     /// A front, rows and elements at an address.
@@ -271,7 +271,7 @@ impl Planted {
     }
 
     pub(crate) fn cache(&self, word: CacheWord, value: u64) {
-        self.put(Planted::cache_word(word), value);
+        self.put(PlantedTarget::cache_word(word), value);
     }
 
     /// Address of an entry.
@@ -281,10 +281,10 @@ impl Planted {
 
     /// An entry's top, for a large sheaf of a number with so many objects.
     pub(crate) fn top(sheaf_number: u64, objects: u64) -> u32 {
-        Planted::top_of(2, sheaf_number, objects)
+        PlantedTarget::top_of(2, sheaf_number, objects)
     }
 
-    /// As [`Planted::top`], for one of another size.
+    /// As [`PlantedTarget::top`], for one of another size.
     pub(crate) fn top_of(size: usize, sheaf_number: u64, objects: u64) -> u32 {
         let bytes = sheaf::BYTES.map(|bytes| bytes as u64);
         let before = SHEAVES * bytes[..size].iter().sum::<u64>();
@@ -293,10 +293,10 @@ impl Planted {
     }
 
     pub(crate) fn stack(&self, row_number: u64, slot: usize, sheaf_number: u64, objects: u64) {
-        let top = Planted::top(sheaf_number, objects);
-        self.put_half(Planted::entry(row_number, slot), top);
-        let end = Planted::top(sheaf_number, 512);
-        self.put_half(Planted::entry(row_number, slot) + row::END as u64, end);
+        let top = PlantedTarget::top(sheaf_number, objects);
+        self.put_half(PlantedTarget::entry(row_number, slot), top);
+        let end = PlantedTarget::top(sheaf_number, 512);
+        self.put_half(PlantedTarget::entry(row_number, slot) + row::END as u64, end);
     }
 
     pub(crate) fn descriptor(&self, granule: u64, kind: u8, order: u32) {
@@ -311,7 +311,7 @@ impl Planted {
     }
 }
 
-impl Memory for Planted {
+impl Memory for PlantedTarget {
     fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut segments = self.segments.lock().unwrap();
         let mut rest = into;
@@ -334,7 +334,7 @@ impl Memory for Planted {
     }
 }
 
-impl Writable for Planted {
+impl Writable for PlantedTarget {
     fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault> {
         let mut segments = self.segments.lock().unwrap();
         for address in addresses {
@@ -345,7 +345,7 @@ impl Writable for Planted {
     }
 }
 
-impl Threads for Planted {
+impl Threads for PlantedTarget {
     fn rouse(&self, _thread: u32) {}
 
     fn serve_by_stopped(&self, _offer: Offer) -> Result<StopOutcome, Fault> {

@@ -86,12 +86,12 @@ pub(crate) fn send(
     on_deadline: OnDeadline,
     stop: &dyn Fn() -> bool,
 ) -> Result<RequestEnd, Fault> {
-    let mut waiting = Waiting::new(mailbox, request.words, stop_thread);
+    let mut waiting = RequestState::new(mailbox, request.words, stop_thread);
     loop {
         let mail = match waiting.look()? {
-            Look::Answered(mail) => return Ok(RequestEnd::Answered(mail)),
-            Look::Again => continue,
-            Look::Waits(mail) => mail,
+            MailboxState::Answered(mail) => return Ok(RequestEnd::Answered(mail)),
+            MailboxState::Again => continue,
+            MailboxState::Waits(mail) => mail,
         };
         if Instant::now() >= end || stop() {
             return waiting.give_up(on_deadline);
@@ -111,7 +111,7 @@ pub(crate) fn send(
 }
 
 /// What is known of our request between two looks at the mailbox.
-struct Waiting<'a> {
+struct RequestState<'a> {
     mailbox: &'a Mailbox<'a>,
     words: [u64; 5],
     stop_thread: StopThread,
@@ -129,7 +129,7 @@ struct Waiting<'a> {
 }
 
 /// What a look at the mailbox found.
-enum Look {
+enum MailboxState {
     /// The request was done: the words of the mailbox.
     Answered(Mails),
     /// The request was placed, or has to be: look at once.
@@ -138,9 +138,9 @@ enum Look {
     Waits(Mails),
 }
 
-impl<'a> Waiting<'a> {
-    fn new(mailbox: &'a Mailbox<'a>, words: [u64; 5], stop_thread: StopThread) -> Waiting<'a> {
-        Waiting {
+impl<'a> RequestState<'a> {
+    fn new(mailbox: &'a Mailbox<'a>, words: [u64; 5], stop_thread: StopThread) -> RequestState<'a> {
+        RequestState {
             mailbox,
             words,
             stop_thread,
@@ -154,7 +154,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Looks for the answer, and places the request where none is in its way.
-    fn look(&mut self) -> Result<Look, Fault> {
+    fn look(&mut self) -> Result<MailboxState, Fault> {
         let mail = self.mailbox.read()?;
         let (asked, answered) = (get(&mail, Mail::Asked), get(&mail, Mail::Answered));
         let (waits, whole) = (asked != answered, is_whole(&mail));
@@ -177,25 +177,25 @@ impl<'a> Waiting<'a> {
                 let new = new_token();
                 self.mailbox.place(self.words, new)?;
                 (self.token, self.own) = (Some(new), Some(new));
-                return Ok(Look::Again);
+                return Ok(MailboxState::Again);
             }
         }
-        Ok(Look::Waits(mail))
+        Ok(MailboxState::Waits(mail))
     }
 
     /// The answer was there before the word that says so; of a read that caught both at once the
     /// answer may be older.
-    fn answer(&mut self, placed: u64, mail: Mails) -> Result<Look, Fault> {
+    fn answer(&mut self, placed: u64, mail: Mails) -> Result<MailboxState, Fault> {
         let again = self.mailbox.read()?;
         if get(&again, Mail::Answered) != placed {
-            return Ok(Look::Waits(mail));
+            return Ok(MailboxState::Waits(mail));
         }
         if get(&again, Mail::Result) != FORGOTTEN {
-            return Ok(Look::Answered(again));
+            return Ok(MailboxState::Answered(again));
         }
         // The child of a fork took it for its parent's: it is placed anew.
         self.token = None;
-        Ok(Look::Again)
+        Ok(MailboxState::Again)
     }
 
     /// Has a thread stopped, if that is allowed and nobody has served for so long.

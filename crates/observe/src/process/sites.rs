@@ -11,7 +11,7 @@ use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};
 use super::to_snapshot::free_name;
 use super::walk::{self, Shape};
-use super::words::Words;
+use super::words::CacheWords;
 use super::yards::{self, Unreadable};
 use crate::traces::{Site, Traces};
 use slabyard_abi::debug::DebugFlags;
@@ -25,7 +25,7 @@ const MOST_ORDER: u32 = 10;
 
 /// Where the parts of a cache's objects lie.
 #[derive(Debug)]
-struct Parts {
+struct ObjectLayout {
     shape: Shape,
     slab_bytes: usize,
     first: usize,
@@ -33,15 +33,15 @@ struct Parts {
     state: usize,
 }
 
-impl Parts {
+impl ObjectLayout {
     /// As the target tells them; `None` for a cache that keeps no tracks, or if they cannot be.
-    fn of(words: &Words, debugging: u64) -> Option<Parts> {
+    fn of(words: &CacheWords, debugging: u64) -> Option<ObjectLayout> {
         let flags = DebugFlags::of((debugging & debugging::FLAGS) as u8);
         let order = u32::try_from(words.get(CacheWord::Order)).ok()?;
         if !flags.has(DebugFlags::TRACK) || order > MOST_ORDER {
             return None;
         }
-        let parts = Parts {
+        let parts = ObjectLayout {
             shape: Shape {
                 slot: words.slot()?,
                 objects: u32::try_from(words.get(CacheWord::Objects)).ok()?,
@@ -84,7 +84,7 @@ pub(crate) fn read(
                 continue;
             }
             let Some(debugging) = debugging_of(memory, &front, number)? else { return Ok(None) };
-            let Some(parts) = Parts::of(words, debugging) else { return Ok(None) };
+            let Some(parts) = ObjectLayout::of(words, debugging) else { return Ok(None) };
             let mut sites = Sites::new(now_ns);
             sites.read(memory, &front, &parts)?;
             return Ok(Some(sites.done(cache)));
@@ -127,7 +127,12 @@ impl Sites {
         }
     }
 
-    fn read(&mut self, memory: &dyn Memory, front: &Front, parts: &Parts) -> Result<(), Fault> {
+    fn read(
+        &mut self,
+        memory: &dyn Memory,
+        front: &Front,
+        parts: &ObjectLayout,
+    ) -> Result<(), Fault> {
         let at = front.word(Word::TopAt);
         let top = memory::read(memory, &[MemoryPart { address: at, bytes: 8 }])?;
         let top = memory::words(&top).next().unwrap_or(0);
@@ -158,7 +163,7 @@ impl Sites {
     }
 
     /// Adds the live objects of a slab.
-    fn slab(&mut self, parts: &Parts, slab: &[u8]) {
+    fn slab(&mut self, parts: &ObjectLayout, slab: &[u8]) {
         let mut stacks: BTreeMap<Stack, u64> = BTreeMap::new();
         let mut live = 0;
         for nth in 0..parts.shape.objects as usize {
@@ -243,7 +248,7 @@ fn add(sites: &mut HashMap<Stack, Site>, track: &[u64], now_ns: Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::planted::{CACHES, Planted, REGION, STRIDE};
+    use crate::process::planted::{CACHES, PlantedTarget, REGION, STRIDE};
 
     /// Where the word of debugging lies in a cache, and what it says.
     const OFFSET: u64 = 240;
@@ -253,8 +258,8 @@ mod tests {
     const FLAGS: u64 = DebugFlags::TRACK.bits() as u64;
 
     /// The yard of `planted`, whose cache "known" keeps tracks in its two slabs.
-    fn tracked() -> Planted {
-        let planted = Planted::yard();
+    fn tracked() -> PlantedTarget {
+        let planted = PlantedTarget::yard();
         planted.cache(CacheWord::SlabSize, OBJECT);
         planted.cache(CacheWord::Objects, OBJECTS);
         planted.word(Word::Debugging, OFFSET);
@@ -264,7 +269,7 @@ mod tests {
     }
 
     /// A live object of a slab, allocated and freed before by these stacks.
-    fn live(planted: &Planted, granule: u64, nth: u64, stacks: [&[u64]; 2], time_ns: u64) {
+    fn live(planted: &PlantedTarget, granule: u64, nth: u64, stacks: [&[u64]; 2], time_ns: u64) {
         let state = REGION + granule * GRANULE as u64 + nth * OBJECT + STATE_AT;
         planted.put(state, u64::from(debugging::LIVE) << debugging::WHAT | 60);
         for (which, stack) in stacks.into_iter().enumerate() {
@@ -285,7 +290,7 @@ mod tests {
         }
     }
 
-    fn told(planted: &Planted) -> Traces {
+    fn told(planted: &PlantedTarget) -> Traces {
         read(planted, "known", Some(1000)).expect("a yard").expect("it keeps tracks")
     }
 
@@ -333,7 +338,8 @@ mod tests {
 
     #[test]
     fn parts_that_cannot_be_are_not_read() {
-        let none = |planted: &Planted| read(planted, "known", None).expect("a yard").is_none();
+        let none =
+            |planted: &PlantedTarget| read(planted, "known", None).expect("a yard").is_none();
         let at = CACHES + STRIDE + OFFSET;
         let planted = tracked();
         assert!(!none(&planted) && read(&planted, "other", None).expect("a yard").is_none());

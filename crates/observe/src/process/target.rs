@@ -3,7 +3,7 @@
 //! Neighbours: [`super::sample`] and [`super::ask()`] open one; [`super::live`] reads its memory.
 
 use super::error::Error;
-use super::live::Live;
+use super::live::LiveMemory;
 use super::memory::Fault;
 use super::resident::{self, Resident};
 use super::yards::{self, Unreadable};
@@ -15,7 +15,7 @@ pub(super) struct Target {
     pub(super) pid: u32,
     pub(super) program: String,
     uid: Option<u32>,
-    pub(super) memory: Live,
+    pub(super) memory: LiveMemory,
 }
 
 impl Target {
@@ -32,7 +32,7 @@ impl Target {
             return Err(Error::KernelThread { pid, program });
         }
         let uid = process.uid().ok();
-        Ok(Target { pid, program, uid, memory: Live::new(process) })
+        Ok(Target { pid, program, uid, memory: LiveMemory::new(process) })
     }
 
     /// Whose its resident memory is; `None` where the system does not tell.

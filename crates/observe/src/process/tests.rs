@@ -1,18 +1,18 @@
 //! Snapshots of planted yards: still, moving, damaged, hostile.
 
 use super::memory::{Fault, Memory, MemoryPart};
-use super::planted::{self, LIVE, Planted, REGION, ROWS, SLOT};
+use super::planted::{self, LIVE, PlantedTarget, REGION, ROWS, SLOT};
 use super::yards::{self, Unreadable};
 use crate::identity;
 use crate::snapshot::{Slab, Snapshot, Source, SourceKind};
 use crate::value::Value;
-use crate::want::Want;
+use crate::want::ReadScope;
 use proptest::prelude::*;
 use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, alias, descriptor, row};
 use std::ops::Range;
 
 fn look(memory: &dyn Memory) -> Result<Snapshot, Unreadable> {
-    let want = Want { all: false, slabs: true };
+    let want = ReadScope { all: false, slabs: true };
     yards::sample(memory, want, Source::of(SourceKind::Process))
 }
 
@@ -30,10 +30,11 @@ fn known(snapshot: &Snapshot, name: &str) -> Value {
 #[test]
 fn cold_pages_are_pages_whatever_slot_they_are_in() {
     let last = row::FIRST_RUNS + row::RUN_ORDERS - 1;
-    let planted = Planted::yard();
-    planted.put_half(Planted::entry(1, row::FIRST_RUNS), 0);
-    planted.put_half(Planted::entry(1, last), Planted::top_of(0, 6, 2));
-    let told = |planted: &Planted| look(planted).expect("a yard").total("parked_pages").cloned();
+    let planted = PlantedTarget::yard();
+    planted.put_half(PlantedTarget::entry(1, row::FIRST_RUNS), 0);
+    planted.put_half(PlantedTarget::entry(1, last), PlantedTarget::top_of(0, 6, 2));
+    let told =
+        |planted: &PlantedTarget| look(planted).expect("a yard").total("parked_pages").cloned();
     assert_eq!(told(&planted), Some(Value::Exact(2 << (row::RUN_ORDERS - 1) << 12)));
     planted.word(Word::ColdRuns, last as u64);
     assert_eq!(told(&planted), Some(Value::Exact(2 << 12)));
@@ -42,8 +43,8 @@ fn cold_pages_are_pages_whatever_slot_they_are_in() {
 
 #[test]
 fn what_banks_hold_is_parked_and_no_live_run() {
-    let planted = Planted::yard();
-    let told = |planted: &Planted| {
+    let planted = PlantedTarget::yard();
+    let told = |planted: &PlantedTarget| {
         let snapshot = sound(planted);
         ["nr_runs", "runs", "parked_pages"].map(|name| snapshot.total(name).cloned())
     };
@@ -52,8 +53,8 @@ fn what_banks_hold_is_parked_and_no_live_run() {
     // The live run is on its way to the bank; then it is there, and an object that was there before.
     planted.descriptor(17, descriptor::PARKED, u32::from(descriptor::BANKED) << 8);
     assert_eq!(told(&planted), exact([1, 3 << 12, 2 << 12]));
-    let stack = Planted::top_of(0, 7, 2);
-    planted.put_half(Planted::entry(1, row::FIRST_BANK + row::BANKS - 1), stack);
+    let stack = PlantedTarget::top_of(0, 7, 2);
+    planted.put_half(PlantedTarget::entry(1, row::FIRST_BANK + row::BANKS - 1), stack);
     let element = ROWS + u64::from(stack) * 8;
     planted.room(element - 8, 16);
     planted.put(element, REGION + (17 << 12));
@@ -64,7 +65,7 @@ fn what_banks_hold_is_parked_and_no_live_run() {
 #[test]
 fn further_names_are_those_of_the_cache_and_its_generation() {
     const AT: u64 = 0x4000_0003_0000;
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.cache(CacheWord::Generation, 3);
     planted.word(Word::Aliases, AT);
     planted.word(Word::NrAliases, 4);
@@ -75,7 +76,8 @@ fn further_names_are_those_of_the_cache_and_its_generation() {
         planted.put(record, key);
         planted.put(record + 8, u64::from_le_bytes(*b"other\n\0\0"));
     }
-    let names = |planted: &Planted| sound(planted).cache("known").expect("it").aliases.clone();
+    let names =
+        |planted: &PlantedTarget| sound(planted).cache("known").expect("it").aliases.clone();
     assert_eq!(names(&planted), ["other\u{fffd}"]);
     planted.put(AT, 0);
     assert_eq!(names(&planted), [""; 0]);
@@ -85,7 +87,7 @@ fn further_names_are_those_of_the_cache_and_its_generation() {
 
 #[test]
 fn a_still_yard_is_told_exactly() {
-    let snapshot = sound(&Planted::yard());
+    let snapshot = sound(&PlantedTarget::yard());
     assert_eq!(snapshot.caches.len(), 1, "the other is not in use");
     let numbers = [
         ("live", LIVE),
@@ -153,7 +155,7 @@ fn created_caches_come_and_go() {
     const CREATED: u64 = 0x3000_0000_0000;
     const SAID: u64 = planted::COUNTERS + 2048;
     let slot = row::SLOTS - row::PAIR;
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.word(Word::CreatedAt, SAID);
     planted.word(Word::NrCreatedAt, SAID + 8);
     let names = || sound(&planted).caches.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
@@ -197,11 +199,11 @@ fn created_caches_come_and_go() {
 
 #[test]
 fn a_cache_that_another_replaced_meanwhile_is_not_told() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let mut generation = 0;
     planted.moving(move |segments, _| {
         generation += 1u64;
-        segments.put(Planted::cache_word(CacheWord::Generation), &generation.to_le_bytes());
+        segments.put(PlantedTarget::cache_word(CacheWord::Generation), &generation.to_le_bytes());
     });
     let snapshot = look(&planted).expect("a yard");
     assert!(snapshot.cache("known").is_none());
@@ -210,7 +212,7 @@ fn a_cache_that_another_replaced_meanwhile_is_not_told() {
 #[test]
 fn the_engine_has_its_name_and_a_later_one_its_number() {
     let engine = |number| {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         planted.word(Word::Engine, number);
         sound(&planted).total("engine").cloned()
     };
@@ -222,7 +224,7 @@ fn the_engine_has_its_name_and_a_later_one_its_number() {
 
 #[test]
 fn every_name_is_a_name_of_the_table() {
-    let snapshot = sound(&Planted::yard());
+    let snapshot = sound(&PlantedTarget::yard());
     for name in snapshot.caches[0].readings.keys() {
         assert!(crate::fields::field(name).is_some(), "{name}");
     }
@@ -236,9 +238,9 @@ fn each_size_of_sheaf_tells_its_objects() {
     for (size, most) in [(0, 70), (1, 262), (2, 1030)] {
         for number in [0, 1, planted::SHEAVES - 1] {
             for objects in [0, 1, most] {
-                let planted = Planted::yard();
-                let top = Planted::top_of(size, number, objects);
-                planted.put_half(Planted::entry(0, planted::SLOT), top);
+                let planted = PlantedTarget::yard();
+                let top = PlantedTarget::top_of(size, number, objects);
+                planted.put_half(PlantedTarget::entry(0, planted::SLOT), top);
                 let snapshot = look(&planted).expect("a yard");
                 let cpus = &snapshot.cache("known").unwrap().reading("parked_cpu").unwrap().cpus;
                 assert_eq!(cpus[0], (0, Value::Exact(20 + objects)), "{number} of size {size}");
@@ -249,7 +251,7 @@ fn each_size_of_sheaf_tells_its_objects() {
 
 #[test]
 fn an_order_counts_pages_of_the_machine() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.word(Word::PageBytes, 16384);
     let snapshot = look(&planted).expect("a yard");
     assert_eq!(known(&snapshot, "order"), Value::Exact(1));
@@ -257,7 +259,7 @@ fn an_order_counts_pages_of_the_machine() {
 
 #[test]
 fn a_slow_path_under_way_may_hold_two_sheaves() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.cache(CacheWord::Version, 9 << 32 | 10);
     let snapshot = sound(&planted);
     // Two sheaves are more than what is not parked.
@@ -270,8 +272,8 @@ fn a_slow_path_under_way_may_hold_two_sheaves() {
 
 #[test]
 fn a_stopped_stack_holds_anything_up_to_a_sheaf() {
-    let planted = Planted::yard();
-    planted.put_half(Planted::entry(1, SLOT), row::STOPPED);
+    let planted = PlantedTarget::yard();
+    planted.put_half(PlantedTarget::entry(1, SLOT), row::STOPPED);
     let snapshot = sound(&planted);
     assert_eq!(known(&snapshot, "parked_cpu"), Value::Range(50, 50 + 512));
     assert_eq!(known(&snapshot, "live"), Value::Range(0, LIVE + 5));
@@ -279,15 +281,15 @@ fn a_stopped_stack_holds_anything_up_to_a_sheaf() {
 
 #[test]
 fn a_slow_path_that_ended_meanwhile_is_waited_for() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     // At first a sheaf of 512 is on its way from the barn: it is in neither place.
     planted.cache(CacheWord::Version, 9 << 32 | 10);
     planted.cache(CacheWord::BarnObjects, 0);
     planted.moving(|segments, n| {
         if n == 60 {
-            segments.put(Planted::cache_word(CacheWord::BarnObjects), &512u64.to_le_bytes());
+            segments.put(PlantedTarget::cache_word(CacheWord::BarnObjects), &512u64.to_le_bytes());
             let ended = (10u64 << 32 | 10).to_le_bytes();
-            segments.put(Planted::cache_word(CacheWord::Version), &ended);
+            segments.put(PlantedTarget::cache_word(CacheWord::Version), &ended);
         }
     });
     let snapshot = sound(&planted);
@@ -298,7 +300,7 @@ fn a_slow_path_that_ended_meanwhile_is_waited_for() {
 
 #[test]
 fn a_yard_that_never_rests_is_told_within_bounds() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     // A sheaf of 512 goes from the barn to row 1 and back, for ever; between any two
     // reads it may be in either place.
     let mut n = 0u64;
@@ -306,10 +308,10 @@ fn a_yard_that_never_rests_is_told_within_bounds() {
         n += 1;
         let begun = 10 + n;
         let version = (begun << 32 | begun).to_le_bytes();
-        let (barn, spare) = if n % 3 < 2 { (512u64, 0) } else { (0, Planted::top(8, 512)) };
-        segments.put(Planted::cache_word(CacheWord::Version), &version);
-        segments.put(Planted::cache_word(CacheWord::BarnObjects), &barn.to_le_bytes());
-        segments.put(Planted::entry(1, SLOT + row::SPARE), &spare.to_le_bytes());
+        let (barn, spare) = if n % 3 < 2 { (512u64, 0) } else { (0, PlantedTarget::top(8, 512)) };
+        segments.put(PlantedTarget::cache_word(CacheWord::Version), &version);
+        segments.put(PlantedTarget::cache_word(CacheWord::BarnObjects), &barn.to_le_bytes());
+        segments.put(PlantedTarget::entry(1, SLOT + row::SPARE), &spare.to_le_bytes());
     });
     let snapshot = sound(&planted);
     let (low, high) = known(&snapshot, "live").bounds().unwrap();
@@ -321,14 +323,14 @@ fn a_yard_that_never_rests_is_told_within_bounds() {
 
 #[test]
 fn the_fast_path_moves_tops_and_nothing_else() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let mut state = 88172645463325253u64;
     planted.moving(move |segments, _| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let top = Planted::top(3, 30 + state % 4);
-        segments.put(Planted::entry(0, SLOT), &top.to_le_bytes());
+        let top = PlantedTarget::top(3, 30 + state % 4);
+        segments.put(PlantedTarget::entry(0, SLOT), &top.to_le_bytes());
     });
     let snapshot = sound(&planted);
     let (low, high) = known(&snapshot, "live").bounds().unwrap();
@@ -339,7 +341,7 @@ fn the_fast_path_moves_tops_and_nothing_else() {
 
 #[test]
 fn several_yards_are_told_together() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let alone = look(&planted).expect("a yard");
     let other = 0x2000_0000_0000;
     planted.front(other);
@@ -361,17 +363,17 @@ fn several_yards_are_told_together() {
 
 #[test]
 fn what_is_no_yard_of_this_layout_is_refused() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.word(Word::Version, VERSION + 1);
     let why = look(&planted).unwrap_err();
     assert!(matches!(why, Unreadable::Layout { found, known: VERSION } if found == VERSION + 1));
 
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.put(planted::FRONT, 0);
     assert!(matches!(look(&planted), Err(Unreadable::NoYard)));
-    assert!(matches!(look(&Planted::default()), Err(Unreadable::NoYard)));
+    assert!(matches!(look(&PlantedTarget::default()), Err(Unreadable::NoYard)));
 
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.word(Word::Caches, 0x1234_5678_9000);
     let why = look(&planted).unwrap_err();
     assert!(matches!(why, Unreadable::Fault(Fault::Absent(0x1234_5678_9000))), "{why:?}");
@@ -390,7 +392,7 @@ fn a_word_that_cannot_be_is_named() {
         (Word::Sheaves, "Sheaves", 0),
         (Word::StripeBytes, "StripeBytes", 0),
     ] {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         planted.word(word, number);
         match look(&planted) {
             Err(Unreadable::Damaged(what)) => assert!(what.contains(name), "{what}"),
@@ -401,7 +403,7 @@ fn a_word_that_cannot_be_is_named() {
 
 #[test]
 fn a_wrong_count_is_seen() {
-    type Plant = fn(&Planted);
+    type Plant = fn(&PlantedTarget);
     let faults: [(&str, Plant); 4] = [
         ("3 slabs", |p| p.cache(CacheWord::NrSlabs, 3)),
         ("0 of them partial", |p| p.cache(CacheWord::NrPartial, 0)),
@@ -409,7 +411,7 @@ fn a_wrong_count_is_seen() {
         ("show 1 slabs", |p| p.descriptor(9, descriptor::RUN, 0)),
     ];
     for (text, plant) in faults {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         plant(&planted);
         let snapshot = look(&planted).expect("a yard");
         let why = snapshot.missing.iter().find(|m| m.what == "known").map(|m| m.why.as_str());
@@ -419,7 +421,7 @@ fn a_wrong_count_is_seen() {
 
 #[test]
 fn memory_that_nobody_accounts_for_breaks_the_sum() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     // A granule of a run is counted twice.
     planted.put(planted::COUNTERS + 4 * 8, 4);
     let findings = identity::check(&look(&planted).expect("a yard"));
@@ -429,15 +431,15 @@ fn memory_that_nobody_accounts_for_breaks_the_sum() {
 
 #[test]
 fn a_list_that_goes_in_a_circle_leads_nowhere() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     planted.put_half(planted::DESCRIPTORS + 9 * 64 + descriptor::NEXT as u64, 9);
     assert_eq!(known(&sound(&planted), "free_partial"), Value::Exact(100));
 }
 
 #[test]
 fn a_top_that_is_no_place_is_named() {
-    let planted = Planted::yard();
-    planted.put_half(Planted::entry(1, SLOT), 7);
+    let planted = PlantedTarget::yard();
+    planted.put_half(PlantedTarget::entry(1, SLOT), 7);
     let snapshot = look(&planted).expect("a yard");
     assert!(snapshot.missing.iter().any(|m| m.what == "known: parked_cpu"));
     assert_eq!(known(&snapshot, "parked_cpu"), Value::Range(50, 562));
@@ -445,12 +447,12 @@ fn a_top_that_is_no_place_is_named() {
 
 #[test]
 fn names_that_cannot_be_shown_are_replaced_and_told_apart() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     for word in 0..slabyard_abi::region::CACHE_WORDS.len() as u64 {
         let from = planted.get(planted::CACHES + planted::STRIDE + word * 8);
         planted.put(planted::CACHES + word * 8, from);
     }
-    let names = |planted: &Planted| {
+    let names = |planted: &PlantedTarget| {
         let snapshot = look(planted).expect("a yard");
         snapshot.caches.into_iter().map(|c| c.name).collect::<Vec<_>>()
     };
@@ -519,7 +521,7 @@ proptest! {
             0u64..70, Just(4096), Just(8192), Just(u64::MAX), any::<u64>(),
         ]), 0..3),
     ) {
-        let planted = Planted::yard();
+        let planted = PlantedTarget::yard();
         planted.word(Word::NrCaches, seed % 60);
         for (word, value) in changes {
             planted.word(WORDS[word].0, value);

@@ -1,13 +1,13 @@
 //! Snapshots of planted caches with CPU slabs: of each kind, moving, damaged.
 
 use super::memory::Memory;
-use super::planted::{self, DESCRIPTORS, Planted, SLOT};
+use super::planted::{self, DESCRIPTORS, PlantedTarget, SLOT};
 use super::yards;
 use crate::drains;
 use crate::identity;
 use crate::snapshot::{Cache, Slab, SlabPlace, Snapshot, Source, SourceKind};
 use crate::value::Value;
-use crate::want::Want;
+use crate::want::ReadScope;
 use slabyard_abi::region::{CacheWord, Word, descriptor, front, row};
 use slabyard_abi::stats::{CACHE_BYTES, Counter, drain_words};
 
@@ -17,7 +17,7 @@ const KINDS: [u64; 3] =
 const LIVE: u64 = 295;
 
 fn look(memory: &dyn Memory) -> Snapshot {
-    let want = Want { all: false, slabs: true };
+    let want = ReadScope { all: false, slabs: true };
     yards::sample(memory, want, Source::of(SourceKind::Process)).expect("a yard")
 }
 
@@ -32,7 +32,7 @@ fn exact(snapshot: &Snapshot, name: &str) -> Option<u64> {
 #[test]
 fn what_cpus_hold_is_told_exactly() {
     for kind in KINDS {
-        let snapshot = look(&Planted::cpu_slabs(kind));
+        let snapshot = look(&PlantedTarget::cpu_slabs(kind));
         assert_eq!(identity::check(&snapshot), []);
         assert_eq!(snapshot.missing, []);
         for (name, number) in [
@@ -72,7 +72,7 @@ fn lists_are_told_from_their_head_by_what_they_count() {
         (KINDS[1], 64, [None, None]),
         (KINDS[2], 67, [Some(67), Some(64)]),
     ] {
-        let snapshot = look(&Planted::cpu_slabs(kind));
+        let snapshot = look(&PlantedTarget::cpu_slabs(kind));
         assert_eq!(exact(&snapshot, "objects_cpu_partial"), Some(objects), "{kind}");
         let slab = |granule: u64, inuse, pages, counted| Slab {
             page: planted::REGION + granule * 4096,
@@ -93,7 +93,7 @@ fn lists_are_told_from_their_head_by_what_they_count() {
 #[test]
 fn words_name_the_kernels_rules() {
     let words = |kind: u64| {
-        let snapshot = look(&Planted::cpu_slabs(kind));
+        let snapshot = look(&PlantedTarget::cpu_slabs(kind));
         ["front", "freezing", "accounting"].map(|name| match known(&snapshot).value(name) {
             Some(Value::Text(text)) => text.clone(),
             other => panic!("{name}: {other:?}"),
@@ -110,11 +110,11 @@ fn words_name_the_kernels_rules() {
 /// A free that made a slab empty took it off the list, whose element stays.
 #[test]
 fn what_left_an_exact_list_is_not_counted() {
-    type Plant = fn(&Planted);
+    type Plant = fn(&PlantedTarget);
     let plants: [Plant; 3] =
         [|p| p.element(2, 4, 73), |p| p.element(2, 6, 76), |p| p.element(2, 17, 71)];
     for plant in plants {
-        let planted = Planted::cpu_slabs(front::EXACT);
+        let planted = PlantedTarget::cpu_slabs(front::EXACT);
         planted.stack(0, SLOT + row::SPARE, 0, 3);
         plant(&planted);
         let snapshot = look(&planted);
@@ -126,13 +126,13 @@ fn what_left_an_exact_list_is_not_counted() {
 
 #[test]
 fn a_damaged_list_is_named_and_leads_nowhere() {
-    type Plant = fn(&Planted);
+    type Plant = fn(&PlantedTarget);
     let faults: [(&str, Plant); 9] = [
         ("names granule 1073741824: there are not so many", |p| p.element(1, 1 << 30, 1)),
         ("names granule 0: there are not so many", |p| p.element(1, 0, 1)),
         ("names granule 17: no slab of the cache begins there", |p| p.element(1, 17, 1)),
         ("names granule 3 twice", |p| p.element(1, 3, 1)),
-        ("names granule 2 twice", |p| p.put(Planted::sheaf(5), 2)),
+        ("names granule 2 twice", |p| p.put(PlantedTarget::sheaf(5), 2)),
         ("names granule 1: it is not frozen", |p| p.element(1, 1, 1)),
         ("granule 4: 65 of its 64 objects are free", |p| {
             p.put(DESCRIPTORS + 4 * 64 + descriptor::WORD as u64, 74 << 32 | 1 << 31 | 65);
@@ -143,7 +143,7 @@ fn a_damaged_list_is_named_and_leads_nowhere() {
         ("where no memory is", |p| p.stack(0, SLOT + row::SPARE, 60, 2)),
     ];
     for (text, plant) in faults {
-        let planted = Planted::cpu_slabs(KINDS[0]);
+        let planted = PlantedTarget::cpu_slabs(KINDS[0]);
         plant(&planted);
         let snapshot = look(&planted);
         let why = snapshot.missing.iter().find(|m| m.what == "known: cpu_slabs");
@@ -158,7 +158,7 @@ fn a_damaged_list_is_named_and_leads_nowhere() {
 #[test]
 fn a_slab_that_nobody_has_is_missed() {
     for kind in KINDS {
-        let planted = Planted::cpu_slabs(kind);
+        let planted = PlantedTarget::cpu_slabs(kind);
         planted.stack(0, SLOT + row::SPARE, 0, 1);
         let snapshot = look(&planted);
         let why = snapshot.missing.iter().find(|m| m.what == "known").map(|m| m.why.as_str());
@@ -171,18 +171,19 @@ fn a_slab_that_nobody_has_is_missed() {
 #[test]
 fn what_moves_is_told_within_bounds() {
     for kind in KINDS {
-        let planted = Planted::cpu_slabs(kind);
+        let planted = PlantedTarget::cpu_slabs(kind);
         // The head of the list goes to the node and back, for ever.
         let mut n = 0u64;
         planted.moving(move |segments, _| {
             n += 1;
             let begun = 10 + n;
             let version = (begun << 32 | begun).to_le_bytes();
-            segments.put(Planted::cache_word(CacheWord::Version), &version);
+            segments.put(PlantedTarget::cache_word(CacheWord::Version), &version);
             let count = 1 + n % 2;
-            let spare = Planted::entry(0, SLOT + row::SPARE);
-            segments.put(spare, &Planted::top(0, count).to_le_bytes());
-            segments.put(Planted::cache_word(CacheWord::NrPartial), &(3 - count).to_le_bytes());
+            let spare = PlantedTarget::entry(0, SLOT + row::SPARE);
+            segments.put(spare, &PlantedTarget::top(0, count).to_le_bytes());
+            segments
+                .put(PlantedTarget::cache_word(CacheWord::NrPartial), &(3 - count).to_le_bytes());
         });
         let snapshot = look(&planted);
         assert_eq!(identity::check(&snapshot), []);
@@ -200,8 +201,8 @@ const COUNTS: u64 = 0x3100_0000_0000;
 const COUNTS_ROW: u64 = (row::CACHES * CACHE_BYTES) as u64;
 
 /// A yard that counts, whose caches counted nothing.
-fn counting() -> Planted {
-    let planted = Planted::cpu_slabs(KINDS[0]);
+fn counting() -> PlantedTarget {
+    let planted = PlantedTarget::cpu_slabs(KINDS[0]);
     planted.room(COUNTS, 2 * COUNTS_ROW as usize);
     planted.word(Word::Counts, COUNTS);
     planted.word(Word::CountsRowBytes, COUNTS_ROW);
@@ -209,7 +210,7 @@ fn counting() -> Planted {
     planted
 }
 
-fn count(planted: &Planted, row: u64, word: usize, number: u64) {
+fn count(planted: &PlantedTarget, row: u64, word: usize, number: u64) {
     // The cache "known" is the eighth of the rows' slots.
     let at = COUNTS + row * COUNTS_ROW + 7 * CACHE_BYTES as u64 + word as u64 * 8;
     planted.put(at, number);
@@ -217,7 +218,7 @@ fn count(planted: &Planted, row: u64, word: usize, number: u64) {
 
 #[test]
 fn counts_are_told_by_cpu_and_in_all() {
-    let snapshot = look(&Planted::cpu_slabs(KINDS[0]));
+    let snapshot = look(&PlantedTarget::cpu_slabs(KINDS[0]));
     assert_eq!(known(&snapshot).value("list_lock"), None, "it does not count");
     let planted = counting();
     assert_eq!(exact(&look(&planted), "list_lock"), Some(0));

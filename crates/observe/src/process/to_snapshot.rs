@@ -5,14 +5,14 @@
 
 use super::cache_numbers::CacheNumbers;
 use super::front::Front;
-use super::look::Look;
+use super::look::YardLook;
 use super::totals::{CacheSums, YardMemory};
 use super::walk::{MOST_SLABS, Walk};
 use crate::snapshot::{Machine, Missing, Snapshot};
 use std::collections::BTreeSet;
 
 /// Writes down the machine, the caches, the totals, and what could not be read.
-pub(crate) fn fill(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut Snapshot) {
+pub(crate) fn fill(front: &Front, look: &YardLook, want_slabs: bool, snapshot: &mut Snapshot) {
     snapshot.machine = Machine {
         page_bytes: Some(front.page_bytes),
         // In mode 3 rows are private slots.
@@ -32,7 +32,7 @@ pub(crate) fn fill(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
 }
 
 /// Adds the caches that are in use; returns the sums of their bytes.
-fn caches(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut Snapshot) -> CacheSums {
+fn caches(front: &Front, look: &YardLook, want_slabs: bool, snapshot: &mut Snapshot) -> CacheSums {
     let mut sums = CacheSums::default();
     let mut names = BTreeSet::new();
     for number in 0..look.end.caches.len() {
@@ -48,7 +48,7 @@ fn caches(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut Snapshot)
 }
 
 /// What of the look failed for all caches.
-fn not_read(look: &Look) -> impl Iterator<Item = Missing> {
+fn not_read(look: &YardLook) -> impl Iterator<Item = Missing> {
     let missing = |what: &str, why: String| Missing { what: what.to_owned(), why };
     let walk = match &look.walk {
         Ok(Walk { cut: true, .. }) => {

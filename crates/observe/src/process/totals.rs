@@ -7,7 +7,7 @@
 //! something is under way.
 
 use super::front::Front;
-use super::look::Look;
+use super::look::YardLook;
 use super::span::Span;
 use crate::value::Value;
 use slabyard_abi::region::{GRANULE, METADATA, Word};
@@ -40,7 +40,7 @@ pub(super) struct YardMemory {
 }
 
 impl YardMemory {
-    pub(super) fn of(front: &Front, look: &Look) -> YardMemory {
+    pub(super) fn of(front: &Front, look: &YardLook) -> YardMemory {
         let granules = |word| Some(look.counter(word)?.times(GRANULE as u64));
         let [_, banked] = look.banked();
         let mapped = look.counter(Word::MappedAt);
@@ -64,7 +64,7 @@ impl YardMemory {
     }
 
     /// What is nowhere while something is under way.
-    fn in_transit(&self, look: &Look, sums: &CacheSums) -> Option<Span> {
+    fn in_transit(&self, look: &YardLook, sums: &CacheSums) -> Option<Span> {
         if look.quiet() {
             return Some(Span::exact(0));
         }
@@ -87,7 +87,7 @@ impl YardMemory {
     pub(super) fn fill(
         &self,
         front: &Front,
-        look: &Look,
+        look: &YardLook,
         sums: &CacheSums,
         totals: &mut BTreeMap<String, Value>,
     ) {
@@ -125,7 +125,7 @@ impl YardMemory {
 }
 
 /// The allocator's own memory: fixed tables, rows in use, and tables that grow.
-fn metadata(front: &Front, look: &Look) -> Option<Span> {
+fn metadata(front: &Front, look: &YardLook) -> Option<Span> {
     let rows = look.counter(Word::RowBytesAt)?.times(front.nr_rows as u64);
     let fixed = rows.plus(Span::exact(front.fixed_metadata));
     METADATA.iter().try_fold(fixed, |sum, word| Some(sum.plus(look.counter(*word)?)))

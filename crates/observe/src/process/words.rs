@@ -8,7 +8,7 @@ use slabyard_abi::region::{CacheWord, NodeWord, front as bits, row};
 
 /// The words of one cache, and of it at each memory node where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct CacheWords {
     all: [u64; NR_WORDS],
     nodes: [[u64; NR_NODE_WORDS]; NodeTable::MOST],
 }
@@ -16,10 +16,11 @@ pub(crate) struct Words {
 const NR_WORDS: usize = CacheWord::Name3.index() + 1;
 const NR_NODE_WORDS: usize = NodeWord::BarnFullLimit.index() + 1;
 
-impl Words {
+impl CacheWords {
     /// From what was read of a cache: as many bytes as its words have, or more.
-    pub(crate) fn of(front: &Front, bytes: &[u8]) -> Words {
-        let mut words = Words { all: [0; NR_WORDS], nodes: [[0; NR_NODE_WORDS]; NodeTable::MOST] };
+    pub(crate) fn of(front: &Front, bytes: &[u8]) -> CacheWords {
+        let mut words =
+            CacheWords { all: [0; NR_WORDS], nodes: [[0; NR_NODE_WORDS]; NodeTable::MOST] };
         let copy = |to: &mut [u64], bytes: &[u8]| {
             to.iter_mut().zip(memory::words(bytes)).for_each(|(to, from)| *to = from);
         };

@@ -8,12 +8,12 @@
 
 use super::find;
 use super::front::{Front, Unusable};
-use super::look::{self, Look};
+use super::look::{self, YardLook};
 use super::memory::{Fault, Memory};
 use super::to_snapshot;
 use crate::fields::TOTALS;
 use crate::snapshot::{Missing, Snapshot, Source};
-use crate::want::Want;
+use crate::want::ReadScope;
 use slabyard_abi::region::{VERSION, Word};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl From<Fault> for Unreadable {
 /// Samples all yards; names those that cannot be read.
 pub(crate) fn sample(
     memory: &dyn Memory,
-    want: Want,
+    want: ReadScope,
     source: Source,
 ) -> Result<Snapshot, Unreadable> {
     let began = Instant::now();
@@ -92,18 +92,18 @@ pub(crate) fn fronts(memory: &dyn Memory) -> Result<Vec<Front>, Unreadable> {
     if found.len() == 1 {
         return Ok(found);
     }
-    let looks = looks(memory, Want::default(), &mut Vec::new())?;
+    let looks = looks(memory, ReadScope::default(), &mut Vec::new())?;
     Ok(looks.into_iter().map(|(front, _)| front).collect())
 }
 
 /// Looks at all yards, at that with the most committed bytes first; there is one.
 fn looks(
     memory: &dyn Memory,
-    want: Want,
+    want: ReadScope,
     others: &mut Vec<Missing>,
-) -> Result<Vec<(Front, Look)>, Unreadable> {
+) -> Result<Vec<(Front, YardLook)>, Unreadable> {
     let found = find::fronts(memory)?;
-    let mut all: Vec<(Front, Look)> = Vec::new();
+    let mut all: Vec<(Front, YardLook)> = Vec::new();
     let mut lost = None;
     for front in found.fronts {
         let look = match look::look(memory, &front, want) {
@@ -147,6 +147,6 @@ fn looks(
     })
 }
 
-fn committed((_, look): &(Front, Look)) -> u64 {
+fn committed((_, look): &(Front, YardLook)) -> u64 {
     look.counter(Word::TopAt).map_or(0, |top| top.high)
 }

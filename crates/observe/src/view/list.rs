@@ -5,7 +5,7 @@
 
 use super::cell;
 use super::grid::{Grid, Weight};
-use super::pick::{Key, Pick, Picked};
+use super::pick::{CacheFilter, FilteredCaches, Key};
 use super::{Style, Units, memory, missing};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit};
 use crate::snapshot::{Cache, Snapshot};
@@ -38,7 +38,7 @@ pub enum ListContext {
 #[derive(Clone, Default)]
 pub struct Options {
     /// Which caches are listed, and in which order.
-    pub pick: Pick,
+    pub pick: CacheFilter,
     /// Which fields are columns.
     pub columns: Columns,
     /// Whether heading, sum and memory are shown.
@@ -124,7 +124,7 @@ impl Columns {
 
 fn grid(
     snapshot: &Snapshot,
-    picked: &Picked<'_>,
+    picked: &FilteredCaches<'_>,
     columns: &[&'static Field],
     options: &Options,
     units: Units,
@@ -183,7 +183,7 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
 }
 
 /// Which names share slabs, one line a cache. Of a kernel, where most caches merge, `show` says it.
-fn merged(out: &mut dyn Write, snapshot: &Snapshot, picked: &Picked<'_>) -> io::Result<()> {
+fn merged(out: &mut dyn Write, snapshot: &Snapshot, picked: &FilteredCaches<'_>) -> io::Result<()> {
     if snapshot.source.kind == crate::snapshot::SourceKind::Kernel {
         return Ok(());
     }
@@ -194,10 +194,10 @@ fn merged(out: &mut dyn Write, snapshot: &Snapshot, picked: &Picked<'_>) -> io::
     Ok(())
 }
 
-fn notes(out: &mut dyn Write, picked: &Picked<'_>, left_out: &[&str]) -> io::Result<()> {
+fn notes(out: &mut dyn Write, picked: &FilteredCaches<'_>, left_out: &[&str]) -> io::Result<()> {
     let counted = |n: usize| if n == 1 { "1 cache".into() } else { format!("{n} caches") };
     let are = |n: usize| if n == 1 { "is" } else { "are" };
-    let Picked { caches, empty, beyond } = picked;
+    let FilteredCaches { caches, empty, beyond } = picked;
     if caches.is_empty() && *empty == 0 {
         writeln!(out, "no cache")?;
     }

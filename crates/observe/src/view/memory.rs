@@ -31,9 +31,9 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, style: Style) -> io::Resu
     if !counts.is_empty() {
         writeln!(out, "\n{counts}")?;
     }
-    if let Some(hidden) = Hidden::of(snapshot) {
+    if let Some(hidden) = HiddenTotals::of(snapshot) {
         writeln!(out, "\n{}", hidden.line(style.units))?;
-        writeln!(out, "{}", Hidden::WHY)?;
+        writeln!(out, "{}", HiddenTotals::WHY)?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ fn resident(snapshot: &Snapshot, units: Units) -> Option<String> {
 
 /// What a kernel's active objects may hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenTotals {
     /// Bytes of active objects.
     pub active: u64,
     /// Of these, bytes that may be free.
@@ -67,21 +67,21 @@ pub struct Hidden {
     pub silent: usize,
 }
 
-impl Hidden {
+impl HiddenTotals {
     /// Why active is not live.
     pub const WHY: &'static str = "(active counts as used what is free in CPU slabs, \
         on CPU partial lists, in sheaves and in barns)";
 
     /// Sums of all caches; `None` where the source is no kernel or tells nothing.
     #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Option<Hidden> {
+    pub fn of(snapshot: &Snapshot) -> Option<HiddenTotals> {
         if snapshot.source.kind != SourceKind::Kernel {
             return None;
         }
         let active = |cache: &Cache| cache.exact("objects")?.checked_mul(cache.exact("slab_size")?);
         let parked = crate::fields::field("parked")?;
         let is_silent = |cache: &&Cache| fields::value(parked, snapshot, cache).is_none();
-        Some(Hidden {
+        Some(HiddenTotals {
             active: snapshot.caches.iter().filter_map(active).fold(0, u64::saturating_add),
             most: snapshot.total(HIDDEN_BYTES)?.exact()?,
             caches: snapshot.total(HIDDEN_CACHES)?.exact()?,
@@ -92,7 +92,7 @@ impl Hidden {
     /// In words.
     #[must_use]
     pub fn line(&self, units: Units) -> String {
-        let Hidden { active, most, caches, silent } = self;
+        let HiddenTotals { active, most, caches, silent } = self;
         let [active, most] = [active, most].map(|n| match units {
             Units::Human => cell::human(*n),
             Units::Plain => format!("{n} bytes"),

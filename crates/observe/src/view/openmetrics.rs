@@ -9,7 +9,7 @@
 //! counter of `crate::fields`, by the label `event`: the sum of all caches.
 //! Invariant: what is unknown gives no series.
 
-use super::pick::Pick;
+use super::pick::CacheFilter;
 use super::show::counts;
 use crate::fields::{self, FIELDS, FieldKind, TOTALS, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
@@ -40,7 +40,7 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, top: usize) -> io::Result
 
 /// How a value becomes series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum SeriesKind {
     /// One: the value, of a range the high end.
     High,
     /// Two, with the label `bound`.
@@ -59,8 +59,8 @@ struct Row {
 }
 
 /// Fields of a cache that are exported.
-const OF_CACHE: &[(&str, Ends)] =
-    &[("live", Ends::Both), ("parked", Ends::High), ("bytes", Ends::High)];
+const OF_CACHE: &[(&str, SeriesKind)] =
+    &[("live", SeriesKind::Both), ("parked", SeriesKind::High), ("bytes", SeriesKind::High)];
 
 /// Totals that may be ranges.
 const RANGES: &[&str] = &["live", "in_transit"];
@@ -71,13 +71,13 @@ const SMALL: &[&str] = &["resident_stack", "resident_brk"];
 const SETTINGS: &[&str] = &["mode", "nr_cpus", "engine", "decay_ms", "node_limit"];
 
 fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
-    let pick = Pick { top: Some(top), ..Pick::by_bytes() };
+    let pick = CacheFilter { top: Some(top), ..CacheFilter::by_bytes() };
     let caches = pick.caches(snapshot).caches;
     let mut rows = Vec::new();
     for (name, ends) in OF_CACHE {
         let Some(field) = field(name) else { continue };
         let help = match ends {
-            Ends::High if *name == "parked" => format!("{}, at most", field.help),
+            SeriesKind::High if *name == "parked" => format!("{}, at most", field.help),
             _ => field.help.into(),
         };
         let mut row = Row::of(&format!("cache_{name}"), &help, field.unit);
@@ -91,13 +91,13 @@ fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
     let is_left_out = |name| SETTINGS.contains(&name) || SMALL.contains(&name);
     for total in TOTALS.iter().filter(|t| !is_left_out(t.name)) {
         let mut row = Row::of(total.name, total.help, total.unit);
-        let ends = if RANGES.contains(&total.name) { Ends::Both } else { Ends::High };
+        let ends = if RANGES.contains(&total.name) { SeriesKind::Both } else { SeriesKind::High };
         row.push(&[], snapshot.total(total.name), ends);
         rows.push(row);
     }
     let mut row = Row::of("caches", "caches that the source has", Unit::Count);
     let caches = u64::try_from(snapshot.caches.len()).unwrap_or(u64::MAX);
-    row.push(&[], Some(&caches.into()), Ends::High);
+    row.push(&[], Some(&caches.into()), SeriesKind::High);
     rows.push(row);
     rows.extend(counts::sum(snapshot).map(|all| events(&all)));
     rows.retain(|row| !row.series.is_empty());
@@ -109,7 +109,7 @@ fn events(all: &Cache) -> Row {
     let help = "what slow paths of all caches did";
     let mut row = Row { grows: true, ..Row::of("slow_path_events", help, Unit::Count) };
     for field in FIELDS.iter().filter(|field| field.kind == FieldKind::Counter) {
-        row.push(&[("event", field.name.into())], all.value(field.name), Ends::High);
+        row.push(&[("event", field.name.into())], all.value(field.name), SeriesKind::High);
     }
     row
 }
@@ -133,9 +133,9 @@ impl Row {
         }
     }
 
-    fn push(&mut self, labels: &[(&'static str, String)], value: Option<&Value>, ends: Ends) {
+    fn push(&mut self, labels: &[(&'static str, String)], value: Option<&Value>, ends: SeriesKind) {
         let Some((low, high)) = value.and_then(Value::bounds) else { return };
-        if ends == Ends::High {
+        if ends == SeriesKind::High {
             return self.series.push((labels.to_vec(), high));
         }
         for (bound, n) in [("low", low), ("high", high)] {

@@ -81,7 +81,7 @@ pub enum Empty {
 
 /// What picks and sorts caches.
 #[derive(Clone, Debug, Default)]
-pub struct Pick {
+pub struct CacheFilter {
     /// Patterns such as `kmalloc-*`; without one every cache is picked.
     pub patterns: Vec<Pattern>,
     /// What sorts them; without, they stay as the source has them.
@@ -95,7 +95,7 @@ pub struct Pick {
 }
 
 /// The caches that were picked, and how many were not.
-pub struct Picked<'a> {
+pub struct FilteredCaches<'a> {
     /// The caches to show, in order.
     pub caches: Vec<&'a Cache>,
     /// Caches that were left out because they have no slabs.
@@ -104,17 +104,17 @@ pub struct Picked<'a> {
     pub beyond: usize,
 }
 
-impl Pick {
+impl CacheFilter {
     /// The largest first, those without slabs left out: what a table begins with.
     #[must_use]
-    pub fn by_bytes() -> Pick {
+    pub fn by_bytes() -> CacheFilter {
         let key = crate::fields::field("bytes").map(Key::Field);
-        Pick { key, empty: Empty::Hidden, ..Pick::default() }
+        CacheFilter { key, empty: Empty::Hidden, ..CacheFilter::default() }
     }
 
     /// The caches of a snapshot that are picked, sorted.
     #[must_use]
-    pub fn caches<'a>(&self, snapshot: &'a Snapshot) -> Picked<'a> {
+    pub fn caches<'a>(&self, snapshot: &'a Snapshot) -> FilteredCaches<'a> {
         let mut caches: Vec<&Cache> = snapshot.caches.iter().filter(|c| self.takes(c)).collect();
         let all = caches.len();
         if self.empty == Empty::Hidden && self.patterns.is_empty() {
@@ -135,7 +135,7 @@ impl Pick {
         let shown = self.top.map_or(caches.len(), |top| top.min(caches.len()));
         let beyond = caches.len() - shown;
         caches.truncate(shown);
-        Picked { caches, empty, beyond }
+        FilteredCaches { caches, empty, beyond }
     }
 
     /// True if the patterns pick the cache.
@@ -205,18 +205,21 @@ mod tests {
         snapshot
     }
 
-    fn names(pick: &Pick) -> Vec<String> {
+    fn names(pick: &CacheFilter) -> Vec<String> {
         pick.caches(&snapshot()).caches.iter().map(|c| c.name.clone()).collect()
     }
 
     #[test]
     fn the_largest_come_first_then_names_and_the_unknown_last() {
-        assert_eq!(names(&Pick::by_bytes()), ["a", "b", "c"]);
-        assert_eq!(Pick::by_bytes().caches(&snapshot()).empty, 1);
-        assert_eq!(names(&Pick { reverse: true, ..Pick::by_bytes() }), ["a", "b", "c"]);
-        let by_name = Pick { key: Some(Key::Name), reverse: true, ..Pick::default() };
+        assert_eq!(names(&CacheFilter::by_bytes()), ["a", "b", "c"]);
+        assert_eq!(CacheFilter::by_bytes().caches(&snapshot()).empty, 1);
+        assert_eq!(
+            names(&CacheFilter { reverse: true, ..CacheFilter::by_bytes() }),
+            ["a", "b", "c"]
+        );
+        let by_name = CacheFilter { key: Some(Key::Name), reverse: true, ..CacheFilter::default() };
         assert_eq!(names(&by_name), ["malloc-32", "c", "b", "a"]);
-        assert_eq!(names(&Pick::default()), ["malloc-32", "b", "a", "c"]);
+        assert_eq!(names(&CacheFilter::default()), ["malloc-32", "b", "a", "c"]);
     }
 
     #[test]
@@ -225,16 +228,16 @@ mod tests {
         snapshot.caches[0].set("live", Value::Range(0, 10));
         snapshot.caches[1].set("live", Value::Range(5, 9));
         snapshot.caches[2].set("live", Value::Range(6, 9));
-        let pick = Pick { key: "live".parse().ok(), ..Pick::default() };
+        let pick = CacheFilter { key: "live".parse().ok(), ..CacheFilter::default() };
         let names: Vec<_> = pick.caches(&snapshot).caches.iter().map(|c| &*c.name).collect();
         assert_eq!(names, ["malloc-32", "a", "b", "c"]);
     }
 
     #[test]
     fn patterns_match_aliases_and_show_what_is_empty() {
-        let pick = |pattern: &str| Pick {
+        let pick = |pattern: &str| CacheFilter {
             patterns: vec![Pattern::new(pattern).unwrap()],
-            ..Pick::by_bytes()
+            ..CacheFilter::by_bytes()
         };
         assert_eq!(names(&pick("oth*")), ["b"]);
         assert_eq!(names(&pick("malloc-*")), ["malloc-32"]);
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_counted() {
-        let pick = Pick { top: Some(1), ..Pick::by_bytes() };
+        let pick = CacheFilter { top: Some(1), ..CacheFilter::by_bytes() };
         assert_eq!(names(&pick), ["a"]);
         assert_eq!(pick.caches(&snapshot()).beyond, 2);
     }

@@ -13,7 +13,7 @@ pub mod stack;
 pub mod symbols;
 
 use crate::library::Library;
-use crate::options::Further;
+use crate::options::LibraryOptions;
 use crate::say;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::pages::finding::Hooks;
@@ -39,7 +39,7 @@ const LOOK_BYTES: usize = 1 << 20;
 const LOOK_BYTES_A_CALL: usize = 4096;
 
 /// The options of a library whose caches may have debugging.
-pub const FURTHER: Further = Further { rows: ENGINE_OPTIONS, take_text };
+pub const FURTHER: LibraryOptions = LibraryOptions { rows: ENGINE_OPTIONS, take_text };
 
 /// Takes an option that is text.
 fn take_text(row: &'static Opt, value: &[u8]) {

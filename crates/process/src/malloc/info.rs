@@ -16,39 +16,39 @@ use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 
 /// All counters at one moment.
-pub struct Counted<W> {
+pub struct MallocCounters<W> {
     pub(crate) yard: YardCounters,
     pub(crate) caches: [CacheCounters; CLASSES],
     /// What one cache counted.
     pub(crate) words: W,
 }
 
-/// [`Counted`] in a mapping of its own: it is too large for the stack of a thread or coroutine
+/// [`MallocCounters`] in a mapping of its own: it is too large for the stack of a thread or coroutine
 /// that asks for statistics.
-pub struct Counts<L: Malloc>(&'static mut Counted<L::Words>);
+pub struct Counts<L: Malloc>(&'static mut MallocCounters<L::Words>);
 
 impl<L: Malloc> Counts<L> {
     fn bytes() -> usize {
-        size_of::<Counted<L::Words>>().next_multiple_of(L::yard().platform().page_bytes())
+        size_of::<MallocCounters<L::Words>>().next_multiple_of(L::yard().platform().page_bytes())
     }
 
     fn new() -> Option<Counts<L>> {
         let address = L::yard().platform().map(Self::bytes(), L::yard().platform().page_bytes())?;
         // SAFETY: a new mapping, of zeros, which are counters.
-        Some(Counts(unsafe { &mut *(address as *mut Counted<L::Words>) }))
+        Some(Counts(unsafe { &mut *(address as *mut MallocCounters<L::Words>) }))
     }
 }
 
 impl<L: Malloc> Deref for Counts<L> {
-    type Target = Counted<L::Words>;
+    type Target = MallocCounters<L::Words>;
 
-    fn deref(&self) -> &Counted<L::Words> {
+    fn deref(&self) -> &MallocCounters<L::Words> {
         self.0
     }
 }
 
 impl<L: Malloc> DerefMut for Counts<L> {
-    fn deref_mut(&mut self) -> &mut Counted<L::Words> {
+    fn deref_mut(&mut self) -> &mut MallocCounters<L::Words> {
         self.0
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn count<L: Malloc>() -> Option<Counts<L>> {
         return None;
     }
     let mut counts = Counts::<L>::new()?;
-    let Counted { yard, caches, .. } = &mut *counts;
+    let MallocCounters { yard, caches, .. } = &mut *counts;
     let mut each = |number: usize, c: &CacheCounters| {
         if let Some(cache) = caches.get_mut(number) {
             *cache = *c;
@@ -172,7 +172,7 @@ pub fn malloc_info<L: Malloc>(options: c_int, file: *mut c_void) -> c_int {
     }
     line!("<malloc version=\"slabyard-{}\">", env!("CARGO_PKG_VERSION"));
     if let Some(counts) = count::<L>() {
-        let Counted { yard, caches, .. } = &*counts;
+        let MallocCounters { yard, caches, .. } = &*counts;
         line!("<heap nr=\"0\">\n<sizes>");
         for (class, c) in caches.iter().enumerate().filter(|(_, c)| c.slabs > 0) {
             line!(
@@ -200,7 +200,7 @@ pub fn malloc_stats<L: Malloc>() {
     let Some(counts) = count::<L>() else {
         return;
     };
-    let Counted { yard, caches, .. } = &*counts;
+    let MallocCounters { yard, caches, .. } = &*counts;
     say!(
         "committed {} live {} parked {} free {} runs {} mapped {} metadata {} bytes",
         yard.committed,

@@ -3,7 +3,7 @@
 //! Neighbours: [`super::info`] counts, [`super::ending`] has the page beside the report.
 
 use super::ending::{self, LONGEST, Owner, Signals};
-use super::info::{Counted, count};
+use super::info::{MallocCounters, count};
 use super::{Malloc, Words as _, pressure};
 use crate::errno::errno;
 use crate::library::Name;
@@ -84,7 +84,7 @@ fn report<L: Malloc>(pid: u32) {
 }
 
 /// The failure is the system's error number.
-fn write<L: Malloc>(pid: u32, counted: &mut Counted<L::Words>) -> Result<(), i32> {
+fn write<L: Malloc>(pid: u32, counted: &mut MallocCounters<L::Words>) -> Result<(), i32> {
     const SIG_BLOCK: i32 = 0;
     const SIGXFSZ: u32 = 25;
     const O_WRONLY: i32 = 0o1;
@@ -111,7 +111,7 @@ fn write<L: Malloc>(pid: u32, counted: &mut Counted<L::Words>) -> Result<(), i32
 fn write_to<L: Malloc>(
     out: &mut Output,
     pid: u32,
-    counted: &mut Counted<L::Words>,
+    counted: &mut MallocCounters<L::Words>,
 ) -> core::fmt::Result {
     let mut writer = Writer::new(out)?;
     writer.process(pid)?;

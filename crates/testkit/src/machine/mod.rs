@@ -40,7 +40,7 @@ use slabyard::platform::{GRANULE, Memory, Planted};
 use slabyard::sync::lock::may_call;
 use slabyard::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, ask_whether_unwinding_by};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use turns::{Schedule, Words};
+use turns::{Schedule, VirtualThread};
 
 /// Bytes for the elements of stacks.
 const ELEMENTS: usize = 16 << 20;
@@ -54,7 +54,7 @@ pub struct Machine {
     /// Raised when a sequence on this CPU must not commit any more.
     generations: Box<[AtomicU64]>,
     /// Words of each thread; thread 0 is the implicit one.
-    threads: Box<[Words]>,
+    threads: Box<[VirtualThread]>,
     schedule: Schedule,
     memory: Mutex<ModelledMemory>,
     now_ms: AtomicU64,
@@ -99,7 +99,7 @@ impl Machine {
         Machine {
             rows,
             generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),
-            threads: (0..nr_threads).map(|_| Words::new(late)).collect(),
+            threads: (0..nr_threads).map(|_| VirtualThread::new(late)).collect(),
             schedule: Schedule::new(&config),
             memory: Mutex::new(memory),
             now_ms: AtomicU64::new(0),
@@ -195,7 +195,7 @@ impl Machine {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn here(&self) -> &Words {
+    fn here(&self) -> &VirtualThread {
         &self.threads[self.me()]
     }
 }

@@ -6,12 +6,12 @@
 
 use super::Machine;
 use super::config::Broken;
-use super::turns::{Announced, Words};
+use super::turns::{PendingStore, VirtualThread};
 use slabyard::platform::reader::{ENDED, ReaderSlot};
 use slabyard::sync::{AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
-fn announced(words: &Words) -> MutexGuard<'_, Option<Announced>> {
+fn announced(words: &VirtualThread) -> MutexGuard<'_, Option<PendingStore>> {
     // Its holder cannot panic.
     words.announced.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -22,7 +22,7 @@ impl Machine {
         let me = self.me();
         self.deliver(me);
         let word = std::ptr::from_ref(word).expose_provenance();
-        *announced(&self.threads[me]) = Some(Announced { word, value });
+        *announced(&self.threads[me]) = Some(PendingStore { word, value });
         // By chance it is there before the next load.
         if self.is_hasty() {
             self.deliver(me);
@@ -40,7 +40,7 @@ impl Machine {
 
     /// A thread's store reaches the others.
     pub(super) fn deliver(&self, thread: usize) {
-        if let Some(Announced { word, value }) = announced(&self.threads[thread]).take() {
+        if let Some(PendingStore { word, value }) = announced(&self.threads[thread]).take() {
             // SAFETY: a place's word, in a table that stays until the machine is dropped.
             unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(word) }
                 .store(value, Ordering::Release);

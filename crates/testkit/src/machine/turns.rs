@@ -11,27 +11,27 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The implicit thread.
 pub(super) const IMPLICIT: usize = 0;
 
-/// A store on its way.
-pub(super) struct Announced {
+/// What a store buffer holds: other threads do not see it yet.
+pub(super) struct PendingStore {
     /// Address of the word.
     pub(super) word: usize,
     pub(super) value: u64,
 }
 
-/// Words of one virtual thread.
-pub(super) struct Words {
+/// A thread of the machine: its words, and the store that it is about to make.
+pub(super) struct VirtualThread {
     pub(super) own: ThreadWords,
     pub(super) cpu: AtomicUsize,
     pub(super) registered: AtomicU32,
     /// 1 if this thread, or an earlier one of this number, ever had a row.
     pub(super) had_row: AtomicU32,
     pub(super) tally: Mutex<Tally>,
-    pub(super) announced: Mutex<Option<Announced>>,
+    pub(super) announced: Mutex<Option<PendingStore>>,
 }
 
-impl Words {
+impl VirtualThread {
     pub(super) fn new(late: bool) -> Self {
-        Words {
+        VirtualThread {
             own: ThreadWords::default(),
             cpu: AtomicUsize::new(0),
             registered: AtomicU32::new(u32::from(!late)),

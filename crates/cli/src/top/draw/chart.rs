@@ -1,7 +1,7 @@
 //! A small chart of one number's past, and a bar for each tenth.
 
 use super::super::short;
-use super::look::{Colour, Look};
+use super::look::{Colour, ScreenOptions};
 use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -14,7 +14,7 @@ use slabyard_observe::fields::Unit;
 use std::time::Duration;
 
 /// The values of one number over time.
-pub struct Past<'a> {
+pub struct ValueHistory<'a> {
     /// Name of the field, as the title has it.
     pub name: &'a str,
     pub unit: Unit,
@@ -24,7 +24,7 @@ pub struct Past<'a> {
 
 /// Draws a title and, below it, the curve: both ends of ranges, from the least
 /// value to the largest.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, past: &Past<'_>, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, past: &ValueHistory<'_>, look: &ScreenOptions) {
     let last = past.looks.last().map(|(_, value)| *value);
     let span = match (past.looks.first(), past.looks.last()) {
         (Some((first, _)), Some((last, _))) => last.saturating_sub(*first),
@@ -48,7 +48,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, past: &Past<'_>, look: &Look) {
     curve(frame, below, past, span, look);
 }
 
-fn curve(frame: &mut Frame<'_>, area: Rect, past: &Past<'_>, span: Duration, look: &Look) {
+fn curve(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    past: &ValueHistory<'_>,
+    span: Duration,
+    look: &ScreenOptions,
+) {
     let Some((begin, _)) = past.looks.first() else { return };
     let ends = |end: fn(&Value) -> Option<u64>| -> Vec<(f64, u64)> {
         let time = |at: &Duration| at.saturating_sub(*begin).as_secs_f64();

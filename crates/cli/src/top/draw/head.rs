@@ -2,7 +2,7 @@
 
 use super::super::app::App;
 use super::super::short;
-use super::look::Look;
+use super::look::ScreenOptions;
 use super::text;
 use jiff::Timestamp;
 use ratatui::Frame;
@@ -23,7 +23,7 @@ pub fn rows(screen: u16) -> u16 {
 }
 
 /// Draws the source and its totals above the table.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &ScreenOptions) {
     let room = usize::from(area.width);
     let [first, second] = totals(&app.snapshot);
     let plain = |parts: &[String]| Line::raw(text::join(parts, ", ", room));
@@ -45,7 +45,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
 }
 
 /// What is looked at, when, how often, and what a look costs.
-fn title<'a>(app: &App, look: &Look, room: usize) -> Line<'a> {
+fn title<'a>(app: &App, look: &ScreenOptions, room: usize) -> Line<'a> {
     let name = text::cut(&source(&app.snapshot), room);
     let left = room - text::width(&name);
     let mut right = Vec::new();
@@ -81,7 +81,7 @@ fn source(snapshot: &Snapshot) -> String {
     }
 }
 
-fn clock(snapshot: &Snapshot, look: &Look) -> String {
+fn clock(snapshot: &Snapshot, look: &ScreenOptions) -> String {
     let ms = i64::try_from(snapshot.taken_at_ms).unwrap_or(i64::MAX);
     match Timestamp::from_millisecond(ms) {
         Ok(time) => time.to_zoned(look.zone.clone()).strftime("%H:%M:%S").to_string(),

@@ -2,7 +2,7 @@
 
 use super::super::app::App;
 use super::super::keys::KEYS;
-use super::look::Look;
+use super::look::ScreenOptions;
 use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -19,7 +19,7 @@ const SIGNS: &[(&str, &str)] = &[
 ];
 
 /// Draws the line of keys, or the filter while it is typed.
-pub fn foot(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
+pub fn foot(frame: &mut Frame<'_>, area: Rect, app: &App, look: &ScreenOptions) {
     let room = usize::from(area.width);
     let line = if app.typing {
         let typed = format!("filter: {}", app.filter.text());
@@ -43,7 +43,7 @@ pub fn foot(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
 }
 
 /// Draws the help, where it is open, and keeps its first line in bounds.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: &ScreenOptions) {
     let Some(first) = app.help else { return };
     let lines = lines(app, look, usize::from(area.width.saturating_sub(4)));
     let inside = usize::from(area.height.saturating_sub(2));
@@ -66,7 +66,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: &Look) {
     frame.render_widget(Paragraph::new(shown).block(block), place);
 }
 
-fn lines<'a>(app: &App, look: &Look, width: usize) -> Vec<Line<'a>> {
+fn lines<'a>(app: &App, look: &ScreenOptions, width: usize) -> Vec<Line<'a>> {
     let names = KEYS.iter().map(|row| row.keys).chain(app.columns.iter().map(|c| c.name));
     let room = names.map(text::width).max().unwrap_or(0);
     let row = |name: &str, help: &'static str| {

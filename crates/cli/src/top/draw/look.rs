@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};
 
 /// What of the picture is the reader's choice.
-pub struct Look {
+pub struct ScreenOptions {
     /// The zone of the time of day.
     pub zone: TimeZone,
     /// Whether there are colours.
@@ -18,7 +18,7 @@ pub enum Colour {
     No,
 }
 
-impl Look {
+impl ScreenOptions {
     pub(super) fn strong(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }

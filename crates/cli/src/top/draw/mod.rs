@@ -13,7 +13,7 @@ mod pane;
 mod table;
 mod text;
 
-pub use look::{Colour, Look};
+pub use look::{Colour, ScreenOptions};
 
 use super::app::App;
 use ratatui::Frame;
@@ -25,7 +25,7 @@ const PANE: u16 = 11;
 const LARGEST_PANE: u16 = 20;
 
 /// Draws the head, the table, the pane and the help into a frame.
-pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &ScreenOptions) {
     let area = frame.area();
     let (head_rows, foot_rows) = (head::rows(area.height), 1.min(area.height));
     let body_rows = area.height.saturating_sub(head_rows + foot_rows);

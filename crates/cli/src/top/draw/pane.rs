@@ -3,8 +3,8 @@
 
 use super::super::app::App;
 use super::super::short;
-use super::chart::{self, Past};
-use super::look::Look;
+use super::chart::{self, ValueHistory};
+use super::look::ScreenOptions;
 use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -23,7 +23,7 @@ const PLACES: &[&str] = &["live", "parked_cpu", "parked_node", "in_transit", "fr
 const SLABS: &[&str] = &["slabs", "full", "partial", "empty"];
 
 /// Draws the pane of the chosen cache: its numbers, its places, its past.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &ScreenOptions) {
     let shown = app.shown();
     let Some(cache) = shown.get(app.chosen_row(&shown)) else { return };
     let title = Rect { height: 1.min(area.height), ..area };
@@ -43,7 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
     past(frame, charts, app, cache, look);
 }
 
-fn heading<'a>(cache: &Cache, width: u16, look: &Look) -> Line<'a> {
+fn heading<'a>(cache: &Cache, width: u16, look: &ScreenOptions) -> Line<'a> {
     let others: Vec<&str> = cache.names().skip(1).collect();
     let others = match others.len() {
         0 => String::new(),
@@ -56,7 +56,12 @@ fn heading<'a>(cache: &Cache, width: u16, look: &Look) -> Line<'a> {
     Line::styled(text + &rule, look.accent())
 }
 
-fn words<'a>(snapshot: &Snapshot, cache: &Cache, room: usize, look: &Look) -> Vec<Line<'a>> {
+fn words<'a>(
+    snapshot: &Snapshot,
+    cache: &Cache,
+    room: usize,
+    look: &ScreenOptions,
+) -> Vec<Line<'a>> {
     let [geometry, tunables, slabs] =
         [geometry(snapshot, cache), tunables(snapshot, cache), slabs(snapshot, cache)]
             .map(|parts| text::wrap(&parts, ", ", room));
@@ -104,7 +109,12 @@ fn slabs(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
 }
 
 /// A row for each place that the source tells of: objects, bytes, share.
-fn places<'a>(snapshot: &Snapshot, cache: &Cache, room: usize, look: &Look) -> Vec<Line<'a>> {
+fn places<'a>(
+    snapshot: &Snapshot,
+    cache: &Cache,
+    room: usize,
+    look: &ScreenOptions,
+) -> Vec<Line<'a>> {
     let get = |name| fields::field(name).and_then(|f| fields::value(f, snapshot, cache));
     let all = get("bytes").and_then(|bytes| bytes.high()).filter(|bytes| *bytes > 0);
     let stride = cache.exact("slab_size");
@@ -138,17 +148,17 @@ fn places<'a>(snapshot: &Snapshot, cache: &Cache, room: usize, look: &Look) -> V
 }
 
 /// The charts of live objects and bytes, and how full partial slabs are.
-fn past(frame: &mut Frame<'_>, area: Rect, app: &App, cache: &Cache, look: &Look) {
+fn past(frame: &mut Frame<'_>, area: Rect, app: &App, cache: &Cache, look: &ScreenOptions) {
     let partial = fullness(cache, usize::from(area.width));
     let below = if partial.is_some() && area.height > 1 { 1 } else { 0 };
     let half = (area.height - below) / 2;
     let looks = || app.history.looks(&cache.name);
-    let live = Past {
+    let live = ValueHistory {
         name: "live",
         unit: Unit::Objects,
         looks: looks().filter_map(|l| Some((l.at, l.live.as_ref()?))).collect(),
     };
-    let bytes = Past {
+    let bytes = ValueHistory {
         name: "bytes",
         unit: Unit::Bytes,
         looks: looks().filter_map(|l| Some((l.at, l.bytes.as_ref()?))).collect(),

@@ -2,7 +2,7 @@
 
 use super::super::app::{App, View};
 use super::super::columns::{Column, Direction, EXTRA, WIDEST};
-use super::look::Look;
+use super::look::ScreenOptions;
 use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -16,7 +16,7 @@ const NAME: usize = 14;
 const WIDEST_GAP: usize = 3;
 
 /// Draws the table and keeps in the view what it needed.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: &ScreenOptions) {
     let shown = app.shown();
     let cells: Vec<Vec<String>> = shown
         .iter()
@@ -118,7 +118,7 @@ fn plan(columns: &[Column], widths: &[usize], sort: &str, room: usize) -> Plan {
 
 /// The columns' names; an arrow at the one that is sorted by, in the gap before a
 /// number and behind a word.
-fn heading<'a>(app: &App, plan: &Plan, look: &Look) -> Line<'a> {
+fn heading<'a>(app: &App, plan: &Plan, look: &ScreenOptions) -> Line<'a> {
     let arrow = match app.direction {
         Direction::Up => "▲",
         Direction::Down => "▼",

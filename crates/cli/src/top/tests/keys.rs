@@ -1,7 +1,7 @@
 //! What keys change.
 
 use super::looks;
-use crate::top::app::{App, Next};
+use crate::top::app::{App, LoopAction};
 use crate::top::columns::Direction;
 use ratatui::crossterm::event::KeyCode::{self, Backspace, Char, Down, End, Enter, Esc, Home, Up};
 use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
@@ -9,8 +9,8 @@ use slabyard_observe::{Snapshot, Value};
 use std::time::Duration;
 
 /// Presses keys one after another; what the last one asks for.
-pub fn press(app: &mut App, keys: &[KeyCode]) -> Next {
-    let mut next = Next::Draw;
+pub fn press(app: &mut App, keys: &[KeyCode]) -> LoopAction {
+    let mut next = LoopAction::Draw;
     for key in keys {
         next = app.press(KeyEvent::new(*key, KeyModifiers::NONE));
     }
@@ -98,10 +98,10 @@ fn a_filter_works_while_it_is_typed_and_esc_clears_it() {
     press(&mut app, &[Char('/'), Char('i'), Char('n'), Char('o')]);
     assert_eq!(names(&app), ["ext4_inode_cache", "inode_cache"]);
     // Keys are letters now.
-    assert_eq!(press(&mut app, &[Char('q'), Backspace]), Next::Draw);
+    assert_eq!(press(&mut app, &[Char('q'), Backspace]), LoopAction::Draw);
     press(&mut app, &[Enter, Down]);
     assert_eq!(chosen(&app), "inode_cache");
-    assert_eq!(press(&mut app, &[Char('q')]), Next::Quit);
+    assert_eq!(press(&mut app, &[Char('q')]), LoopAction::Quit);
     press(&mut app, &[Esc]);
     assert_eq!(names(&app).len(), 6);
     press(&mut app, &[Char('/'), Char('x'), Char('x'), Esc]);
@@ -120,8 +120,8 @@ fn ctrl_c_quits_even_while_a_filter_is_typed() {
     let mut app = looks::app(looks::kernel, 2);
     press(&mut app, &[Char('/')]);
     let control = |c| KeyEvent::new(Char(c), KeyModifiers::CONTROL);
-    assert_eq!(app.press(control('z')), Next::Suspend);
-    assert_eq!(app.press(control('c')), Next::Quit);
+    assert_eq!(app.press(control('z')), LoopAction::Suspend);
+    assert_eq!(app.press(control('c')), LoopAction::Quit);
 }
 
 #[test]
@@ -142,24 +142,24 @@ fn under_the_help_nothing_changes() {
     press(&mut app, &[Char('?'), Char('r'), Char('s'), Down, Enter, Char(' ')]);
     assert_eq!((app.sort, app.direction), ("bytes", Direction::Down));
     assert!(!app.pane && !app.paused && app.chosen.is_none());
-    assert_eq!(press(&mut app, &[Char('q')]), Next::Quit);
+    assert_eq!(press(&mut app, &[Char('q')]), LoopAction::Quit);
 }
 
 #[test]
 fn an_open_pane_wants_more_and_wants_it_now() {
     let mut app = looks::app(looks::process, 2);
     assert!(!app.want().all);
-    assert_eq!(press(&mut app, &[Enter]), Next::Look);
+    assert_eq!(press(&mut app, &[Enter]), LoopAction::Look);
     assert!(app.want().all);
-    assert_eq!(press(&mut app, &[Enter]), Next::Draw);
+    assert_eq!(press(&mut app, &[Enter]), LoopAction::Draw);
 }
 
 #[test]
 fn a_pause_ends_with_a_look() {
     let mut app = looks::app(looks::process, 2);
-    assert_eq!(press(&mut app, &[Char(' ')]), Next::Draw);
+    assert_eq!(press(&mut app, &[Char(' ')]), LoopAction::Draw);
     assert!(app.paused);
-    assert_eq!(press(&mut app, &[Char(' ')]), Next::Look);
+    assert_eq!(press(&mut app, &[Char(' ')]), LoopAction::Look);
 }
 
 #[test]

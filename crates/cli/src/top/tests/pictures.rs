@@ -3,7 +3,7 @@
 use super::keys::press;
 use super::looks;
 use crate::top::app::App;
-use crate::top::draw::{Colour, Look, draw};
+use crate::top::draw::{Colour, ScreenOptions, draw};
 use jiff::tz::TimeZone;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -16,7 +16,7 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 
 fn picture(app: &mut App, (width, height): (u16, u16), colour: Colour) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let look = Look { zone: TimeZone::UTC, colour };
+    let look = ScreenOptions { zone: TimeZone::UTC, colour };
     terminal.draw(|frame| draw(frame, app, &look)).unwrap();
     terminal.backend().buffer().clone()
 }

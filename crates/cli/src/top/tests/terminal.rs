@@ -4,7 +4,7 @@
 use super::looks;
 use crate::top::app::Start;
 use crate::top::columns::Column;
-use crate::top::draw::{Colour, Look};
+use crate::top::draw::{Colour, ScreenOptions};
 use crate::top::filter::Filter;
 use crate::top::live::{self, Sample};
 use nix::pty::{OpenptyResult, Winsize, openpty};
@@ -31,7 +31,7 @@ fn a_panic_on_the_screen() {
         sort: Column::named("bytes").unwrap(),
         filter: Filter::default(),
     };
-    let look = Look { zone: jiff::tz::TimeZone::UTC, colour: Colour::Yes };
+    let look = ScreenOptions { zone: jiff::tz::TimeZone::UTC, colour: Colour::Yes };
     let mut looks = 0;
     let _ = live::run(start, looks::process(0), &look, |_| {
         looks += 1;

@@ -26,30 +26,30 @@ pub fn refusal(file: &mut (impl Read + Seek)) -> io::Result<Option<&'static str>
     file.rewind()?;
     match found {
         Ok(()) => Ok(None),
-        Err(Refused::Why(why)) => Ok(Some(why)),
-        Err(Refused::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+        Err(BoundsError::Why(why)) => Ok(Some(why)),
+        Err(BoundsError::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
             Ok(Some("it is cut off"))
         }
-        Err(Refused::Io(error)) => Err(error),
+        Err(BoundsError::Io(error)) => Err(error),
     }
 }
 
-enum Refused {
+enum BoundsError {
     Why(&'static str),
     Io(io::Error),
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused::Io(error)
+impl From<io::Error> for BoundsError {
+    fn from(error: io::Error) -> BoundsError {
+        BoundsError::Io(error)
     }
 }
 
-fn within(file: &mut (impl Read + Seek), len: u64) -> Result<(), Refused> {
+fn within(file: &mut (impl Read + Seek), len: u64) -> Result<(), BoundsError> {
     file.seek(SeekFrom::Start(8))?;
     let [size, _attr_size] = words(file)?;
     if size < HEADER {
-        return Err(Refused::Why("perf wrote it to a pipe: name a file by perf record -o"));
+        return Err(BoundsError::Why("perf wrote it to a pipe: name a file by perf record -o"));
     }
     let sections: [u64; 6] = words(file)?;
     let features: [u64; 4] = words(file)?;
@@ -58,7 +58,7 @@ fn within(file: &mut (impl Read + Seek), len: u64) -> Result<(), Refused> {
     }
     let (data, data_size) = (sections[2], sections[3]);
     if data_size == 0 {
-        return Err(Refused::Why(
+        return Err(BoundsError::Why(
             "it holds no events, or perf was killed before it could end the file",
         ));
     }
@@ -83,18 +83,18 @@ fn within(file: &mut (impl Read + Seek), len: u64) -> Result<(), Refused> {
     }
 }
 
-fn section_within(section: &[u64], len: u64) -> Result<(), Refused> {
+fn section_within(section: &[u64], len: u64) -> Result<(), BoundsError> {
     let end = section[0].checked_add(section[1]);
     match end.is_some_and(|end| end <= len) {
         true => Ok(()),
-        false => {
-            Err(Refused::Why("it is cut off or damaged: by its header, it is longer than it is"))
-        }
+        false => Err(BoundsError::Why(
+            "it is cut off or damaged: by its header, it is longer than it is",
+        )),
     }
 }
 
 /// Of records only those that say by a field of their own how much follows.
-fn records_within(file: &mut (impl Read + Seek), at: u64, end: u64) -> Result<(), Refused> {
+fn records_within(file: &mut (impl Read + Seek), at: u64, end: u64) -> Result<(), BoundsError> {
     let mut at = at;
     file.seek(SeekFrom::Start(at))?;
     while at + 8 <= end {
@@ -111,7 +111,7 @@ fn records_within(file: &mut (impl Read + Seek), at: u64, end: u64) -> Result<()
         }
         at = match at.checked_add(size).and_then(|at| at.checked_add(follows)) {
             Some(next) if next <= end => next,
-            _ => return Err(Refused::Why("a record of it is longer than the file")),
+            _ => return Err(BoundsError::Why("a record of it is longer than the file")),
         };
         // Relative, so that what is in a buffer stays there.
         file.seek_relative((size + follows - read) as i64)?;
@@ -120,7 +120,7 @@ fn records_within(file: &mut (impl Read + Seek), at: u64, end: u64) -> Result<()
 }
 
 /// The events' descriptions: each with a count of numbers and the length of a name.
-fn descriptions_within(section: &mut io::Take<impl Read>) -> Result<(), Refused> {
+fn descriptions_within(section: &mut io::Take<impl Read>) -> Result<(), BoundsError> {
     let [both] = words(section)?;
     let (nr, attr_size) = (both as u32, both >> 32);
     for _ in 0..nr {
@@ -128,7 +128,7 @@ fn descriptions_within(section: &mut io::Take<impl Read>) -> Result<(), Refused>
         let [both] = words(section)?;
         let (nr_ids, len) = (both as u32, both >> 32);
         if section.limit() < u64::from(nr_ids) * 8 + len {
-            return Err(Refused::Why("it describes more events than it has room for"));
+            return Err(BoundsError::Why("it describes more events than it has room for"));
         }
         skip(section, len + u64::from(nr_ids) * 8)?;
     }

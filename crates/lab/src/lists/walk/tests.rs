@@ -76,11 +76,11 @@ impl Memory for Made {
         Ok(())
     }
 
-    fn caches(&mut self, _: &Layout) -> Result<Vec<u64>, Lack> {
+    fn caches(&mut self, _: &Layout) -> Result<Vec<u64>, ListsError> {
         Ok(vec![CACHE])
     }
 
-    fn cpu_offset(&mut self, _: &Layout, cpu: u32) -> Result<u64, Lack> {
+    fn cpu_offset(&mut self, _: &Layout, cpu: u32) -> Result<u64, ListsError> {
         Ok(u64::from(cpu) * 64)
     }
 }
@@ -146,7 +146,7 @@ impl Made {
     }
 }
 
-fn free_of(slab: &Listed) -> (u64, Vec<u32>) {
+fn free_of(slab: &SlabOnList) -> (u64, Vec<u32>) {
     let frame = (slab.base - (MAP & ADDRESS)) / PAGE;
     let free = slab.free.as_ref().expect("it stood still");
     (frame, (0..slab.objects).filter(|nth| free.has(*nth)).collect())

@@ -111,7 +111,7 @@ const EINTR: i64 = -4;
 
 /// How an interrupted call is made to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Interrupted {
+pub(super) struct SyscallRestart {
     /// The call that is to be made.
     pub(super) number: u64,
     /// True if it can be made by the same instruction with the same registers at any later time, too.
@@ -120,15 +120,15 @@ pub(super) struct Interrupted {
     pub(super) is_ended: bool,
 }
 
-impl Interrupted {
+impl SyscallRestart {
     /// From the call's number and its result; `None` if it has ended by itself.
-    pub(super) fn of(number: u64, result: i64) -> Option<Interrupted> {
+    pub(super) fn of(number: u64, result: i64) -> Option<SyscallRestart> {
         match result {
             ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | EINTR => {
-                Some(Interrupted { number, is_lasting: true, is_ended: result == EINTR })
+                Some(SyscallRestart { number, is_lasting: true, is_ended: result == EINTR })
             }
             ERESTART_RESTARTBLOCK => {
-                Some(Interrupted { number: RESTART_SYSCALL, is_lasting: false, is_ended: false })
+                Some(SyscallRestart { number: RESTART_SYSCALL, is_lasting: false, is_ended: false })
             }
             _ => None,
         }
@@ -171,11 +171,11 @@ mod tests {
 
     #[test]
     fn a_call_that_has_ended_is_not_made_again() {
-        assert_eq!(Interrupted::of(READ, 17), None);
-        assert_eq!(Interrupted::of(READ, -11), None);
-        let sleep = Interrupted::of(NANOSLEEP, ERESTART_RESTARTBLOCK).expect("interrupted");
+        assert_eq!(SyscallRestart::of(READ, 17), None);
+        assert_eq!(SyscallRestart::of(READ, -11), None);
+        let sleep = SyscallRestart::of(NANOSLEEP, ERESTART_RESTARTBLOCK).expect("interrupted");
         assert_eq!((sleep.number, sleep.is_lasting), (RESTART_SYSCALL, false));
-        let wait = Interrupted::of(EPOLL_WAIT, EINTR).expect("interrupted");
+        let wait = SyscallRestart::of(EPOLL_WAIT, EINTR).expect("interrupted");
         assert_eq!((wait.number, wait.is_lasting, wait.is_ended), (EPOLL_WAIT, true, true));
     }
 }

@@ -6,7 +6,7 @@ use super::candidates::{self, Candidate};
 use super::frame::{Frame, State};
 use super::offer::Offer;
 use super::outcome::StopOutcome;
-use super::thread::{Thread, Worked, at_call};
+use super::thread::{Thread, ThreadOutcome, at_call};
 use crate::process::memory::{self, Fault, MemoryPart, Writable};
 use crate::process::rouse::thread_of;
 use nix::errno::Errno;
@@ -112,9 +112,9 @@ fn serve_by(
     let end = Instant::now() + SERVES_WITHIN;
     let worked = thread.work((&state, interrupted), (offer.entry, frame.at), end);
     Ok(match worked {
-        Worked::Left => StopOutcome::Left,
-        Worked::Gone => return Err(Fault::Gone),
-        Worked::Done(outcome) => {
+        ThreadOutcome::Left => StopOutcome::Left,
+        ThreadOutcome::Gone => return Err(Fault::Gone),
+        ThreadOutcome::Done(outcome) => {
             has_thread(0)?;
             match outcome {
                 shown::FOREIGN => StopOutcome::Foreign,

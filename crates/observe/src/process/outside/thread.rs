@@ -15,7 +15,7 @@
 //! Neighbours: [`super::calls`] knows how calls go on; [`super::frame`] writes the frame.
 #![allow(unsafe_code)]
 
-use super::calls::Interrupted;
+use super::calls::SyscallRestart;
 use super::frame::State;
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
@@ -55,7 +55,7 @@ pub(super) struct Thread(Pid);
 
 /// How a thread's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Worked {
+pub(super) enum ThreadOutcome {
     /// With this result; and it waits in its call again.
     Done(u64),
     /// Not in time: it was let go, works on by itself, and then goes on.
@@ -84,9 +84,9 @@ impl Thread {
     }
 
     /// How it was, if it stands in a call of this number that goes on.
-    pub(super) fn state(&self, number: u64) -> Option<(State, Interrupted)> {
+    pub(super) fn state(&self, number: u64) -> Option<(State, SyscallRestart)> {
         let registers = ptrace::getregs(self.0).ok()?;
-        let interrupted = Interrupted::of(registers.orig_rax, registers.rax.cast_signed())?;
+        let interrupted = SyscallRestart::of(registers.orig_rax, registers.rax.cast_signed())?;
         if registers.orig_rax != number || registers.cs != USER_CS {
             return None;
         }
@@ -108,7 +108,7 @@ impl Thread {
     }
 
     /// Lets it go without work: a call that has ended by our stop alone is begun again.
-    pub(super) fn begin_again(&self, registers: &user_regs_struct, interrupted: Interrupted) {
+    pub(super) fn begin_again(&self, registers: &user_regs_struct, interrupted: SyscallRestart) {
         if interrupted.is_ended {
             let _ = ptrace::setregs(self.0, at_call(registers, interrupted));
         }
@@ -118,43 +118,43 @@ impl Thread {
     /// memory, and then go on in its call.
     pub(super) fn work(
         self,
-        (state, interrupted): (&State, Interrupted),
+        (state, interrupted): (&State, SyscallRestart),
         (entry, frame_at): (u64, u64),
         end: Instant,
-    ) -> Worked {
+    ) -> ThreadOutcome {
         let mut registers = state.registers;
         (registers.rip, registers.rsp) = (entry, frame_at);
         registers.eflags &= !(TRAP | DIRECTION);
         (registers.orig_rax, registers.rax, registers.rbp) = (NO_CALL, 0, 0);
         if ptrace::setregs(self.0, registers).is_err() {
-            return Worked::Gone;
+            return ThreadOutcome::Gone;
         }
         self.set_mask(ALL_SIGNALS);
         let mut signal = None;
         loop {
             if ptrace::syscall(self.0, signal).is_err() {
-                return Worked::Gone;
+                return ThreadOutcome::Gone;
             }
             signal = match wait(self.0, end) {
                 None => return self.leave(),
                 Some(WaitStatus::PtraceSyscall(_)) => {
-                    let Ok(now) = ptrace::getregs(self.0) else { return Worked::Gone };
+                    let Ok(now) = ptrace::getregs(self.0) else { return ThreadOutcome::Gone };
                     if now.orig_rax == RT_SIGRETURN && now.rax.cast_signed() == ENOSYS {
                         self.go_on(state, interrupted);
-                        return Worked::Done(now.rbx);
+                        return ThreadOutcome::Done(now.rbx);
                     }
                     None
                 }
                 // A fault of ours, or SIGSTOP: no other one comes.
                 Some(WaitStatus::Stopped(_, signal)) => Some(signal),
                 Some(WaitStatus::PtraceEvent(..)) => None,
-                Some(_) => return Worked::Gone,
+                Some(_) => return ThreadOutcome::Gone,
             };
         }
     }
 
     /// As its call begins that would restore it from the frame: it begins the one in which it was.
-    fn go_on(self, state: &State, interrupted: Interrupted) {
+    fn go_on(self, state: &State, interrupted: SyscallRestart) {
         self.set_register_set(NT_X86_XSTATE, &state.floating);
         self.set_mask(state.mask);
         let registers = if interrupted.is_ended {
@@ -168,10 +168,10 @@ impl Thread {
     }
 
     /// Lets it go in the middle of its work.
-    fn leave(self) -> Worked {
+    fn leave(self) -> ThreadOutcome {
         let _ = ptrace::interrupt(self.0);
         let _ = wait(self.0, Instant::now() + STOPS_WITHIN);
-        Worked::Left
+        ThreadOutcome::Left
     }
 
     fn mask(&self) -> Option<u64> {
@@ -220,7 +220,10 @@ impl Drop for Thread {
 
 /// The registers with which the thread makes its call by itself, or, where only the system could
 /// have gone on with it, has it end as an interrupted one.
-pub(super) fn at_call(registers: &user_regs_struct, interrupted: Interrupted) -> user_regs_struct {
+pub(super) fn at_call(
+    registers: &user_regs_struct,
+    interrupted: SyscallRestart,
+) -> user_regs_struct {
     /// Bytes of the instruction.
     const SYSCALL: u64 = 2;
     let mut registers = *registers;

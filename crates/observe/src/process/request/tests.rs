@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::process::front::Front;
-use crate::process::planted::{FRONT, Planted, SLOT};
+use crate::process::planted::{FRONT, PlantedTarget, SLOT};
 use crate::process::yards;
 use slabyard_abi::region::{Outcome, Request, check, row};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn at(word: Mail) -> u64 {
     FRONT + word.index() as u64 * 8
 }
 
-fn front(planted: &Planted) -> Front {
+fn front(planted: &PlantedTarget) -> Front {
     yards::fronts(planted).expect("a yard").remove(0)
 }
 
@@ -22,7 +22,7 @@ fn request_of(words: [u64; 5]) -> MailRequest {
     MailRequest { words, slots: vec![SLOT] }
 }
 
-fn send(planted: &Planted, request: &MailRequest, deadline: Duration) -> RequestEnd {
+fn send(planted: &PlantedTarget, request: &MailRequest, deadline: Duration) -> RequestEnd {
     let mailbox = Mailbox { memory: planted, front: &front(planted), rows: 2 };
     let end = Instant::now() + deadline;
     super::send(&mailbox, request, StopThread::Never, end, OnDeadline::Leave, &|| false)
@@ -31,7 +31,7 @@ fn send(planted: &Planted, request: &MailRequest, deadline: Duration) -> Request
 
 /// Serves whole requests as a yard does until it is the only one to know the yard;
 /// gives what was asked.
-fn server(planted: &Arc<Planted>) -> std::thread::JoinHandle<Vec<[u64; 5]>> {
+fn server(planted: &Arc<PlantedTarget>) -> std::thread::JoinHandle<Vec<[u64; 5]>> {
     let planted = Arc::clone(planted);
     std::thread::spawn(move || {
         let mut served = Vec::new();
@@ -57,7 +57,7 @@ fn server(planted: &Arc<Planted>) -> std::thread::JoinHandle<Vec<[u64; 5]>> {
 
 #[test]
 fn a_request_is_placed_whole_and_its_answer_read() {
-    let planted = Arc::new(Planted::yard());
+    let planted = Arc::new(PlantedTarget::yard());
     let serving = server(&planted);
     let request = request_of([Request::Set as u64, 1, 1, 2, 40]);
     let RequestEnd::Answered(mail) = send(&planted, &request, LONG_ENOUGH) else { panic!() };
@@ -69,17 +69,17 @@ fn a_request_is_placed_whole_and_its_answer_read() {
 
 #[test]
 fn nobody_comes_by() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let request = request_of([Request::Shrink as u64, 1, 1, 0, 0]);
     assert_eq!(send(&planted, &request, SHORTLY), RequestEnd::Queued);
     assert_ne!(planted.get(at(Mail::Asked)), 0);
     // The next free of this cache takes the slow path: on every row that has a stack of it.
     for row_number in [0, 1] {
-        let entry = planted.get(Planted::entry(row_number, SLOT));
+        let entry = planted.get(PlantedTarget::entry(row_number, SLOT));
         assert_ne!(entry as u32, 0, "the top is as it was");
         assert_eq!(entry >> 32, 0, "the end is not");
     }
-    let spare = planted.get(Planted::entry(0, SLOT + row::SPARE));
+    let spare = planted.get(PlantedTarget::entry(0, SLOT + row::SPARE));
     assert_ne!(spare >> 32, 0, "nobody frees to a spare sheaf");
     // Others that want the same wait for the same; who wants something else, waits.
     assert_eq!(send(&planted, &request, SHORTLY), RequestEnd::Queued);
@@ -90,7 +90,7 @@ fn nobody_comes_by() {
 
 #[test]
 fn a_request_that_nobody_does_in_time_is_withdrawn() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
     let send = |value, deadline, stop: &dyn Fn() -> bool| {
         let request = request_of([Request::Set as u64, 1, 1, 2, value]);
@@ -108,7 +108,7 @@ fn a_request_that_nobody_does_in_time_is_withdrawn() {
 
 #[test]
 fn a_request_that_is_done_as_it_is_withdrawn_is_answered() {
-    let planted = Planted::yard();
+    let planted = PlantedTarget::yard();
     let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
     let request = request_of([Request::Set as u64, 1, 1, 2, 40]);
     let sent = std::thread::scope(|scope| {
@@ -136,7 +136,7 @@ fn a_request_that_is_done_as_it_is_withdrawn_is_answered() {
 
 #[test]
 fn a_torn_request_is_written_over() {
-    let planted = Arc::new(Planted::yard());
+    let planted = Arc::new(PlantedTarget::yard());
     planted.put(at(Mail::Asked), 99);
     planted.put(at(Mail::Check), 1);
     let serving = server(&planted);
@@ -148,7 +148,7 @@ fn a_torn_request_is_written_over() {
 
 #[test]
 fn requesters_that_write_at_once_are_all_served() {
-    let planted = Arc::new(Planted::yard());
+    let planted = Arc::new(PlantedTarget::yard());
     let serving = server(&planted);
     let asking: Vec<_> = (0..6)
         .map(|value| {

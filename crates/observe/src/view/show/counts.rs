@@ -1,7 +1,7 @@
 //! What a cache counted: each counter and its parts by CPU, as a kernel's files have them; what
 //! follows from them; and how long slow frees took by the slabs that they drained.
 
-use crate::drains::{self, Drains};
+use crate::drains::{self, DrainBucket};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, field};
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
@@ -63,7 +63,7 @@ fn write_drains(out: &mut dyn Write, cache: &Cache, style: Style) -> io::Result<
     }
     let mut grid = Grid::new(["slabs drained", "slow frees", "mean ns", "longest ns", "total ns"]);
     for drains in &all {
-        let Drains { least, most, frees, total_ns, mean_ns, longest_ns } = *drains;
+        let DrainBucket { least, most, frees, total_ns, mean_ns, longest_ns } = *drains;
         let slabs = match most {
             Some(most) if most == least => least.to_string(),
             Some(most) => format!("{least} to {most}"),

@@ -13,7 +13,7 @@ pub mod traces;
 use super::grid::{Grid, Weight, bold};
 use super::json::{CacheShape, Head};
 use super::{Style, Units, cell, json, missing};
-use crate::drains::{self, Drains};
+use crate::drains::{self, DrainBucket};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::{Reading, Value};
@@ -80,23 +80,23 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io
     struct Shape<'a> {
         #[serde(flatten)]
         head: Head<'a>,
-        cache: Whole<'a>,
+        cache: WholeJson<'a>,
     }
     #[derive(Serialize)]
-    struct Whole<'a> {
+    struct WholeJson<'a> {
         #[serde(flatten)]
         cache: CacheShape<'a>,
-        nodes: Parts<'a>,
-        cpus: Parts<'a>,
+        nodes: PartsJson<'a>,
+        cpus: PartsJson<'a>,
         hidden: Option<String>,
         fullness: Option<Fullness>,
         partial_slabs: Option<Vec<fullness::Line>>,
-        drains: Vec<Drains>,
+        drains: Vec<DrainBucket>,
     }
-    let whole = Whole {
+    let whole = WholeJson {
         cache: CacheShape { snapshot, cache },
-        nodes: Parts(cache, |r| &r.nodes),
-        cpus: Parts(cache, |r| &r.cpus),
+        nodes: PartsJson(cache, |r| &r.nodes),
+        cpus: PartsJson(cache, |r| &r.cpus),
         hidden: reason(snapshot, cache),
         fullness: Fullness::of(cache),
         partial_slabs: fullness::lines(snapshot, cache),
@@ -236,11 +236,11 @@ fn part(parts: &[(u32, Value)], number: u32) -> Option<&Value> {
 }
 
 /// `{"0": {"slabs": 3, ...}, ...}`.
-struct Parts<'a>(&'a Cache, GetParts);
+struct PartsJson<'a>(&'a Cache, GetParts);
 
-impl Serialize for Parts<'_> {
+impl Serialize for PartsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Parts(cache, get) = self;
+        let PartsJson(cache, get) = self;
         let mut object = serializer.serialize_map(None)?;
         for number in numbers(cache, *get) {
             let all = cache.readings.iter();

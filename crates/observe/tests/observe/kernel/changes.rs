@@ -2,7 +2,7 @@
 
 use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Change, Error, set, shrink};
-use slabyard_observe::{Want, fields};
+use slabyard_observe::{ReadScope, fields};
 use std::fs;
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ fn a_value_is_set_and_both_are_told() {
     let root = tree();
     let change = set(root.path(), "dentry", "cpu_partial", "9").unwrap();
     assert_eq!(change, Change { old: "120".into(), new: "9".into() });
-    let all = Want { all: true, slabs: false };
+    let all = ReadScope { all: true, slabs: false };
     let snapshot = kernel::sample(root.path(), all).unwrap();
     assert_eq!(snapshot.cache("dentry").unwrap().exact("cpu_partial"), Some(9));
     // An alias and the id name the same cache.
@@ -33,7 +33,7 @@ fn shrink_writes_to_the_caches_own_file() {
     let file = |id: &str| {
         fs::read_to_string(root.path().join("sys/kernel/slab").join(id).join("shrink")).unwrap()
     };
-    let snapshot = kernel::sample(root.path(), Want::default()).unwrap();
+    let snapshot = kernel::sample(root.path(), ReadScope::default()).unwrap();
     let id = snapshot.cache("Acpi-Namespace").unwrap().id.clone().unwrap();
     assert_eq!((file("dentry").trim(), file(&id).trim()), ("", ""));
     shrink(root.path(), "Acpi-Namespace").unwrap();

@@ -2,7 +2,7 @@
 
 use super::tree::{Kernel, dumps, scratch};
 use slabyard_observe::fields;
-use slabyard_observe::{Cache, Reading, Snapshot, Value, Want, file, kernel};
+use slabyard_observe::{Cache, ReadScope, Reading, Snapshot, Value, file, kernel};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -23,13 +23,13 @@ fn every_number_of_a_real_kernel_comes_out_as_it_went_in() {
         let kernel = Kernel::of_dump(file, dump);
         let root = scratch();
         kernel.write(root.path());
-        let all = kernel::sample(root.path(), Want { all: true, slabs: false }).unwrap();
+        let all = kernel::sample(root.path(), ReadScope { all: true, slabs: false }).unwrap();
         assert_eq!(differences(&kernel, &all, |_| true), [""; 0], "{file}");
         assert_eq!(all.machine.page_bytes, Some(page_bytes), "{file}");
         assert_eq!(all.source.release.as_deref(), Some(kernel.release.as_str()));
         assert_eq!(all.caches.len(), kernel.caches.len());
 
-        let plain = kernel::sample(root.path(), Want::default()).unwrap();
+        let plain = kernel::sample(root.path(), ReadScope::default()).unwrap();
         let plain_ones = [
             "objects",
             "total_objects",
@@ -56,7 +56,7 @@ fn a_number_that_was_changed_is_found() {
     let kernel = Kernel::of_dump("forkexec.after.json.zst", None);
     let root = scratch();
     kernel.write(root.path());
-    let want = Want { all: true, slabs: false };
+    let want = ReadScope { all: true, slabs: false };
     let clean = kernel::sample(root.path(), want).unwrap();
     let path = root.path().join("sys/kernel/slab/dentry/partial");
     let right = fs::read_to_string(&path).unwrap();
@@ -93,7 +93,7 @@ fn what_slabinfo_estimates_is_counted() {
     let path = root.path().join("sys/kernel/slab/dentry/objects");
     fs::write(path, format!("{counted} N0={counted}\n")).unwrap();
     for all in [false, true] {
-        let snapshot = kernel::sample(root.path(), Want { all, slabs: false }).unwrap();
+        let snapshot = kernel::sample(root.path(), ReadScope { all, slabs: false }).unwrap();
         let cache = snapshot.cache("dentry").unwrap();
         assert_eq!(cache.exact("objects"), Some(estimate));
         assert_eq!(cache.exact("objects_counted"), Some(counted));
@@ -138,7 +138,7 @@ fn memory_and_the_machine_are_told() {
     let kernel = Kernel::of_dump("x86_618_4k_smp2.json.zst", None);
     let root = scratch();
     kernel.write(root.path());
-    let snapshot = kernel::sample(root.path(), Want::default()).unwrap();
+    let snapshot = kernel::sample(root.path(), ReadScope::default()).unwrap();
     let total = |name: &str| snapshot.total(name).and_then(Value::exact);
     assert_eq!(total("slab"), Some(kernel.meminfo["Slab"] * 1024));
     assert_eq!(total("slab_reclaimable"), Some(kernel.meminfo["SReclaimable"] * 1024));

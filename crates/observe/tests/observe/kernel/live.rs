@@ -2,7 +2,7 @@
 
 use slabyard_observe::fields::{self, field};
 use slabyard_observe::kernel::{self, Error};
-use slabyard_observe::{Snapshot, Value, Want, hidden};
+use slabyard_observe::{ReadScope, Snapshot, Value, hidden};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROOT: &str = "/";
-const ALL: Want = Want { all: true, slabs: false };
+const ALL: ReadScope = ReadScope { all: true, slabs: false };
 const GEOMETRY: [&str; 4] = ["slab_size", "objs_per_slab", "order", "object_size"];
 
 /// True as root on a kernel with SLUB; else says why not.
@@ -41,7 +41,7 @@ fn geometry_is_that_of_slabinfo_and_sysfs() {
     if !slub() {
         return;
     }
-    for want in [Want::default(), ALL] {
+    for want in [ReadScope::default(), ALL] {
         let snapshot = kernel::sample(Path::new(ROOT), want).unwrap();
         let lines = slabinfo();
         let mut compared = 0;
@@ -106,7 +106,7 @@ fn counts_lie_between_slabinfo_before_and_after() {
     if !slub() {
         return;
     }
-    for want in [Want::default(), ALL] {
+    for want in [ReadScope::default(), ALL] {
         // A cache may rise and fall between two looks: it would have to do so always. Beside other
         // work `kmalloc` caches do so all the time, so that many looks are needed.
         let mut always: Option<Vec<String>> = None;
@@ -158,7 +158,7 @@ fn an_attribute_is_set_to_what_it_is() {
 
 /// Live sockets by the cache, and those that the kernel counts for programs.
 fn sockets() -> (Value, u64) {
-    let snapshot = kernel::sample(Path::new(ROOT), Want::default()).unwrap();
+    let snapshot = kernel::sample(Path::new(ROOT), ReadScope::default()).unwrap();
     let cache = snapshot.cache("sock_inode_cache").unwrap();
     (fields::value(field("live").unwrap(), &snapshot, cache).unwrap(), sockets_used())
 }
@@ -172,7 +172,7 @@ fn sockets_used() -> u64 {
 fn sockets_exactly() -> Option<(u64, u64)> {
     (0..50).find_map(|_| {
         kernel::shrink(Path::new(ROOT), "sock_inode_cache").unwrap();
-        let mut snapshot = kernel::sample(Path::new(ROOT), Want::default()).unwrap();
+        let mut snapshot = kernel::sample(Path::new(ROOT), ReadScope::default()).unwrap();
         hidden::after_shrink(&mut snapshot);
         let live = snapshot.cache("sock_inode_cache").unwrap().exact("live")?;
         Some((live, sockets_used()))

@@ -2,7 +2,7 @@
 
 use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Error};
-use slabyard_observe::{Snapshot, Want};
+use slabyard_observe::{ReadScope, Snapshot};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::process::Command;
 #[test]
 fn without_anything_the_error_says_what_to_do() {
     let root = scratch();
-    let error = kernel::sample(root.path(), Want::default()).unwrap_err();
+    let error = kernel::sample(root.path(), ReadScope::default()).unwrap_err();
     assert!(matches!(error, Error::Nothing { .. }));
     let text = error.to_string();
     for part in ["/proc/slabinfo: it is not there", "/sys/kernel/slab: it is not there", "as root"]
@@ -26,7 +26,7 @@ fn slabinfo_alone_is_enough() {
     let root = scratch();
     kernel.write(root.path());
     fs::remove_dir_all(root.path().join("sys/kernel")).unwrap();
-    let snapshot = kernel::sample(root.path(), Want { all: true, slabs: false }).unwrap();
+    let snapshot = kernel::sample(root.path(), ReadScope { all: true, slabs: false }).unwrap();
     let cache = snapshot.cache("dentry").unwrap();
     assert_eq!(cache.exact("slabs"), Some(kernel.number("dentry", "slabs")));
     assert!(named(&snapshot, "/sys/kernel/slab").contains("not there"));
@@ -45,7 +45,7 @@ fn files_that_cannot_be_read_leave_the_names() {
             fs::create_dir(&path).unwrap();
         }
     }
-    let snapshot = kernel::sample(root.path(), Want::default()).unwrap();
+    let snapshot = kernel::sample(root.path(), ReadScope::default()).unwrap();
     assert_eq!(snapshot.caches.len(), kernel.caches.len());
     assert!(snapshot.caches.iter().all(|c| c.readings.is_empty()));
     assert_eq!(snapshot.total("maybe_parked"), None);
@@ -82,7 +82,7 @@ fn who_is_not_root_sees_names_and_is_told_why() {
         return;
     }
     assert!(!root, "the child is another user");
-    let snapshot = kernel::sample(Path::new("/"), Want::default()).unwrap();
+    let snapshot = kernel::sample(Path::new("/"), ReadScope::default()).unwrap();
     if fs::read("/proc/slabinfo").is_ok() {
         println!("skipped: anybody may read /proc/slabinfo here");
         return;

@@ -3,13 +3,13 @@
 
 use super::tree::{Kernel, put, scratch};
 use slabyard_observe::fields::{self, field};
-use slabyard_observe::{Snapshot, Value, Want, hidden, kernel};
+use slabyard_observe::{ReadScope, Snapshot, Value, hidden, kernel};
 use std::collections::BTreeMap;
 use std::fs;
 
-const ALL: Want = Want { all: true, slabs: false };
+const ALL: ReadScope = ReadScope { all: true, slabs: false };
 
-fn sampled(kernel: &Kernel, want: Want) -> Snapshot {
+fn sampled(kernel: &Kernel, want: ReadScope) -> Snapshot {
     let root = scratch();
     kernel.write(root.path());
     kernel::sample(root.path(), want).unwrap()
@@ -143,10 +143,10 @@ fn what_a_kernel_lacks_is_named_once() {
     assert!(why(&snapshot, "counters")[0].contains("CONFIG_SLUB_STATS"));
     assert!(!seen.contains_key("object_size") && !seen.contains_key("slabs"));
     // Without all, only what was asked for can be missing.
-    let plain = sampled(&kernel, Want::default());
+    let plain = sampled(&kernel, ReadScope::default());
     let names: Vec<_> = plain.missing.iter().map(|m| m.what.as_str()).collect();
     assert_eq!(names, ["sheaf_capacity"]);
-    let slabs = sampled(&kernel, Want { all: false, slabs: true });
+    let slabs = sampled(&kernel, ReadScope { all: false, slabs: true });
     assert_eq!(why(&slabs, "slabs one by one").len(), 1);
 }
 
@@ -187,7 +187,7 @@ fn a_cache_that_only_one_of_both_lists_is_kept() {
     assert!(without.len() < slabinfo.len());
     let line = "only_here 1 2 64 64 1 : tunables 0 0 0 : slabdata 1 1 0\n";
     put(root.path(), "proc/slabinfo", &(without + line + "what is this\n"));
-    let snapshot = kernel::sample(root.path(), Want::default()).unwrap();
+    let snapshot = kernel::sample(root.path(), ReadScope::default()).unwrap();
     // Its geometry and counts come from sysfs then.
     for name in ["slabs", "objects", "total_objects", "order", "slab_size", "objs_per_slab"] {
         let got = snapshot.cache("dentry").unwrap().exact(name);

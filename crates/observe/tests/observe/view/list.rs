@@ -5,12 +5,12 @@ use glob::Pattern;
 use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::list::{Columns, ListContext, Options, write};
-use slabyard_observe::view::pick::Pick;
+use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::view::{Colour, Style, orders};
 use slabyard_observe::{Cache, Snapshot, Value};
 
 fn plain() -> Options {
-    Options { pick: Pick::by_bytes(), ..Options::default() }
+    Options { pick: CacheFilter::by_bytes(), ..Options::default() }
 }
 
 fn shown(snapshot: &Snapshot, options: &Options, style: Style) -> String {
@@ -69,7 +69,7 @@ fn a_narrow_terminal_gets_the_columns_that_fit() {
 #[test]
 fn picked_caches_have_a_sum_of_their_own_and_the_memory_is_that_of_all() {
     let patterns = vec![Pattern::new("malloc-[69]*").unwrap(), Pattern::new("none").unwrap()];
-    let options = Options { pick: Pick { patterns, ..Pick::by_bytes() }, ..plain() };
+    let options = Options { pick: CacheFilter { patterns, ..CacheFilter::by_bytes() }, ..plain() };
     let text = shown(&process(), &options, Style::PLAIN);
     let total = text.lines().find(|l| l.starts_with("total")).unwrap();
     let cells: Vec<_> = total.split_whitespace().collect();
@@ -78,7 +78,10 @@ fn picked_caches_have_a_sum_of_their_own_and_the_memory_is_that_of_all() {
     let cells: Vec<_> = committed.split_whitespace().collect();
     assert_eq!(cells, ["committed", "1155072", "1.0000"]);
     let options = Options {
-        pick: Pick { patterns: vec![Pattern::new("none").unwrap()], ..Pick::by_bytes() },
+        pick: CacheFilter {
+            patterns: vec![Pattern::new("none").unwrap()],
+            ..CacheFilter::by_bytes()
+        },
         ..plain()
     };
     assert!(shown(&process(), &options, Style::PLAIN).contains("\nno cache\n"));
@@ -151,7 +154,7 @@ fn a_name_from_elsewhere_cannot_steer_the_terminal() {
 #[test]
 fn orders_of_a_kernel() {
     let snapshot = kernel();
-    let orders = orders::orders(&snapshot, &Pick::default().caches(&snapshot).caches);
+    let orders = orders::orders(&snapshot, &CacheFilter::default().caches(&snapshot).caches);
     is_as("orders.txt", &text(|out| orders::write(out, &orders, HUMAN)));
     is_as("orders.csv", &text(|out| orders::write_csv(out, &orders)));
     is_as("orders.json", &text(|out| orders::write_json(out, &snapshot, &orders)));

@@ -4,7 +4,7 @@ use super::scene::{is_as, kernel, known, process, text};
 use serde_json::{Value as Json, json};
 use slabyard_observe::fields::{FIELDS, TOTALS};
 use slabyard_observe::view::list::{Columns, ListContext, Options};
-use slabyard_observe::view::pick::Pick;
+use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::view::{csv as csv_view, json as json_view};
 use slabyard_observe::{Cache, Snapshot, Value};
 
@@ -18,7 +18,7 @@ fn json_of(snapshot: &Snapshot) -> Json {
 #[test]
 fn json_of_a_kernel() {
     let snapshot = kernel();
-    let caches = Pick::by_bytes().caches(&snapshot).caches;
+    let caches = CacheFilter::by_bytes().caches(&snapshot).caches;
     is_as("list-kernel.json", &known(&text(|out| json_view::write(out, &snapshot, &caches))));
 }
 
@@ -85,7 +85,7 @@ fn csv_reads_back() {
 
 #[test]
 fn csv_of_the_plain_list_and_without_heading() {
-    let mut options = Options { pick: Pick::by_bytes(), ..Options::default() };
+    let mut options = Options { pick: CacheFilter::by_bytes(), ..Options::default() };
     let with = text(|out| csv_view::write(out, &process(), &options));
     is_as("list-process.csv", &with);
     options.around = ListContext::Hidden;
