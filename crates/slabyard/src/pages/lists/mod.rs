@@ -5,7 +5,7 @@
 //! yard's lists; those of modelled kernels are in the crate `slabyard-model`.
 //!
 //! A yard follows a kind only once one was chosen
-//! ([`choose_page_lists`](crate::pages::listed::choose)), and has the code for it only on a
+//! ([`choose`](crate::pages::listed::choose)), and has the code for it only on a
 //! platform that [says so](crate::platform::Platform::HAS_PAGE_LISTS). Else [`super::percpu`]
 //! serves.
 
