@@ -1,4 +1,4 @@
-//! Once loaded the library stays: threads are in its sequences, and the C library keeps the
+//! Once loaded the library stays: threads may be in its sequences, and the C library keeps the
 //! addresses of its handlers (fork, a thread's end). `dlclose` must not unmap it.
 
 fn main() {

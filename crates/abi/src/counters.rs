@@ -1,15 +1,16 @@
-//! The table of all numbers: what a cache and a yard are worth in numbers, and what a kernel tells
-//! of its own. One row a number: its name from counter to file to screen, its unit, how it behaves,
-//! and its help. From a row are made the field of the struct that the engine fills in
-//! ([`CacheCounters`], [`YardCounters`]), the name in the report, the word that is counted
-//! ([`Counter`], [`PressureCounter`]), the column, the key in JSON, the series in OpenMetrics, and
-//! the row of `docs/counters.md`.
+//! The table of all numbers of a cache and of a yard, and of those that a kernel reports. One row
+//! a number: its name from counter to file to screen, its unit, how it behaves, and its help. From
+//! a row are made the field of the struct that the engine fills in ([`CacheCounters`],
+//! [`YardCounters`]), the name in the report, the word that is counted ([`Counter`],
+//! [`PressureCounter`]), the column, the key in JSON, the series in OpenMetrics, and the row of
+//! `docs/counters.md`.
 //!
 //! ```text
 //! name: (Unit flags) "help", report N "help in the report", word N Counter "its help";
 //! ```
-//! `report N`: it is the number N of its line in the report. `word N`: a process or a model counts
-//! it in the word N. Where the report or the counter has no help of its own, the row's help stands.
+//! `report N`: the number is the Nth of its line in the report, from 0 on. `word N`: a process or
+//! a model keeps its count in word N. If the report or the counter gives no help of its own, the
+//! row's help holds for it.
 //!
 //! Neighbours: [`crate::report`] writes, [`crate::stats`] and [`crate::pressure`] say where words
 //! lie; the crate `observe` reads and shows.

@@ -7,8 +7,9 @@
 //!         FLAGS , NAME , NAME ...   for these; a name may end in *
 //! ```
 //!
-//! The first block that names a cache counts, and for the others the last without names. A block
-//! without flags stands for [`DebugFlags::DEFAULT`], and `-` for none.
+//! The first block that names a cache applies to it; to caches that no block names, the last block
+//! without names applies. A block without flags stands for [`DebugFlags::DEFAULT`], and `-` for
+//! none.
 //! Neighbours: `slabyard run --slab-debug`, the option `SLABYARD_DEBUG`, and a cache's settings.
 
 /// Which debugging a cache has: a set of flags.

@@ -13,10 +13,10 @@
 //! run        reads the owner's memory; state ASKED -> IDLE, wakes the owner
 //! ```
 //!
-//! The owner's id stays the same over exec, so that each program of a chain that runs on
-//! Slabyard uses this page, and the last one's numbers count. Forked children have another id.
-//! The page holds nothing that a program could break in `run`: a stray write leads to a
-//! report that is missing.
+//! The owner's id stays the same over exec, so each program of a chain of execs uses this page if
+//! it runs on Slabyard, and the last program's numbers are reported. Forked children have another
+//! id. A program that writes to the page by mistake can only lose its report; it cannot harm
+//! `run`.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

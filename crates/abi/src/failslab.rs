@@ -1,8 +1,8 @@
-//! The rule by which allocations fail, of caches that have the debug flag A: in the spirit of the
-//! kernel's `failslab`.
+//! The rule by which allocations of caches with the debug flag A fail, as the kernel's `failslab`
+//! does it.
 //!
-//! Of each `interval` allocations one may fail, by chance, and at most so many fail.
-//! Neighbours: [`crate::debug`] has the flag, the library the counts.
+//! One of each `interval` allocations may fail, by chance, and at most `times` fail.
+//! Neighbours: [`crate::debug`] has the flag; the library counts the allocations.
 
 /// Which allocations of caches that have the flag fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
-//! What crosses a process boundary: the counters of a cache and of a yard,
-//! the text report that carries them, the page by which a process asks to be
-//! read at its end, and the tables of engines and of run-time options. [`ticks`] and
-//! [`shared_library`] are what both sides, and all libraries, say alike.
+//! What crosses a process boundary: the counters of a cache and of a yard, the text report that
+//! carries them, the page by which a process asks to be read at its end, and the tables of engines
+//! and of run-time options. Both sides and all libraries use [`ticks`] and [`shared_library`].
 //!
 //! Floor 1 of the workspace: any crate may import it, and it imports none.
 //! The walk "I am a number on the screen" starts here: a counter's name is

@@ -1,4 +1,4 @@
-//! The rings by which a process tells a recorder of its calls to malloc.
+//! The rings into which a process writes its calls to malloc for a recorder.
 //!
 //! ```text
 //! page 0         header: magic, version, rings, entries of a ring, process, lost, sites, ...
@@ -6,12 +6,12 @@
 //! then each ring: page of its words (written, lock | read), entries of 24 bytes
 //! ```
 //!
-//! The library `slabyard-recorder` in the process writes, the recorder reads by `pread` and
-//! tells what it has read. A ring is that of the CPU that a thread runs on: its lock is hardly
-//! ever taken by another one. An entry names its call site by the slot: the recorder looks at the
-//! table alone, and at no entry, to know which sites are new. Invariants: `read <= written <= read + entries`; times rise within a
-//! ring; an entry is whole before `written` counts it; a slot is written once, before the first entry that
-//! names it.
+//! The library `slabyard-recorder` writes in the process; the recorder reads by `pread`, and
+//! writes back how far it has read. A thread writes to the ring of the CPU that it runs on, so
+//! another thread rarely holds that ring's lock. An entry names its call site by a slot of the
+//! table of sites, so the recorder finds new sites in the table alone. Invariants: `read <=
+//! written <= read + entries`; times rise within a ring; an entry is whole before `written` counts
+//! it; a slot is written once, before the first entry that names it.
 
 /// Names the file of the rings to the library. Not of the names that the malloc takes for its options.
 pub const ENV: &str = "RECORDER_RINGS";

@@ -7,8 +7,8 @@
 //! which another process asks a yard to shrink or to change a tunable. The constants below and
 //! [`CacheWord`] describe what a word points to.
 //!
-//! The state itself is the yard's own plain memory. A reader of a process that
-//! runs sees it move:
+//! The state itself is the yard's own plain memory. While the process runs, a reader sees the
+//! state change:
 //!
 //! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and
 //!   ended in its high half. Two equal reads with equal halves: nothing moved

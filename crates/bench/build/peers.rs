@@ -2,10 +2,9 @@
 //! from the sources in its Rust crate, as its own build system builds the
 //! library that is meant to be preloaded.
 //!
-//! The crates are dependencies of a target that does not exist: so their
-//! versions are in `Cargo.lock` and cargo fetches them, but neither their
-//! bindings nor their build scripts (which build other variants) ever run.
-//! Where the sources are, `cargo metadata` tells.
+//! The crates are dependencies of a target that does not exist: so `Cargo.lock` has their versions
+//! and cargo fetches them, but their bindings and build scripts, which build other variants, never
+//! run. Where the sources are, `cargo metadata` tells.
 //!
 //! A peer that cannot be built does not stop the build: the table that is
 //! written for `src/peers.rs` says why, and so does a warning.

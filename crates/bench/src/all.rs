@@ -1,6 +1,7 @@
-//! Every suite that measures beside all peers, one after the other.
+//! Runs every suite that compares with all peers, one after the other.
 //!
-//! A suite that cannot be run here is left out aloud; the others are written all the same.
+//! A suite that cannot be run here is left out with a message; the others are written all the
+//! same.
 //! Neighbours: `raw` is the file of everything measured, `page` the document that is made
 //! from it.
 

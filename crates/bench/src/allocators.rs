@@ -1,8 +1,8 @@
 //! The allocators measured, the programs that they are measured with, and how
 //! a program is started on an allocator.
 //!
-//! Neighbours: `build/main.rs` makes what is embedded here; `find` finds the
-//! allocators that are measured in any case.
+//! Neighbours: `build/main.rs` makes what is embedded here; `find` finds the allocators that every
+//! suite measures.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,8 +1,8 @@
-//! What a process counted of its slow paths: its report, read after its end.
+//! The counts of slow paths that a process left in its report.
 //!
-//! Counting costs time, so that a run that counts is never one that is timed. Neighbours:
-//! `series` and `lists` ask for runs that count; `abi::stats` has the words, and
-//! `observe::report` reads the file.
+//! Counting costs time, so that a run that counts is never one that is timed. Neighbours: `series`
+//! and `lists` start the runs that count; `abi::stats` has the words, and `observe::report` reads
+//! the file.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The allocators that are measured in any case, ours, mimalloc and the C
-//! library's: where each is, and which version it says that it is.
+//! The allocators that every suite measures, ours, mimalloc and the C library's: where each is,
+//! and its version.
 //!
 //! Neighbours: `worker` checks that the preload took effect; `peers` adds the
 //! allocators that only `compare` measures.

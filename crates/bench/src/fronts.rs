@@ -1,12 +1,11 @@
 //! Allocators that are one library with settings: the fronts of `libslabyard_engines.so`.
 //!
-//! A front is named by words with `+` between them: `sheaves`, an engine beside SLUB (`slab`), or a
-//! kernel's release (`6.1`) whose CPU slabs it has, and behind that what is to differ from the
-//! release. The words are those of `abi::options` and `abi::engines`, so that a front has no list
-//! of its own.
+//! A front is named by words with `+` between them: first `sheaves`, another engine (`slab`), or a
+//! kernel's release (`6.1`) for its CPU slabs, and then how it differs from that release. The
+//! words are those of `abi::options` and `abi::engines`, so fronts need no list of their own.
 //!
 //! Neighbours: `load`, `compare`, `programs`, `series` and `lists` take fronts beside peers;
-//! `find` sees that the library runs.
+//! `find` checks that the library runs.
 
 use std::path::{Path, PathBuf};
 

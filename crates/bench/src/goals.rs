@@ -1,4 +1,4 @@
-//! What was asked, what was measured, and whether it is enough.
+//! A goal: its limit, what was measured, and whether that is enough.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Interruption as an error, not an end: so that every guard on the stack
-//! puts back what it changed (the system's THP setting, the unpacked files).
+//! Returns an interruption as an error, so that each guard on the stack restores what it changed
+//! (the system's THP setting, the unpacked files).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,7 +1,8 @@
-//! The loads of `loads/load.c`, which go on until they are told to stop.
+//! The loads of `loads/load.c`, which run until they are told to stop.
 //!
-//! Neighbours: `worker` keeps one at hand; `speed`, `look` and a part of `memory` measure
-//! them. Those of `compare` run to their end, and are another program's.
+//! Neighbours: `worker` keeps such a process waiting for its next window; `speed`, `look` and a
+//! part of `memory` measure it. The loads of `compare` run to their end, and are in another
+//! program.
 
 pub struct Load {
     pub name: &'static str,

@@ -1,10 +1,9 @@
-//! What being looked at costs a program: the `slabyard list` of its process, once a
-//! second, against nobody looking.
+//! What it costs a program if `slabyard list` reads it once a second.
 //!
-//! Time: one load on our library, windows with and without a looker in turns. A look
-//! reads the process's memory from outside and stops nothing, so what is left is the
-//! processor time of the looker itself, on a machine that shares its CPUs.
-//! Instructions: the same load under callgrind, with and without; they must be equal.
+//! Time: one load on our library, in turns with a reader and without. A reader reads the process's
+//! memory from outside and stops nothing, so the cost is the reader's own processor time, on a
+//! machine where both share CPUs. Instructions: the same load under callgrind, with a reader and
+//! without; both counts must be equal.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,23 +1,18 @@
 //! `slabyard-bench`: preloaded mallocs side by side, in one run.
 //!
-//! `speed` times loads, `memory` reads what processes occupy, `instructions`
-//! counts one pair under callgrind; the allocators are ours, mimalloc and the
-//! C library's. `compare` runs many loads to their end beside all `peers`.
-//! `programs` does so with real ones.
-//! `rest` asks what comes back after a burst, `latency` how long single calls
-//! take, `look` what being looked at costs. `load` runs one load on any allocators,
-//! `series` two of them on CPU slabs before and after the kernel froze them late, `lists` what
-//! their partial lists hold. `all` runs
-//! those that measure beside all peers; what it measured is `raw`, of which `page` makes the
-//! document. `caches` measures typed caches
-//! beside pools of objects, which are linked into this program.
-//! The loads are C programs (`loads/`) that know no allocator; `build/`
-//! builds them and the peers, `allocators` unpacks and preloads, `worker`
-//! keeps a load at hand, `find` finds the allocators, `fronts` makes some of one library, and
-//! the measuring modules judge against `goals`.
+//! `speed` times loads, `memory` reads what processes occupy, `instructions` counts one pair under
+//! callgrind; the allocators are ours, mimalloc and the C library's. `compare` runs many loads to
+//! their end beside all `peers`. `programs` does so with real ones. `rest` measures what returns
+//! after a burst, `latency` how long single calls take, `look` what a reader costs. `load` runs
+//! one load on any allocators, `series` two of them on CPU slabs with eager and with delayed
+//! freezing, `lists` compares what their partial lists claim and hold. `all` runs the suites that
+//! compare with all peers; it writes `raw`, from which `page` makes the document. `caches`
+//! measures typed caches beside pools of objects, which are linked into this program. The loads
+//! are C programs (`loads/`) that know no allocator; `build/` builds them and the peers,
+//! `allocators` unpacks and preloads, `worker` keeps a load at hand, `find` finds the allocators,
+//! `fronts` makes some of one library, and the measuring modules judge against `goals`.
 //!
-//! Floor 4 of the house, and never published: peers stay out of everybody's
-//! dependencies.
+//! Floor 4 of the workspace, and never published, so that peers are in nobody's dependencies.
 #![deny(unsafe_code)]
 
 mod all;

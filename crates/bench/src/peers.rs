@@ -1,7 +1,7 @@
 //! The peers beyond mimalloc: those that `build/peers.rs` builds from their
 //! crates, and gperftools' tcmalloc if the system has it.
 //!
-//! A peer that was not built, is not there or does not run is left out aloud:
+//! A peer that was not built, is not installed or does not run is left out with a message:
 //! [`Absent`] says which and why, and every report repeats it.
 
 use std::fs;

@@ -1,8 +1,8 @@
-//! The command lines of `series` and `lists`, which ask what two threads of the kernel's list
-//! asked.
+//! The command lines of `series` and `lists`, which repeat what two threads of the kernel's
+//! mailing list discussed.
 //!
-//! Neighbours: `args` takes them, the suites read them. They stand apart from the suites, which
-//! build on modules that name `args`.
+//! Neighbours: `args` takes them, the suites read them. They are a module of their own because the
+//! suites use modules that name `args`.
 
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! Medians and bootstrap intervals.
 //!
-//! A round is the unit: within it all allocators ran within a second or so, and a
-//! disturbance of the machine hits them alike. So a ratio is taken within each round, and
-//! of these the median. Where the machine is noisy it repeats better than the ratio of the
-//! two medians: of 1316 pairs of allocators on a load, in eight versions of what was measured
-//! that the repository once held, what half of the rounds says differs from what the other half
-//! says by 0.18 in place of 0.22, root mean square, and by 0.073 in place of 0.095 in the
-//! median (`crates/bench/repeats.py 4aa01db`).
+//! Allocators are compared within a round, in which all of them run within a second or so: a
+//! disturbance of the machine affects them alike. So a ratio is taken within each round, and of
+//! these the median. Where the machine is noisy it repeats better than the ratio of the two
+//! medians: of 1316 pairs of allocators on a load, in eight versions of what was measured that the
+//! repository once held, what half of the rounds says differs from what the other half says by
+//! 0.18 in place of 0.22, root mean square, and by 0.073 in place of 0.095 in the median
+//! (`crates/bench/repeats.py 4aa01db`).
 //!
 //! Rounds are drawn again for the interval (Efron, "Bootstrap methods: another look at the
 //! jackknife", 1979; the percentile interval).

@@ -1,5 +1,5 @@
-//! One load program at hand: started once, and asked for a window or a number
-//! of cycles at a time, so that allocators take turns within milliseconds.
+//! A process of a load that waits between its windows: it is started once and runs a window or a
+//! number of cycles at a time, so that allocators take turns within milliseconds.
 //!
 //! Neighbours: the protocol's other end is `loads/load.c`.
 

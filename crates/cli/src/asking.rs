@@ -1,5 +1,5 @@
-//! What the commands share that ask a process ([`crate::shrink`], [`crate::set`], [`crate::validate`]): how
-//! long they wait, and that a signal ends the wait.
+//! What the commands share that send a request to a process ([`crate::shrink`], [`crate::set`],
+//! [`crate::validate`]): how long they wait, and that a signal ends the wait.
 //!
 //! Invariant: however the wait ends, no request of ours is left in the process.
 

@@ -1,5 +1,5 @@
-//! What the commands that look at slab memory share: the sample, and how a view looks
-//! on what it is written to.
+//! What the commands share that read slab memory: the sample, and how a view is formatted for a
+//! terminal or a file.
 //!
 //! Invariant: units, colours and width are for terminals alone.
 

@@ -1,5 +1,5 @@
-//! Standard error, for people. One that is gone is no reason to fail, which is why nothing here is
-//! `eprintln`.
+//! Standard error, for people. A reader of standard error that is gone is no reason to fail, so
+//! nothing here uses `eprintln`.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Standard input, where a file may stand: its name, and kernels' snapshots from it.
+//! Standard input in place of a file: its name, and kernels' snapshots from it.
 //!
 //! Neighbour: `observe::source` knows it as a SOURCE by itself.
 

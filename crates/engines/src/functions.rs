@@ -1,5 +1,5 @@
-//! The functions of C and C++, whose frees ask first whether the object is of the stack's slab:
-//! some engines' stacks take the objects of one.
+//! The functions of C and C++, whose frees first ask whether the object belongs to the stack's
+//! slab, because a CPU slab's stack takes objects of one slab alone.
 
 use crate::state::AnyEngine;
 

@@ -1,5 +1,6 @@
-//! A zone that workers share, as nginx's are: a master makes a yard in shared memory and forks workers,
-//! which put readings there; one is killed again and again, wherever it is, and the others go on.
+//! A zone that workers share, as nginx's are: a master makes a yard in shared memory and forks
+//! workers, which store readings in it; one worker is killed again and again, at any instruction,
+//! and the others go on.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

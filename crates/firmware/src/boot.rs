@@ -1,4 +1,4 @@
-//! Serves the boot-like load by a yard, and looks at it at each moment.
+//! Serves the boot-like load by a yard, and reads its state at each moment.
 //!
 //! A request for a process's image is one for 2^7 pages in a row. The first one that is refused is
 //! followed by the kernel's report; after the load all caches are shrunk, and as many such blocks

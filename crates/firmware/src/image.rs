@@ -1,4 +1,4 @@
-//! The image: the loads in what memory lies behind it.
+//! The image: serves the loads in the memory that lies behind it.
 
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};

@@ -1,10 +1,9 @@
-//! The board: a machine without a system has memory and CPUs; who embeds a yard says how many, how
-//! large a page is, and how calls exclude each other.
+//! The board: a machine without a system has memory and CPUs; the embedding program says how many,
+//! how large a page is, and how calls exclude each other.
 //!
 //! Neighbours: [`crate::yard`] stands on it. The platforms of other yards
-//! ([`slabyard::platform::Platform`]) have rows of stacks for fast paths without a lock, and reserve
-//! addresses that they do not have memory for; here a call is a critical section, and every byte
-//! counts.
+//! ([`slabyard::platform::Platform`]) have rows of stacks for fast paths without a lock, and
+//! reserve addresses without memory; here a call is a critical section, and every byte counts.
 
 use crate::live_map::LiveMap;
 use core::marker::PhantomData;

@@ -4,7 +4,8 @@
 //! table, a place of words:  | cache 0 | cache 1 | ...     each the place of a cache; 0: none
 //! ```
 //!
-//! Invariant: a number leads to a cache from its making to its end; slabs carry the number.
+//! Invariant: a number leads to the same cache from its creation to its destruction; slabs carry
+//! the number.
 
 use crate::live_map::LiveMap;
 use crate::pages::{MOST_ORDER, MetaRef, PageKind, Pages};

@@ -16,13 +16,13 @@
 //! ```
 //!
 //! A [`Yard`] has a board ([`Board`]: how calls exclude each other, how large a page is) and an
-//! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). What it costs
-//! beside the pages that it hands out is the yard itself, ten bytes for each page, and for each cache
-//! [`Yard::cache_bytes`]; nothing is reserved for what is not used.
+//! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). Beside the pages
+//! that it hands out it costs the yard itself, ten bytes for each page, and for each cache
+//! [`Yard::cache_bytes`]; nothing is reserved for unused features.
 //!
-//! Why this is no [`slabyard::platform::Platform`] under the yard of the page heap: that one has rows
-//! of 64 KiB for fast paths without a lock, 64 bytes for each page, 62 classes in its body, and
-//! tables that begin with 64 KiB, because addresses cost it nothing. Here policy is the same
+//! It is not a [`slabyard::platform::Platform`] below a yard of the page heap, because that yard
+//! has rows of 64 KiB for fast paths without a lock, 64 bytes for each page, 62 classes in its
+//! body, and tables that begin with 64 KiB, as if addresses cost nothing. Here policy is the same
 //! ([`slabyard::engine`]), on other pages.
 //!
 //! | floor | modules |

@@ -1,5 +1,5 @@
-//! What is live, in a table of its own: a bit for every eight bytes of a memory, and whether a call
-//! is under way.
+//! A table of what is live: a bit for every eight bytes of a memory, and whether a call is under
+//! way.
 //!
 //! ```text
 //! memory   | live map | entries | ... | page | page | ...
@@ -7,15 +7,15 @@
 //!            (SLOB: a live block has these eight bytes)
 //! ```
 //!
-//! A yard whose users may be killed in a call (`Robust`) keeps one. All else that the yard
-//! has, its lists, chains, sheaves and counts, follows from it and from what the page table says of
-//! blocks in use ([`crate::repair`]); so a call may be cut short anywhere, and no engine needs
-//! an order of its stores.
+//! A yard whose users may be killed in a call (`Robust`) keeps one. Lists, chains, sheaves and
+//! counts of the yard follow from it and from what the page table says of blocks in use
+//! ([`crate::repair`]); so a call may be cut short anywhere, and no engine depends on the order of
+//! its stores.
 //!
-//! Invariants: a block's bit is set after all that makes it, and cleared before anything that ends it;
-//! a compiler's fence is between. A thread that is killed has done the instructions in front of one
-//! place and none behind it, and who takes the lock after it sees them: the kernel's exchange of the
-//! lock's word comes in between.
+//! Invariants: a block's bit is set after all that makes the block, and cleared before anything
+//! that ends it; a compiler fence is between. A thread that is killed has executed all
+//! instructions before some point and none after it, and the thread that takes the lock next sees
+//! their stores, because the kernel exchanges the lock's word in between.
 
 use core::cell::Cell;
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! What a test leaves out of the repair, or does in another order, to see that it is found.
+//! Parts of the repair that a test leaves out or reorders, to see that it finds the fault.
 
 /// What is left out, or done too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Repairs a yard whose last call did not end: a process was killed in it, or it panicked.
 //!
-//! What is live is the truth ([`LiveMap`]), with the page table's heads of blocks in use and the table
-//! of caches. All else is made anew, so it does not matter where the call was cut: it has happened, or
-//! it has not. At most the block that it was about stays live without an owner.
+//! The live map ([`LiveMap`]) is always right, with the page table's heads of blocks in use and
+//! the table of caches. All else is made again from these, so it does not matter where the call
+//! was cut: the call has happened, or it has not. At most the block that the call was about stays
+//! live without an owner.
 //!
 //! Neighbours: [`crate::pages`] makes pages anew, [`crate::engine`] caches and slabs; `shared` places
 //! yards that need it.

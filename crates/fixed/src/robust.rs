@@ -1,13 +1,14 @@
 //! A board for memory that processes share on Linux: a lock that opens when its owner dies, and a
-//! live map, by which the next one repairs what the dead one left half done.
+//! live map, from which the next owner repairs what the dead one left half done.
 //!
 //! The lock is a robust mutex of the C library (POSIX, `pthread_mutexattr_setrobust`): the kernel
 //! walks over the locks of a thread that ends, however it does (`man 2 set_robust_list`), marks them,
 //! and wakes a waiter. So neither a zombie nor a reused process id misleads anybody.
 //!
 //! Neighbours: [`crate::live_map`]; [`crate::shared`] places a yard in shared memory.
-//! Invariant: whoever is told that the last owner died says at once that the lock is consistent: that
-//! the yard is not is what the live map knows, until a call has ended ([`LiveMap::end_call`]).
+//! Invariant: an owner that is told that the last owner died marks the lock as consistent at once;
+//! that the yard is not consistent is recorded in the live map, until a call has ended
+//! ([`LiveMap::end_call`]).
 
 use crate::board::Board;
 use crate::live_map::LiveMap;

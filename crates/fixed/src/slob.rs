@@ -1,5 +1,5 @@
-//! SLOB's door: the size lies in front of what `malloc` hands out, an object of a
-//! cache has nothing in front, and what a page does not hold is pages.
+//! SLOB's entry: `malloc` puts the size in front of a block, an object of a cache has nothing in
+//! front, and what is larger than a page is a run of pages.
 
 use crate::caches::{Core, FixedEngine, Repair, mark_one};
 use crate::engine::Blocks;

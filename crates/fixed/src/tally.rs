@@ -1,4 +1,4 @@
-//! What a yard has, in numbers: engines add up, the [checker](crate::verify) compares.
+//! Counts what a yard has: engines add up, and the [checker](crate::verify) compares.
 
 /// What a yard has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The checker of a yard: each page is something, once, and each engine's equations hold.
+//! The checker of a yard: each page has exactly one use, and each engine's equations hold.
 
 use crate::caches::{Core, FixedEngine};
 use crate::pages::PageKind;

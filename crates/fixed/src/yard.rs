@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`crate::caches`] has what the engine is given; [`crate::report`], [`crate::typed`] and
 //! `shared` add calls of their own.
-//! Invariant: the core is used between [`Board::enter`] and [`Board::leave`] alone.
+//! Invariant: the yard's core is used only between [`Board::enter`] and [`Board::leave`].
 
 use crate::board::Board;
 use crate::caches::{CacheId, CacheSettings, Core, FixedEngine, Settings};

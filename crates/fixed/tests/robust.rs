@@ -2,10 +2,10 @@
 //! repaired, and at random; a survivor finds a whole yard, and has lost at most the block that the call
 //! was about.
 //!
-//! In the first, the child that makes the calls is stepped through them, one instruction at a time.
-//! Where the memory has changed, its parent makes the lock's word what the kernel makes of it at the
-//! owner's death, does what a survivor does, and puts everything back. At some of the steps the child
-//! is killed in truth. `SLABYARD_EACH_STORE=1` fills the memory at each store, where else it does at some.
+//! In the first test, the child that makes the calls is single-stepped through them. After each
+//! step that changed memory, the parent sets the lock's word as the kernel does at the owner's
+//! death, does what a survivor does, and restores everything. At some of the steps the child is
+//! really killed. With `SLABYARD_EACH_STORE=1` a death is tried at each store, otherwise at some.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 #[path = "robust/scene.rs"]

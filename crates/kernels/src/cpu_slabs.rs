@@ -1,4 +1,5 @@
-//! The rules of CPU slabs: where kernels to 6.19 differ from each other, and what no kernel does.
+//! The rules of CPU slabs: where kernels up to 6.19 differ from each other, and variants that no
+//! kernel has.
 //!
 //! Sources: the kernel's commit messages: 49e2258586b4 (CPU partial lists), 23e98ad1ce89 (four
 //! times the objects) and b47291ef02b0 (slabs counted), both 5.16; the series "slub: Delay

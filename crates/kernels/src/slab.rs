@@ -1,4 +1,4 @@
-//! What becomes of a node's free slabs in SLAB: a row for each kernel that did otherwise.
+//! What SLAB does with a node's free slabs: a row for each kernel that changed it.
 //!
 //! Sources: kmem_cache_reap of 2.4; the patch "slab reclaim balancing" (b65bbded39, September
 //! 2002, in 2.5.39) and the thread about it; M. Spraul's series of October 2002 (in 2.5.45);

@@ -1,9 +1,10 @@
-//! Further names of caches that merged, for who reads the process.
+//! Further names of caches that merged, for readers of the process.
 //!
 //! Neighbours: [`crate::create`] merges caches; `slabyard_abi::region::alias` lays the records out.
 //! Invariants: records change under the lock of handles, and a record's first word last. A name
-//! stays as long as its cache: C destroys an alias by the handle that all of its names share, so
-//! which name went is not known. A name more than there is room for is not shown.
+//! stays as long as its cache: a program destroys an alias by the handle that all of its names
+//! share, so the library cannot know which name is gone. Names beyond the room of the table are
+//! not shown.
 
 use crate::handles::NAME_BYTES;
 use crate::mutex::MutexGuard;

@@ -1,7 +1,6 @@
-//! The handles that C passes, checked; and what is said of them.
+//! Checks the handles that C passes, and reports wrong ones.
 //!
-//! Neighbours: [`crate::handles`] has them; each function of C's begins here where it takes a
-//! cache.
+//! Neighbours: [`crate::handles`] has them; each C function that takes a cache begins here.
 
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::mutex::MutexGuard;

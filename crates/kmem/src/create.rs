@@ -1,9 +1,9 @@
-//! How caches come and go, by C's names.
+//! Creates and destroys caches, by C's names.
 //!
 //! Neighbours: [`crate::caches`] has the handles; the yard makes and destroys.
 //!
-//! Equal caches share slabs where `SLABYARD_MERGE=1` says so, by the kernel's rule: both without
-//! constructor and without wishes of their own, of the same accounting, and the old one's objects
+//! Equal caches share slabs where `SLABYARD_MERGE=1` says so, by the kernel's rule: neither has a
+//! constructor or settings of its own, both have the same accounting, and the old one's objects
 //! are at most a word larger and aligned as the new one's must be. The second name is an alias:
 //! both names are one handle.
 

@@ -1,13 +1,13 @@
 //! `slabyard_cache_alloc` and `slabyard_cache_free`: the fast path.
 //!
 //! On x86-64 they are the sequences themselves (text in `slabyard::platform::rseq`), pinned by
-//! `ci/golden`. An allocation reads the cache's slot from its handle and pops. A free asks first
-//! whether the page map says that the object's slab is of this cache, by one comparison: no object
-//! gets into another cache's sheaf. The slot itself comes from the handle, as in an allocation: what
-//! the map says is compared with it and nothing waits for it, so that of a free that follows its
-//! allocation only the stack's top is a chain.
+//! `ci/golden`. An allocation reads the cache's slot from its handle and pops. A free first asks
+//! by one comparison whether the page map says that the object's slab is of this cache, so that no
+//! object gets into another cache's sheaf. The slot comes from the handle, as in an allocation;
+//! the map's entry is only compared with it, so that in a free right after its allocation only the
+//! stack's top is a chain of dependent loads.
 //!
-//! No cache of this library has CPU slabs, so that a push asks for no tag.
+//! No cache of this library has CPU slabs, so a push checks no tag.
 
 #[cfg(target_arch = "x86_64")]
 mod fast {

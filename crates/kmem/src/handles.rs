@@ -5,8 +5,8 @@
 //! | word                      | id         | constructor | object | users | name          |
 //! | slot:16 | own slot:16 | 1 | generation |             |        |       | 31 bytes, a 0 |
 //! ```
-//! `slot` is what the fast path reads: the cache's own slot, or 0, slot of zeros, while each
-//! call must take the slow path and when there is no cache.
+//! The fast path reads `slot`: the cache's own slot, or 0, the slot of zeros, while each call must
+//! take the slow path and when there is no cache.
 //!
 //! Neighbours: [`crate::create`] fills handles; [`crate::caches`] checks those that C passes;
 //! [`crate::entry`] reads `slot`.

@@ -1,5 +1,5 @@
-//! The text that `slabyard list PID --json` prints of a process, from inside: the same names, and of
-//! its keys those that are known without stopping anybody.
+//! The text that `slabyard list PID --json` prints of a process, made from inside: the same keys,
+//! as far as their values are known without stopping a thread.
 //!
 //! Neighbours: [`crate::stats`] calls it; `slabyard_observe::view::json` has the whole shape, and a
 //! test compares each value with what it prints.

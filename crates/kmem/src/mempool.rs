@@ -1,6 +1,6 @@
 //! Mempools: a reserve of elements, so that one is there when the allocator has none. An element
-//! comes from the allocator first, then from the reserve, and where both are empty from whoever
-//! frees one next: the caller waits.
+//! comes from the allocator first, then from the reserve; if both are empty, the caller waits
+//! until another thread frees one.
 //!
 //! ```text
 //! pool: one block     | lock | functions | min_nr | nr | waiters | elements[min_nr] |

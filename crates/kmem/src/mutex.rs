@@ -1,5 +1,5 @@
-//! A lock for what is rare: it spins not at all, and sleeps. It is held across the yard's slow
-//! paths, whose locks have ranks of their own.
+//! A lock for rare operations: it does not spin, and sleeps at once. It is held across the yard's
+//! slow paths, whose locks have ranks of their own.
 //!
 //! Neighbours: [`crate::caches`] holds one while a cache comes or goes, [`crate::mempool`] one for
 //! each pool.

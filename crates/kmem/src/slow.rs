@@ -1,5 +1,5 @@
-//! What allocations and frees do where the fast path of [`crate::entry`] cannot serve them, and what
-//! is said of a free that is a bug.
+//! The slow parts of allocations and frees that the fast path of [`crate::entry`] cannot serve,
+//! and the report of a wrong free.
 
 use crate::caches::checked;
 use crate::handles::Handle;

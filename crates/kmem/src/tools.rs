@@ -12,10 +12,10 @@
 //! freed         no access; of a cache whose readers may still look, access stays
 //! ```
 //! Each cache gets a constructor and a destructor of this module's, whose [`Record`] has the
-//! program's own, and by which a slab's memory is known as its objects'. Under memcheck caches get
-//! bytes behind each object and the engine that keeps no addresses of objects, which would look like
-//! pointers to what leaked; under AddressSanitizer, which knows no leaks and stacks of memory that is
-//! not its malloc's, they get debugging that does ([`DebugFlags::TRACK`]).
+//! program's own, and which mark a slab's memory as objects. Under memcheck caches get bytes
+//! behind each object, and an engine that keeps no addresses of objects, which memcheck would take
+//! for pointers to leaked objects; under AddressSanitizer, which knows neither leaks nor stacks of
+//! memory outside of its malloc, they get debugging that does ([`DebugFlags::TRACK`]).
 //!
 //! Neighbours: [`crate::create`] makes caches, [`crate::slow`], [`crate::objects`] and
 //! [`crate::kmalloc`] report their objects and blocks. Caches with debugging that was asked for check

@@ -1,7 +1,8 @@
 //! Programs in C on the library: built by gcc and g++ without a warning, run plain in each mode and
 //! with each engine, under valgrind, and with AddressSanitizer in the program.
 //!
-//! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
+//! A program checks itself and ends with [`PASSED`]. A program that is not installed is skipped
+//! with a message.
 
 use serde_json::Value;
 use slabyard_observe::process::{Patience, RequestKind, StopThread};

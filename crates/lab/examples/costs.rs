@@ -1,5 +1,5 @@
-//! How long operations take whose lengths the model of contention needs, on the machine that it runs
-//! on: nanoseconds, medians of windows. Wants two CPUs for itself.
+//! How long the operations take that the model of contention counts, on the machine that it runs
+//! on: nanoseconds, medians of windows. It needs two CPUs for itself.
 //!
 //! `cargo run --release -p slabyard-lab --example costs`
 

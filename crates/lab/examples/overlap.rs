@@ -1,15 +1,16 @@
-//! Two CPUs that meet in the slow paths of one cache: what the CPU slabs of a yard counted on this
-//! machine, and beside it what the model of contention counts of the same calls at the same times.
+//! Two CPUs that compete in the slow paths of one cache: what the CPU slabs of a yard counted on
+//! this machine, and beside it what the model of contention counts for the same calls at the same
+//! times.
 //!
 //! `cargo run --release -p slabyard-lab --example overlap [-- turns=40]`
 //!
-//! Each row is measured in a process of its own, as its yard is there for good. Two threads, each
-//! on a CPU, note the time before each call; after the first half of a load, which
-//! makes the slabs, the counts begin. The model runs the noted calls, each at its time,
-//! with the lengths of [`COSTS`]. `no lengths` is a wrong model, to see that the comparison would
-//! tell: the same calls at the same times, of which none takes any.
+//! Each row is measured in a process of its own, because a yard cannot be destroyed. Two threads,
+//! each on a CPU, note the time before each call; after the first half of a load, which makes the
+//! slabs, the counts begin. The model runs the recorded calls, each at its time, with the lengths
+//! of [`COSTS`]. `no lengths` is a wrong model, to show that the comparison finds it: the same
+//! calls at the same times, which take no time.
 //!
-//! Wants two CPUs for itself. `docs/replay.md` tells what came of it.
+//! It needs two CPUs for itself. `docs/replay.md` has the result.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::Counter;

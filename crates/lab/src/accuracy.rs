@@ -1,11 +1,12 @@
-//! How far off answers on other machines than the traced one were, where a machine was there to ask.
+//! The errors of predictions for other machines than the traced one, where such a machine was
+//! measured too.
 //!
-//! A pair is one load recorded on two guests, the peak of one foretold from the trace of the
-//! other. `ci/pairs-by-hand` boots and measures them.
-//! Neighbours: [`crate::case`] knows in what a machine is another one; a command shows
-//! [`Accuracy`] under its figures.
-//! Invariant: the figures of a pair stand here alone, and docs/replay.md has what follows from them
-//! in its table, which a test compares.
+//! A pair is one load recorded on two guests, where the peak of one is predicted from the trace of
+//! the other. `ci/pairs-by-hand` boots and measures them.
+//! Neighbours: [`crate::case`] says how a machine differs; a command shows [`Accuracy`] under its
+//! figures.
+//! Invariant: the figures of a pair are written here alone, and the table of docs/replay.md
+//! follows from them, which a test compares.
 
 /// In what a machine is not as the traced one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

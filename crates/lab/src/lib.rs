@@ -1,17 +1,15 @@
-//! The lab: allocation traces of real kernels, replayed through the slab
-//! allocators on machines that need not exist, and held against what the kernels
-//! really did.
+//! The lab: replays allocation traces of real kernels through the slab allocators on machines that
+//! need not exist, and compares the result with what the kernels really did.
 //!
-//! A [`trace`] and a [`snapshot`] make a [`case`]; [`prepare`] tells
-//! from the trace what was done to which object of which slab; [`replay`] does it
-//! again on a machine after other [`rules`], whose [`geometry`] a kernel would
-//! choose; [`check`] says how near that comes to what the kernel did.
-//! [`to_snapshot`] makes of a replay a source that can be looked at as any other.
-//! [`lists`] reads what lies on the running kernel's lists, slab by slab.
-//! [`record`] makes a trace of what the running kernel does, [`edit`] one of another, [`malloc`] one of a process's calls.
+//! A [`trace`] and a [`snapshot`] make a [`case`]; [`prepare`] finds from the trace which object
+//! of which slab each event is about; [`replay`] repeats the events on a machine by other
+//! [`rules`], whose [`geometry`] a kernel would choose; [`check`] says how near that comes to what
+//! the kernel did. [`to_snapshot`] makes a snapshot of a replay, which views show as any other.
+//! [`lists`] reads what lies on the running kernel's lists, slab by slab. [`record`] makes a trace
+//! of what the running kernel does, [`edit`] one of another, [`malloc`] one of a process's calls.
 //! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
-//! [`small`] has machines of a few MiB, with a load from nothing.
-//! [`accuracy`] is how far off answers on other machines were.
+//! [`small`] has machines of a few MiB, and loads that begin with an empty machine. [`accuracy`]
+//! has the errors of predictions for other machines.
 //!
 //! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case, check > replay, population > prepare >
 //! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > prepare, trace;

@@ -1,12 +1,12 @@
 //! A process's calls to malloc as a kernel's trace, so that any engine can replay them.
 //!
-//! [`crate::record`] writes what was asked for and of which of malloc's size classes it was.
-//! Here each class is a cache `malloc-N` of a kernel that has nothing else and begins with nothing;
-//! [`snapshot`] tells its caches. A model decides by itself in which slab an object is; the trace
-//! only has to say which objects live and in what order, so [`placed`] gives each an address in
-//! slabs of the caches' geometry, the place freed last first.
-//! Invariant: what the process had live is what the trace has live, at every moment, but for
-//! objects from before it was recorded, and those that are larger than any class.
+//! [`crate::record`] writes the requested sizes and malloc's size classes. Here each class is a
+//! cache `malloc-N` of a kernel that has nothing else and starts empty; [`snapshot`] has its
+//! caches. A model itself decides in which slab an object is, and the trace only has to say which
+//! objects live and in what order, so [`placed`] gives each an address in slabs of the caches'
+//! geometry: the address that was freed last first.
+//! Invariant: at every moment the trace has the same live objects as the process, without objects
+//! from before the recording and those larger than any class.
 
 use crate::event::{Event, EventKind};
 use crate::geometry::{self, Request};

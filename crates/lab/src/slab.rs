@@ -1,10 +1,10 @@
 //! A cache's numbers as the kernel's `mm/slab.c` computed them, until it was removed in 6.8: order,
 //! objects in a slab, where the list of free objects lies, colours, and the limits of arrays.
 //!
-//! A slab's free objects are listed in an array of indices, one for each object, of a byte each
-//! on pages of 4 KiB and of two on larger ones. The array costs least where it lies in the last
-//! free object, which is then never handed out before; else it is an object of its own, if that
-//! saves room; else it takes the end of the slab.
+//! A slab's free objects are listed in an array of indices, one for each object, of a byte each on
+//! pages of 4 KiB and of two on larger ones. The array costs least if it lies in the last free
+//! object, which is then allocated last; otherwise it is an object of its own, if that saves room,
+//! or takes the end of the slab.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), of colours and off-slab lists;
 //! `/proc/slabinfo` of 6.1, every cache of which follows this (`tests/slab.rs`).

@@ -1,10 +1,10 @@
-//! Makes a snapshot of a modelled kernel, as the crate `slabyard-observe` has it: what a
-//! kernel's sysfs would say, and what no kernel says: which objects are live, and each
-//! slab on each list.
+//! Makes a snapshot of a modelled kernel, in the form of the crate `slabyard-observe`: what a
+//! kernel's sysfs would report, and what no kernel reports: which objects are live, and each slab
+//! on each list.
 //!
 //! Neighbours: [`crate::replay`] ran the model; the views are that crate's.
-//! Invariants: for each cache live + parked_cpu + parked_node + free_partial =
-//! total_objects, where live is known; slabs told one by one are `partial` of nodes and
+//! Invariants: for each cache live + parked_cpu + parked_node + free_partial = total_objects,
+//! where live is known; slabs that are listed one by one are `partial` of nodes and
 //! `slabs_cpu_partial` of CPUs; in bytes the totals and the padding are `committed`.
 
 use crate::case::Case;

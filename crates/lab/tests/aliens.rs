@@ -1,4 +1,4 @@
-//! Alien arrays: what a CPU frees of another node's objects, by numbers.
+//! Alien arrays: objects of another node that a CPU frees, by numbers.
 
 use slabyard::engine::array_cache::{Limits, alien};
 use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};

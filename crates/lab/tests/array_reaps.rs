@@ -1,5 +1,5 @@
-//! Arrays of one CPU, by numbers: what a timer takes of them, and what they are like when their
-//! limits change.
+//! Arrays of one CPU, by numbers: what a timer frees of them, and how they change with their
+//! limits.
 
 use slabyard::engine::array_cache::Limits;
 use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};

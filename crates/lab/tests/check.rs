@@ -1,4 +1,4 @@
-//! The model held against three real kernels' traces, and wrong models found out.
+//! Compares the model with three real kernels' traces, and finds wrong models.
 //!
 //! `cargo test --release -p slabyard-lab --test lab check:: -- --nocapture` prints the
 //! figures.

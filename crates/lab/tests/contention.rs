@@ -1,5 +1,5 @@
-//! Overlapping CPUs, on a trace whose tasks are multiplied: what the series "slub: Delay freezing of
-//! CPU partial slabs" says of eager and delayed freezing.
+//! CPUs that overlap in time, on a trace whose tasks are multiplied: what the series "slub: Delay
+//! freezing of CPU partial slabs" says of eager and delayed freezing.
 //!
 //! `cargo test --profile checked -p slabyard-lab --test lab contention:: -- --nocapture` prints the figures.
 

@@ -1,5 +1,5 @@
-//! Whole traces with the snapshots that they began with are beyond doubt; with rows
-//! taken out, or with the snapshot of another moment, they are not.
+//! Whole traces are not in doubt with the snapshots that they began with; with rows taken out, or
+//! with the snapshot of another moment, they are.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::event::{Event, EventKind};

@@ -1,5 +1,5 @@
-//! A recording with the lists that were read out of the kernel: the check foretells the kernel by them,
-//! and finds lists that are wrong.
+//! A recording with the lists that were read from the kernel: with them the check predicts what
+//! the kernel did, and wrong lists are found.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::one_step::{self, HitRate};

@@ -1,4 +1,4 @@
-//! The lists of the kernel that runs, if it lets us: held against what it says of them itself.
+//! Compares the lists of the running kernel, if it can be read, with the kernel's own counts.
 
 use slabyard_lab::lists::ListsError;
 use slabyard_lab::lists::bpf::Bpf;

@@ -2,7 +2,8 @@
 //! some blocks of events.
 //!
 //! The traces are made here: objects of some caches of a real snapshot come and go, and their
-//! number swings, so that slabs begin and end all the time. Counted is what is allocated.
+//! number swings, so that slabs begin and end all the time. The test counts the bytes that the
+//! replay allocates.
 //!
 //! `SLABYARD_LONG=100000000 cargo test --release -p slabyard-lab --test long how_long -- --ignored
 //! --nocapture` does it with a hundred million events; `SLABYARD_KEEP=FILE` keeps the trace.

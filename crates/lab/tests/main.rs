@@ -1,6 +1,6 @@
-//! The lab's tests in one program: what each of some thirty programs would compile and link of the
-//! lab is so compiled once. A test that needs a process of its own starts this program again.
-//! `long.rs` counts what the whole process allocates, so it is a program of its own.
+//! The lab's tests in one program, so that the code that they share is compiled and linked once. A
+//! test that needs a process of its own starts this program again. `long.rs` counts what the whole
+//! process allocates, so it is a program of its own.
 
 mod aliens;
 mod array_reaps;

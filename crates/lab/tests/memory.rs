@@ -1,5 +1,5 @@
-//! Replays of recorded traces on machines whose memory has an end: enough memory makes no
-//! difference, all pages are somewhere at every moment, and what is short falls back or ends.
+//! Replays of recorded traces on machines with limited memory: enough memory makes no difference,
+//! each page is somewhere at every moment, and what is short falls back or ends.
 //!
 //! `cargo test --profile checked -p slabyard-lab --test lab memory:: -- --nocapture` prints the figures.
 

@@ -1,5 +1,5 @@
-//! One policy, on pages and on numbers: the yard's sheaves run on an unpreempted machine and,
-//! call by call, on the lab's numbers, and both count the same after each call.
+//! One policy, on pages and on numbers: a yard's sheaves run on an unpreempted machine and the
+//! same calls run on the lab's numbers, and both have the same counts after each call.
 //!
 //! The loads are every trace of this repository, with each kernel cache's calls made to the
 //! yard's cache for objects of its size, and generated ones.

@@ -1,6 +1,6 @@
-//! One policy of array caches, by each rule of its free slabs, on pages and on numbers: a yard runs on an unpreempted machine
-//! and, call by call, the lab's numbers; both count the same after each call, and have the same
-//! slabs on their lists.
+//! One policy of array caches, by each rule of its free slabs, on pages and on numbers: a yard
+//! runs on an unpreempted machine and the same calls run on the lab's numbers; both have the same
+//! counts after each call, and the same slabs on their lists.
 
 use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};

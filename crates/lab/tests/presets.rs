@@ -1,4 +1,4 @@
-//! What each preset has and has not: a trace replayed by its rules, and the counters that stay 0.
+//! What each preset has and lacks: a trace replayed by its rules, and the counters that stay 0.
 //!
 //! `cargo test --profile checked -p slabyard-lab --test lab presets:: -- --nocapture` prints the figures.
 

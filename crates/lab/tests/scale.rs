@@ -1,5 +1,5 @@
-//! A load on other machines than the traced one: no change is no difference, and what changes keeps
-//! the same objects live at every moment.
+//! A load on other machines than the traced one: the same settings give the same result, and other
+//! ones have the same objects live at every moment.
 //!
 //! `cargo test --profile checked -p slabyard-lab --test lab scale:: -- --nocapture` prints the figures.
 

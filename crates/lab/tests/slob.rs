@@ -1,4 +1,4 @@
-//! SLOB held against a real kernel: Linux 6.1 with SLOB, one CPU, 64 MiB, from its boot through a
+//! Compares SLOB with a real kernel: Linux 6.1 with SLOB, one CPU, 64 MiB, from its boot through a
 //! load that is held and released.
 //!
 //! `cargo test --release -p slabyard-lab --test lab slob:: -- --nocapture` prints the figures.

@@ -1,5 +1,5 @@
 //! What each allocator leaves of a machine of 8 MiB: the tables of the thread of 2022 about SLOB's
-//! end, and what they hang on.
+//! end, and what they depend on.
 //!
 //! `cargo test --release -p slabyard-lab --test lab small:: -- --nocapture` prints the figures.
 

@@ -1,7 +1,7 @@
 //! What real kernels with SLUB_TINY and with SLUB left of a small machine.
 //!
-//! `data/small_6.12.txt` is what Linux 6.12 told at four moments of a load.
-//! `cargo test --release -p slabyard-lab --test lab small_kernels:: -- --nocapture` prints the figures.
+//! `data/small_6.12.txt` is what Linux 6.12 reported at four moments of a load. `cargo test
+//! --release -p slabyard-lab --test lab small_kernels:: -- --nocapture` prints the figures.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! Engines from a kernel's first moment on: their slabs, cache by cache, the free pages and the
-//! lists of free blocks at each moment, beside what the kernel had.
+//! Runs engines from a kernel's first moment on: their slabs, cache by cache, the free pages and
+//! the lists of free blocks at each moment, beside the kernel's.
 //!
 //! `traces/small_*.slabtrace` are the events of boots, of 16 MiB if their name has no other number
-//! at its end, `small_*.state.zst` what these kernels told of their memory (`SAVE=DIRECTORY ci/small-kernels` makes both).
-//! `cargo test --release -p slabyard-lab --test lab small_told:: -- --nocapture` prints all figures.
+//! at its end, `small_*.state.zst` what these kernels reported of their memory (`SAVE=DIRECTORY
+//! ci/small-kernels` makes both). `cargo test --release -p slabyard-lab --test lab small_told:: --
+//! --nocapture` prints all figures.
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};

@@ -1,5 +1,5 @@
-//! The trace file and the CSV: what goes in comes out, and what is damaged is
-//! told, never taken for something else.
+//! The trace file and the CSV: what is written is read back, and damage is reported, and never
+//! taken for something else.
 
 use proptest::prelude::*;
 use slabyard_lab::event::{ANY_NODE, Event, EventKind};

@@ -1,10 +1,10 @@
-//! A drop-in malloc: the C and C++ allocation functions on one yard, with the engine that people use.
+//! A drop-in malloc: the C and C++ allocation functions on one yard, with the default engine.
 //!
 //! The yard is here ([`preload`]), and the functions are exported here ([`functions`]); what they do
 //! is in `slabyard-process`, and the same with any engine in `slabyard-engines`.
 //!
-//! What is shipped has neither the standard library nor an unwinder: they would cost
-//! each process another library to load, and pages.
+//! The library has neither the standard library nor an unwinder, because they would cost each
+//! process one more library to load, and pages.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The preload library: its yard, and what it does that others do not.
+//! The preload library: its yard, and what differs from the other libraries.
 //!
 //! Neighbours: `slabyard-process`, which is generic over it.
 

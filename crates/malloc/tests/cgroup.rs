@@ -3,9 +3,9 @@
 //! library's own code finds the tree by `mountinfo` and `cgroup` of a process's directory, opens
 //! what is there, waits, and says whether memory is short.
 //!
-//! What such a tree cannot show is what the kernel does by itself: that poll(2) returns as
-//! `memory.events` changes, and that a trigger is taken or refused. A byte in the bell ends each
-//! wait at once in its place.
+//! Such a tree cannot show what the kernel does by itself: that poll(2) returns as `memory.events`
+//! changes, and that a trigger is accepted or refused. A byte written to a pipe ends each wait in
+//! its place.
 
 use slabyard_abi::pressure::parse;
 use slabyard_process::malloc::pressure::files;

@@ -1,6 +1,6 @@
-//! Programs of `process.rs` under qemu-user, as in containers of another architecture, where system
-//! calls do not keep all that they promise: pages that were moved out are forgotten, and advice
-//! about them is answered and not followed.
+//! Programs of `process.rs` under qemu-user, as in containers of another architecture, whose
+//! system calls do not do all that they promise: it forgets pages that were moved out, and ignores
+//! advice about them.
 
 mod process_runner;
 

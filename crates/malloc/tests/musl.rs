@@ -1,6 +1,6 @@
-//! Programs of another C library under the same preload library: musl's loader and threads,
-//! and no area of restartable sequences of its own. The programs are those of `process.rs`;
-//! left out are some that musl fails without us.
+//! Programs of another C library under the same preload library: musl's loader and threads, and no
+//! area of restartable sequences of its own. The programs are those of `process.rs`, without some
+//! that fail on musl without our library too.
 
 mod process_runner;
 

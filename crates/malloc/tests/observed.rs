@@ -1,8 +1,7 @@
-//! Real processes looked at from outside while they run on the library.
+//! Reads real processes from outside while they run on the library.
 //!
-//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` reports of
-//! them must be that. They are looked at without being stopped, except where a test
-//! says so.
+//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` reports of them must
+//! be that. They are read without being stopped, except where a test says so.
 //! Neighbours: `process_runner` compiles and starts them; [`asking`] has what others request of
 //! them, and `standing` of those that make no calls.
 

@@ -1,9 +1,9 @@
 //! Real processes under the preload library, in each mode: `c/*.c` and `*.cc`.
 //!
-//! What it is: one test a program and mode; a program checks itself, prints
-//! what failed and exits with 0 if nothing did. The mode `libc` runs a program
-//! without the library, so that what it asks for is what any malloc keeps. The
-//! tests of `planted` run programs on broken allocators: they must fail there.
+//! What it is: one test a program and mode; a program checks itself, prints what failed and exits
+//! with 0 if nothing did. The mode `libc` runs a program without the library, to show that the
+//! program asks for nothing that is not so with any malloc. The tests of `planted` run programs on
+//! broken allocators: they must fail there.
 
 mod process_runner;
 

@@ -1,8 +1,8 @@
-//! Programs with more rights than who starts them: their environment is their caller's, and
-//! the library reads none of it. Linked with the library, as one in the system's preload
-//! file is in all programs.
+//! Programs with more rights than their caller: their environment comes from the caller, and the
+//! library reads none of it. They are linked with the library, as all programs are if the system's
+//! preload file names it.
 //!
-//! It takes root to make such a program, and a file system that honours it.
+//! Only root can make such a program, on a file system that allows it.
 
 mod process_runner;
 

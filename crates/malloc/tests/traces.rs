@@ -1,7 +1,7 @@
-//! What a burst leaves behind, and who owns it: slabs with a survivor, the memory that they are,
-//! and the sites of the survivors where their cache keeps tracks.
+//! Which slabs survivors of a burst keep: slabs with a survivor, their memory, and the sites of
+//! the survivors if their cache keeps tracks.
 //!
-//! Neighbours: `traced/burst.c` is the program; `slabyard_observe::traces` tells the sites.
+//! Neighbours: `traced/burst.c` is the program; `slabyard_observe::traces` finds the sites.
 
 mod process_runner;
 

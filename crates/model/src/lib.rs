@@ -1,7 +1,7 @@
 //! Slabyard's policy on numbers: what the caches of a modelled kernel do, without their memory.
 //!
-//! The policy is `slabyard`'s: its traits name what a cache's slabs, stacks and pages must do, and a
-//! yard implements them for memory. Here they are implemented for counts, so that a replay of a
+//! The policy is `slabyard`'s: its traits name what a cache's slabs, stacks and pages must do, and
+//! a yard implements them for memory. Here they are implemented by counts, so that a replay of a
 //! trace costs a few instructions an event, on a machine of any shape.
 //!
 //! * [`cache`]: a cache whose slabs are counted, not filled; SLUB and SLAB of each release.

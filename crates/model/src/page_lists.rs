@@ -1,7 +1,7 @@
 //! Page lists of the lab: pages are numbers, and each node has a buddy that is counted.
 //!
-//! The policy is a yard's ([`slabyard::pages::lists::policy`]); here a list is a queue, whose front is its head, and
-//! nothing refuses. One call is under way at a time.
+//! The policy is that of yards ([`slabyard::pages::lists::policy`]); here a list is a queue, whose
+//! front is its head, and no request fails. One call is under way at a time.
 //!
 //! # Equation
 //!

@@ -1,9 +1,9 @@
 //! SLOB on a modelled machine: pages are memory of the lab, and requests are the kernel's.
 //!
-//! `kmalloc` keeps the size in front of the object, in as many bytes as the least alignment has;
-//! a size that is a power of two is aligned to itself (5.4). An object of a cache has no header:
-//! who frees it says its size. What does not fit into a page with its header, and cache objects
-//! of a page or more, are pages of their own. One call is under way at a time.
+//! `kmalloc` keeps the size in front of the object, in as many bytes as the least alignment has; a
+//! size that is a power of two is aligned to itself (5.4). An object of a cache has no header: the
+//! caller of a free gives its size. A request that does not fit into a page with its header, and a
+//! cache's object of a page or more, gets pages of its own. One call is under way at a time.
 //!
 //! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays traces of kernels here, and puts pages
 //! in place by hand to begin with ([`Kernel::install`]).

@@ -1,4 +1,4 @@
-//! How long a look at the kernel takes: `sample_kernel [ROUNDS]`, as root.
+//! Measures how long it takes to read the kernel: `sample_kernel [ROUNDS]`, as root.
 
 use slabyard_observe::{ReadScope, kernel};
 use std::path::Path;

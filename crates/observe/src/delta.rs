@@ -1,10 +1,9 @@
-//! What is different between two snapshots: new less old, for each number that both
-//! tell.
+//! The differences between two snapshots: new less old, for each number that both have.
 //!
 //! Neighbours: [`crate::snapshot`] below, [`crate::view::diff`] above.
-//! Invariants: a number that one of them does not tell is no difference; what both
-//! tell the same is none either, even if it is a range; the difference of two ranges
-//! is the range of all that it can be.
+//! Invariants: a number that only one has is no difference; a number that is the same in both is
+//! none either, even if it is a range; the difference of two ranges is the range of all that it
+//! can be.
 
 use crate::fields::{self, FIELDS, FieldKind, TOTALS, Unit};
 use crate::snapshot::{Cache, Snapshot, SourceKind};

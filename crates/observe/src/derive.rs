@@ -1,8 +1,7 @@
-//! Numbers that are worked out from what a source told: each is a row's getter in
-//! [`crate::fields`].
+//! Numbers that are computed from what a source reported; [`crate::fields`] says which.
 //!
-//! A source that tells a number itself is believed; else it is derived, and `None`
-//! where what it needs is unknown.
+//! A number that the source itself reports is used as it is; otherwise it is derived, and `None`
+//! if what it needs is unknown.
 
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;

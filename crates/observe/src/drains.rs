@@ -1,6 +1,6 @@
 //! How long slow frees took, by how many slabs each of them drained from a CPU partial list.
 //!
-//! A source tells them under the names of `slabyard_abi::stats`: `drain_N`, `drain_N_ns`,
+//! A source reports them under the names of `slabyard_abi::stats`: `drain_N`, `drain_N_ns`,
 //! `drain_N_longest_ns`. Neighbours: views show them.
 
 use crate::snapshot::Cache;

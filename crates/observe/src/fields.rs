@@ -1,8 +1,8 @@
 //! The numbers of a cache and all totals, from which every view is made, and how each is read.
 //! The rows are those of `abi::counters`, the one table of numbers.
 //!
-//! Neighbours: [`crate::snapshot`] holds what was sampled, [`crate::derive`] what is
-//! worked out from it; [`value`] gives either.
+//! Neighbours: [`crate::snapshot`] holds what was sampled, [`crate::derive`] what is computed from
+//! it; [`value`] gives either.
 
 use crate::derive;
 use crate::snapshot::{Cache, Snapshot};

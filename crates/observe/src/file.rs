@@ -1,11 +1,10 @@
 //! Saved snapshots: JSON, packed with zstd where the name ends in `.zst`.
 //!
-//! Neighbours: [`crate::snapshot`] is the form. Keys are added to it and never
-//! renamed: files of all earlier versions stay readable, and a reader passes over keys
-//! that it does not know. Also opens what scripts dumped of kernels' caches.
-//! A file is written whole beside its place and then renamed ([`put`], which other
-//! files of ours are written by as well); what is in it, not its name, tells how to
-//! read it.
+//! Neighbours: [`crate::snapshot`] is the form. Keys are added to it and never renamed: files of
+//! all earlier versions stay readable, and a reader skips keys that it does not know. It also
+//! opens what scripts dumped of kernels' caches. A file is written whole beside its place and then
+//! renamed ([`put`], which also writes other files of ours); a reader decides by the contents, not
+//! by the name, how to read it.
 //! Invariant: a snapshot that was opened keeps the invariants of its form.
 
 use crate::kernel::Dumps;

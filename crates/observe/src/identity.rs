@@ -1,4 +1,4 @@
-//! The sums that a snapshot must keep.
+//! The sums that must hold in each snapshot.
 //!
 //! ```text
 //! all:    the parts                                                = committed
@@ -12,9 +12,8 @@
 //!         empties_parked <= slabs_cpu_partial                     <= cpu_slabs
 //! ```
 //!
-//! Numbers within bounds agree if some choice of them does; exact ones to the unit.
-//! What is unknown is not compared; where a source does not tell `in_transit`, objects
-//! may be missing.
+//! Ranges agree if some choice within them does; exact numbers must agree exactly. Unknown numbers
+//! are not compared; if a source does not report `in_transit`, objects may be missing.
 
 use crate::fields::TOTALS;
 use crate::snapshot::{Cache, Snapshot};

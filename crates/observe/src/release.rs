@@ -2,7 +2,7 @@
 //! slabs, and whether it has sheaves.
 //!
 //! Neighbours: [`crate::hidden`] asks what may be free though it is counted as active,
-//! [`crate::kernel`] which files of sysfs to believe.
+//! [`crate::kernel`] which files of sysfs are meaningful.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! Reads the report that a process left behind; `abi::report` describes it.
 //!
 //! Neighbours: [`crate::snapshot`] takes the result.
-//! Invariants: a file that lost its tail never parses; lines and keys of
-//! later writers are skipped; a line's number in an error counts from 1; a name in a
-//! report is a name of [`crate::fields`] or of `abi::stats`.
+//! Invariants: a file that is cut off never parses; lines and keys of later writers are skipped; a
+//! line's number in an error counts from 1; a name in a report is a name of [`crate::fields`] or
+//! of `abi::stats`.
 
 use crate::snapshot::{Cache, Snapshot, Source, SourceKind};
 use crate::value::Value;

@@ -1,4 +1,4 @@
-//! Which source is meant, and a sample of it, whatever kind it is of.
+//! Finds the source that a user named, and samples it, whatever its kind.
 //!
 //! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and
 //! [`crate::file`] below; the commands above name a source as it was typed.

@@ -1,8 +1,8 @@
 //! Names of functions: the symbol around an address, from the file that was loaded there.
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] say which files are loaded where.
-//! Invariants: a file is read as far as it is sound, and at most [`MOST_BYTES`] of it; one that is
-//! no longer there, or another one now, gives no names or wrong ones, and never a failure.
+//! Invariants: a file is read as far as it is sound, and at most [`MOST_BYTES`] of it; a file that
+//! is gone or was replaced gives no names or wrong ones, and never a failure.
 
 use crate::traces::{Frame, Traces};
 use object::elf::FileHeader64;

@@ -1,5 +1,5 @@
-//! The sites of a cache's live objects, as the kernel's `alloc_traces` and `free_traces` tell them:
-//! stacks, how many objects each has, and which slabs only its objects keep.
+//! The sites of a cache's live objects, as the kernel's `alloc_traces` and `free_traces` have
+//! them: stacks, how many objects each has, and which slabs only its objects keep.
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
 //! frames, [`crate::view::show::traces`] shows them.

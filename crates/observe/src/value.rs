@@ -1,5 +1,5 @@
-//! What a source says of one number: exactly, within bounds, or in words; as a sum
-//! and, where the source tells, for each memory node and CPU.
+//! What a source reports of one number: exactly, within bounds, or in words; as a sum and, if the
+//! source has them, for each memory node and CPU.
 //!
 //! Invariants: the low end of a range is not above its high end; a range of one
 //! value is exact.

@@ -1,4 +1,4 @@
-//! How much a source is asked for.
+//! How much of a source is read.
 //!
 //! Neighbours: each source takes one; commands make it from their flags.
 

@@ -1,5 +1,5 @@
-//! This thread's `errno`. `malloc` sets it where there is no memory; what the library does
-//! beside must leave it as it was.
+//! This thread's `errno`. `errno`: `malloc` sets it if there is no memory; whatever else the
+//! library does must leave it as it was.
 
 use core::ffi::c_int;
 

@@ -1,7 +1,8 @@
-//! The process's end: misuse in what is parked, and the check of the whole yard that
-//! `SLABYARD_VERIFY_AT_EXIT` asks for.
+//! The process's end: reports misuse that parked objects show, and checks the whole yard if
+//! `SLABYARD_VERIFY_AT_EXIT` asks for it.
 //!
-//! Neighbours: [`crate::misuse`]; a library that reports does so [after](Library::at_exit) these.
+//! Neighbours: [`crate::misuse`]; a library that writes a report does so [after](Library::at_exit)
+//! these.
 
 use crate::library::Library;
 use crate::misuse;

@@ -1,13 +1,13 @@
 //! The helper: with `SLABYARD_HELPER=1`, a thread of the library makes the slices of reclaim
 //! passes while the program makes no calls, and serves what another process asks.
 //!
-//! It sleeps without waking until the reclaim ticker begins, or until another process wakes it
-//! because a request waits in the mailbox (`abi::region::helper`). Until the ticker ends, it looks
-//! at the clock once a tick and makes the slices of the pass ([`Yard::help_reclaim`]).
+//! It sleeps until the reclaim ticker begins, or until another process wakes it because a request
+//! waits in the mailbox (`abi::region::helper`). Until the ticker ends, it reads the clock once a
+//! tick and makes the slices of the pass ([`Yard::help_reclaim`]).
 //!
-//! It is made in the constructor and in the child of a fork, and never from an allocation, not
-//! even after its slow path: the C library frees with the lock of its threads' stacks held,
-//! which `pthread_create` takes.
+//! It is created in the constructor and in the child of a fork, and never in an allocation, not
+//! even after its slow path, because the C library frees memory while it holds the lock of its
+//! threads' stacks, which `pthread_create` takes.
 //!
 //! The process ends as if the helper were not there: if the main thread ends alone
 //! (`pthread_exit`), the helper ends first, so that the program's last thread is the

@@ -2,15 +2,17 @@
 //! `slabyard-engines` and `slabyard-kmem`. Each of them is a [`library::Library`], with a `static`
 //! yard of its own, and what is here is generic over it.
 //!
-//! [`start`] makes the yard ready at the first call, by the [`options`]; [`state`] says whether it is,
-//! and has the words that the fast paths read; [`fork`] says to the child of a fork that it is one;
-//! [`misuse`] and [`debug`] report misuse, and [`policy`] says what follows; [`helper`], [`outside`]
-//! and [`observe`] serve other processes; [`exit`] is the process's end; [`text`] writes without
-//! allocating. [`malloc`] has the functions of C and C++ that a drop-in malloc is.
+//! [`start`] makes the yard ready at the first call, by the [`options`]; [`state`] says whether it
+//! is ready, and has the words that the fast paths read; [`fork`] tells the child of a fork that
+//! it is one; [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows;
+//! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] is the process's end;
+//! [`text`] writes without allocating. [`malloc`] has the functions of C and C++ that a drop-in
+//! malloc needs.
 //!
-//! Invariants: no function here has C's name, because a program that exports `malloc` runs on it
-//! itself, tests too; a library exports them ([`library!`], [`malloc_functions!`]). What is not
-//! generic is compiled for size; what is, as the library that has the yard is compiled.
+//! Invariants: no function here has C's name, because a program that exports `malloc`, also a
+//! test, would run on it; the libraries export them ([`library!`], [`malloc_functions!`]).
+//! Functions that are not generic are compiled for size; generic ones are compiled as the library
+//! that has the yard.
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! What a library says of itself: its yard, and what it does at its start, at forks and at its end
-//! that others do not.
+//! What differs between libraries: the yard, and what a library does at its start, at forks and at
+//! its end that others do not.
 //!
 //! Neighbours: nearly all functions of this crate are generic over a [`Library`], and each library
 //! for programs has one type that is.

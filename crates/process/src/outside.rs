@@ -1,16 +1,18 @@
-//! What a thread does that another process stopped while it stood still: it serves the mailbox, on
-//! memory of its own, and is again where it was (`abi::region::outside`).
+//! The work of a thread that another process stopped while it waited: it serves the mailbox, with
+//! a stack in other memory, and then waits again (`abi::region::outside`).
 //!
-//! The other process chooses a thread that waits in a system call, keeps its registers, and has it go
-//! on at [`begin`]; `slabyard_observe::process` does. The stack of the thread is not touched: it may
-//! be a small one, or its red zone in use. What ends the work is rt_sigreturn(2) on a frame that the other
-//! process wrote, as if a signal had come, so that the thread needs nobody to be whole again.
+//! The other process chooses a thread that waits in a system call, saves its registers, and
+//! continues it at [`begin`]; `slabyard_observe::process` does this. The stack of the thread is
+//! not touched: it may be a small one, or its red zone in use. The work ends with rt_sigreturn(2)
+//! on a frame that the other process wrote, as after a signal, so the thread's state is restored
+//! even if the other process is gone.
 //!
-//! Tried and refused: to end by a trap, because the thread dies of it if the tracer is gone; to let
-//! `epoll_wait` end with EINTR, which is an error that no signal caused; and to detach while such a
-//! call begins.
+//! Tried and refused: to end by a trap, because the thread dies of it if the tracer is gone; to
+//! let `epoll_wait` end with EINTR, which no signal caused; and to detach while such a call
+//! begins.
 //!
-//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves; [`crate::helper`] is the other way.
+//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves; [`crate::helper`] is the other
+//! thread that can serve.
 //! Invariant: nothing here takes a lock of the C library, and `errno` stays as it was.
 
 use crate::errno::keeping_errno;

@@ -1,4 +1,5 @@
-//! What follows a report of misuse: the library aborts or goes on, as `SLABYARD_ON_ERROR` says.
+//! Decides what follows a report of misuse: the library aborts or goes on, as `SLABYARD_ON_ERROR`
+//! says.
 //!
 //! Neighbours: [`crate::misuse`] reports, and so do caches with debugging.
 

@@ -1,9 +1,9 @@
 //! The start: the first call of any function makes the yard ready. The rest needs a C library that
-//! is ready: where the constructor [starts](Start) the yard it does that too, and else the same first
-//! call, so that a program that is linked with object caches and makes none has no yard. They read
-//! their options in the constructor, because a program may change its environment later.
+//! is ready: if the constructor [starts](Start) the yard, it does that too; otherwise the first
+//! call does, so that a program that is linked with object caches and makes none has no yard.
+//! Options are read in the constructor, because a program may change its environment later.
 //!
-//! Neighbours: the rest of the crate, and what the [`Library`] does beside.
+//! Neighbours: the rest of the crate, and what the [`Library`] adds.
 
 use crate::library::{Library, Start};
 use crate::options::Options;

@@ -1,10 +1,10 @@
-//! The functions themselves: what is done before and after the same function of the malloc behind, which
-//! [`crate::frame`] calls in between.
+//! The functions themselves: what is done before and after the same function of the next malloc,
+//! which [`crate::frame`] calls in between.
 //!
-//! An allocation is told after it is there, a free before it is done, so that the order of what is told is
-//! one in which it may have happened.
-//! Invariant: no frame of Rust is on the stack while the malloc behind runs: what it throws (`operator
-//! new` and its handler), and the end of a thread in it, find the way to the caller.
+//! An allocation is recorded after it was made, a free before it is made, so that the recorded
+//! order is one in which the calls may have happened.
+//! Invariant: no frame of Rust is on the stack while the next malloc runs, so that an exception
+//! (of `operator new` and its handler), or the end of a thread in it, can unwind to the caller.
 
 use crate::frame::{Call, Function, allocates, frees};
 use crate::next::{NextFunction, early, early_left, is_early};

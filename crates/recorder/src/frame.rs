@@ -1,5 +1,5 @@
-//! How a call goes on to the malloc behind: in assembly, so that what unwinds the stack there (an
-//! exception, the end of a thread) passes.
+//! Passes a call to the next malloc: in assembly, so that an exception or the end of a thread can
+//! unwind through it.
 //!
 //! ```text
 //! an allocation                               a free
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The library has no unwinder and its Rust no unwind tables: a stack that is unwound through one
-//! of its frames ends the process. The only frame here that is on the stack while the malloc behind
-//! runs is that of an allocation, and it has its line in the table.
+//! of its frames ends the process. The only frame here that is on the stack while the next malloc
+//! runs is that of an allocation, and it has an entry in the unwind table.
 //! Neighbours: [`crate::calls`] has what is done before and after.
 
 /// The address of a function, of whatever type.

@@ -1,7 +1,7 @@
-//! The functions of the malloc behind this library, each found at its first call.
+//! Finds the functions of the next malloc, each at its first call.
 //!
-//! The dynamic loader may allocate while it looks: what is asked for meanwhile comes from a small
-//! piece of memory of our own, and is never given back.
+//! The dynamic loader may allocate while it searches: these blocks come from a small piece of
+//! memory of our own, and are never freed.
 
 use crate::system;
 use core::ffi::{CStr, c_void};

@@ -1,4 +1,4 @@
-//! What is asked of the C library and of the processor.
+//! The calls of the C library and instructions of the processor that it uses.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 

@@ -1,5 +1,5 @@
-//! Two kinds of objects, and three shrinkers that help nobody, under the same pressure by each
-//! rule: what each was asked, what it said, what came of it, and what it cost.
+//! Two kinds of objects, and three shrinkers that free nothing, under the same pressure by each
+//! rule: what each was asked, what it answered, what it freed, and what that cost.
 //!
 //! `cargo run --release -p slabyard-shrinker --example shrinkers`
 

@@ -1,18 +1,18 @@
-//! Shrinkers: what a program could free if memory is short, asked of it in proportion to the
-//! pressure, and judged by what came of it.
+//! Shrinkers: the pass asks a program's caches, in proportion to the pressure, to free what the
+//! program can do without, and compares what they claim with what they did.
 //!
 //! A program registers each of its caches of objects with a count and a scan ([`Shrink`]).
-//! [`Shrinkers::relieve`] asks all of them by one [`Rule`], that of 2002 or today's, and counts what
-//! it asked, what it was told, what it saw and what it cost ([`Counts`]). The pages go back by the
-//! allocator (`Yard::relieve`, `Yard::trim`), which the program calls behind it.
+//! [`Shrinkers::relieve`] asks all of them by one [`Rule`], that of 2002 or today's, and counts
+//! what it asked, what they claimed, what they freed and how long it took ([`Counts`]). The
+//! program then calls the allocator (`Yard::relieve`, `Yard::trim`), which returns the pages.
 //!
 //! Neighbours: [`rule`] has the arithmetic, [`slot`] says who uses an entry. `slabyard-kmem` has the
 //! functions of C. The crate depends on no allocator: a program's own clock and its own count of bytes
 //! are a [`ShrinkScope`].
 //! Invariants:
 //! * No lock is held during a callback: it may allocate, register and remove.
-//! * One pass is under way at a time. Who comes during it, which is also what a callback's own
-//!   allocation may cause, is told [`Pass::Busy`] and waits for nothing; nothing recurses.
+//! * One pass is under way at a time. A caller that comes during it, also by a callback's own
+//!   allocation, gets [`Pass::Busy`] and waits for nothing; nothing recurses.
 //! * A callback is not called after its removal is [`RemovalState::Done`].
 //! * The table has a fixed size and nothing allocates.
 

@@ -1,4 +1,4 @@
-//! Who uses an entry of the table: one word, so that each change is one exchange.
+//! The state of an entry of the table: one word, so that each change is one exchange.
 //!
 //! ```text
 //! | generation:32 | state:2 | users:30 |
@@ -6,8 +6,8 @@
 //!                      |
 //!                      +--> ending -> free the last user leaves
 //! ```
-//! Invariant: while it is claimed its claimer alone has what is in it; with a user nobody
-//! changes it.
+//! Invariant: only the thread that claimed an entry changes its contents; while it has a user no
+//! thread does.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

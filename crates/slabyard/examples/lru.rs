@@ -1,5 +1,5 @@
 //! A cache of least recently used values whose nodes live in an object cache: a burst of keys, a
-//! smaller limit, and what shrinking gives back.
+//! smaller limit, and how much a shrink returns.
 //!
 //! `cargo run --release -p slabyard --example lru` prints the slabs' bytes at each point.
 

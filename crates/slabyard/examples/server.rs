@@ -1,6 +1,6 @@
-//! A server of lines with a cache for each kind of object: a connection, a session that is kept from
-//! one client to the next, and the requests of its history. `slabyard top PID` and
-//! `slabyard list PID` show the caches while it runs.
+//! A line-based server with a cache for each kind of object: a connection, a session that is kept
+//! from one client to the next, and the requests of its history. `slabyard top PID` and `slabyard
+//! list PID` show the caches while it runs.
 //!
 //! `cargo run --release -p slabyard --example server -- --seconds 60` serves clients of its own
 //! on the loopback interface, and prints what its caches have each second and at the end. With

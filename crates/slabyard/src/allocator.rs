@@ -3,8 +3,8 @@
 //!
 //! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] gives
 //! collections the objects of one cache.
-//! Invariants: a block of no bytes is none, and never freed. The bytes that a block is said to have
-//! and its alignment alone say where it came from: whoever frees it knows no more.
+//! Invariants: a request of no bytes gets no block, and nothing is freed for it. A free is told
+//! the size and the alignment of a block, and these alone must say where the block came from.
 
 use crate::engine::Engine;
 use crate::global::{Global, LEAST_ALIGN, misuse};

@@ -1,5 +1,5 @@
-//! The child of a fork: it has its parent's yard as it was at that moment, with the parent's other
-//! threads wherever they were in their slow paths, and without them.
+//! The child of a fork: it has its parent's yard as it was at that moment, without the parent's
+//! other threads, which may have been anywhere in their slow paths.
 //!
 //! A fork waits for no thread: between its handlers and the fork itself the C library waits for
 //! locks (of streams, of the loader, of handlers that programs register) whose holders may wait for
@@ -17,16 +17,18 @@
 //! * the top of a stopped stack is kept beside it ([`crate::yard::idle_stacks`]) until its objects begin to return
 //!   to their slabs.
 //!
-//! All else follows: locks are free, lists are made anew, counts are counted. What a thread had in
-//! its hands at the fork is live in the child for ever: at most a sheaf a thread, and a run on its
-//! way to a bank or from there.
+//! All else follows: locks are free, lists are made again, and counts are counted again. What a
+//! thread had in its hands at the fork stays live in the child for ever: at most a sheaf a thread,
+//! and a run on its way to a bank or from there.
 //!
-//! Two other ways were refused. A gate that is closed for a fork makes threads wait for locks that
-//! the allocator does not know; to turn them away after a millisecond, as was done before, cost
-//! each of their objects a mapping. A log of each slow path's changes costs every call.
+//! Two other designs were refused. A gate that is closed for a fork makes threads wait for locks
+//! that the allocator does not know; to let them bypass the gate after a millisecond, as was done
+//! before, cost a mapping for each of their objects. A log of each slow path's changes costs every
+//! call.
 //!
-//! Neighbours: [`crate::platform::birth`] tells a child; [`crate::gate`] knows where the parent's
-//! threads were; engines do their part ([`Engine::begin_child`], [`Engine::adopt`]).
+//! Neighbours: [`crate::platform::birth`] says which process is a child; [`crate::gate`] knows
+//! whether the parent's threads were inside; engines repair their own state
+//! ([`Engine::begin_child`], [`Engine::adopt`]).
 //! Invariant: while it works, no other thread is in a slow path; fast paths go on.
 //!
 //! [`PageHeap::rebuild`]: crate::pages::PageHeap

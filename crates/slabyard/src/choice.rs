@@ -1,4 +1,4 @@
-//! What is chosen of a yard before it begins: the engine of its caches, and which of them have
+//! What a yard's user chooses before it begins: the engine of its caches, and which of them have
 //! debugging.
 //!
 //! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the rules of debugging.

@@ -1,17 +1,16 @@
 //! Created caches: how they come, serve calls, and go while other CPUs run.
 //!
-//! Destroying a cache is a drain that must reach everything: both stacks of every row are
-//! stopped, by one fence for many, and flushed; then the barn; then all its slabs end. If an
-//! object is still live, the cache stays as it is, but for what was parked. Where stacks cannot
-//! be stopped they are taken out of their rows as they stand, because no call is under way that
-//! uses them.
+//! Destroying a cache is a drain that must reach everything: both stacks of every row are stopped,
+//! by one fence for many, and flushed; then the barn; then all its slabs end. If an object is
+//! still live, the cache stays as it is, without what was parked. If stacks cannot be stopped they
+//! are taken out of their rows as they are, because no call that uses them is under way.
 //!
-//! To close the gate in place of the fence was not tried: it waits for each slow path under way,
-//! with more threads than CPUs for those that the kernel took off theirs.
+//! To close the gate in place of the fence was not tried: it would wait for each slow path under
+//! way, also for threads that the kernel has preempted.
 //!
 //! Neighbours: [`crate::cache::table`] has the caches, `reclaim::drain` the drains.
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
-//! meet a whole cache or none. What the system refuses leaves everything as it was.
+//! see a whole cache or none. If the system refuses memory, everything stays as it was.
 
 pub mod abandoned;
 

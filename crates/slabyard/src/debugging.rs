@@ -1,9 +1,9 @@
-//! Debugging of caches, as the yard does it: which cache has which, and the look through the
-//! objects of all of them.
+//! Debugging of caches in a yard: which cache has which flags, and the check of the objects of all
+//! of them.
 //!
-//! Neighbours: [`crate::engine::debug`] looks at each object; `abi::debug` has flags and rules;
-//! [`crate::verify::debugging`] enters the slow path for a program's look.
-//! Invariant: what does not serve by size has no debugging, and none of this code.
+//! Neighbours: [`crate::engine::debug`] checks each object; `abi::debug` has flags and rules;
+//! [`crate::verify::debugging`] enters the slow path for a program's check.
+//! Invariant: an engine that does not serve by size has no debugging, and none of this code.
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::{Debug, Engine};

@@ -6,13 +6,14 @@
 //! closes stores that the gate is closed and then reads the stripes. All four are SeqCst: one
 //! of the two threads sees the other's store (Dekker's argument).
 //!
-//! A thread that finds the gate closed waits: a look is short, and takes no lock of the C library.
-//! A thread inside waits for no lock but the yard's own, so the one that closes waits briefly, too;
-//! but a thread can be killed inside, alone: the child that shares this memory (vfork(2)) is a
-//! process of its own. It stays counted, so the one that closes gives up after [`LONGEST_MS`].
-//! A fork does not close the gate: between its handlers and the fork itself the C library waits for
-//! locks whose holders may wait for memory. Its child asks here whether its parent's threads were
-//! inside ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
+//! A thread that finds the gate closed waits, because the gate is closed for a short time, by a
+//! thread that takes no lock of the C library. A thread inside waits for no lock but the yard's
+//! own, so the one that closes waits briefly, too; but a thread can be killed inside, alone: the
+//! child that shares this memory (vfork(2)) is a process of its own. It stays counted, so the one
+//! that closes gives up after [`LONGEST_MS`]. A fork does not close the gate: between its handlers
+//! and the fork itself the C library waits for locks whose holders may wait for memory. Its child
+//! asks here whether its parent's threads were inside ([`Gate::forget`]), and repairs what they
+//! left half done ([`crate::child`]).
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};

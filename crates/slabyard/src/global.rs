@@ -1,7 +1,7 @@
 //! Floor 10: the allocator of a whole program.
 //!
 //! Neighbours: [`crate::process`] starts its yard, at the first allocation, before `main`; typed
-//! caches may live in the same one. [`crate::yard`] serves the calls, by the fast path first.
+//! caches may use the same yard. [`crate::yard`] serves the calls, by the fast path first.
 //! Invariant: the yard has memory of its own, which is never given up, because nothing says that a
 //! value that allocates is a `static`.
 

@@ -1,14 +1,14 @@
-//! Large blocks with debugging: runs and mappings, as if they were of a cache [`NAME`].
+//! Large blocks with debugging: runs and mappings, which are shown as a cache [`NAME`].
 //!
 //! A block is a mapping with a page behind it that faults, while there are fewer than
 //! [`MOST_GUARDED`]; else a run. Both have a red zone and a seal behind what was requested
 //! ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all of its
-//! pages fault, and a second free finds it there. The pages of a freed run are zeros, which is looked
-//! at when they are taken again. A block does not grow in place: each `realloc` moves it.
+//! pages fault, and a second free finds it there. The pages of a freed run are zeros, which is
+//! checked when they are used again. A block does not grow in place: each `realloc` moves it.
 //!
-//! Neighbours: `large` asks here first; [`crate::yard::looks`] keeps looks and changes apart.
-//! Invariant: while these have debugging, every live run and
-//! mapping of the yard has a seal, those that signal handlers get included.
+//! Neighbours: `large` asks here first; [`crate::yard::looks`] keeps checks and changes apart.
+//! Invariant: while large blocks have debugging, every live run and mapping of the yard has a
+//! seal, also those that signal handlers get.
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;

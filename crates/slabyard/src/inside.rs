@@ -1,5 +1,4 @@
-//! What a thread does of a call once it is inside of a slow path: the engine of a cache, or a large
-//! block.
+//! The work of a call inside of a slow path: by the engine of a cache, or on a large block.
 //!
 //! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees
 //! here what was deferred.

@@ -1,19 +1,20 @@
 //! A slow path that its thread left by a jump: a signal handler interrupted it and ended by
-//! `siglongjmp`. Such a thread would be taken for one in a handler for ever: each of its
-//! allocations a mapping, its frees deferred.
+//! `siglongjmp`. The thread would then seem to be in a handler for ever: each of its allocations
+//! would be a mapping, its frees deferred.
 //!
-//! The mark in the frame of such a slow path ([`crate::platform::mark`]) is written over, sooner or
-//! later; one that is not says nothing: the next call looks again, and most calls write there.
+//! The mark in the frame of such a slow path ([`crate::platform::mark`]) is overwritten sooner or
+//! later; as long as it is not, nothing is known: the next call checks again, and most calls write
+//! there.
 //!
-//! What the slow path left half done is what a thread leaves that is not in the child of a fork: the
-//! same repair mends it ([`crate::child`]), locks that it held included, with the gate closed and no
-//! other thread inside. Where another is, the next call tries again: it may wait for such a lock,
-//! and then both stay as they are.
+//! What the slow path left half done is what a thread leaves in the child of a fork, so the same
+//! repair corrects it ([`crate::child`]), also locks that the thread held, with the gate closed
+//! and no other thread inside. If another thread is inside, the next call tries again: that thread
+//! may wait for such a lock, and then both stay as they are.
 //!
-//! Where the stack pointer is does not say that the frame is gone: a handler may run on a stack of
-//! its own, a coroutine on one that lies anywhere. That nobody writes to a frame that is alive
-//! holds for all of them. Not seen are jumps from the few instructions at the gate beside other
-//! threads, and from `realloc` in place, a trim or a statistic, which have no mark.
+//! The stack pointer does not show that the frame is gone: a handler may run on a stack of its
+//! own, a coroutine on one anywhere. But no code writes to a frame that is in use. Jumps are not
+//! noticed from the few instructions at the gate beside other threads, and from `realloc` in
+//! place, a trim or a statistic, which have no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks; [`crate::gate`] keeps others out.
 //! Invariant: while it repairs, no other thread is in a slow path, and no handler runs in this one.

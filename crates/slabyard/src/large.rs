@@ -8,15 +8,15 @@
 //! mapping go back to the system at once, and a mapping grows without copying. So a block above
 //! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is allocated within the
 //! decay time after the last free of one is a run. Thus a program that frees a large block and
-//! rests gives it back; one that replaces it reuses warm pages. A large block that grows is a
+//! rests returns it; one that replaces it reuses warm pages. A large block that grows is a
 //! mapping, or where such blocks come and go a run: it reserves as much room as the last freed
 //! large block had. A run that outgrows its room moves its pages out to a mapping
 //! ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what is freed to the
 //! same end: mallopt(3).) Where frees are checked closely at first ([`crate::verify::close`]),
 //! blocks from [`SMALLEST_FAULTING`] to [`LARGEST_RUN`] are mappings too, as many as
 //! [`Large::may_fault`](crate::yard::large) allows: the kernel stops a program that uses such a
-//! block after its free. What that costs, system calls and page faults, is bounded in time, so that
-//! the check never ends, and a program that replaces large blocks all the time gets runs.
+//! block after its free. What that costs, system calls and page faults, is bounded in time, so
+//! that the check never ends, and a program that replaces large blocks all the time gets runs.
 
 use crate::engine::Engine;
 use crate::guarded::{alloc_guarded, free_guarded};

@@ -1,6 +1,7 @@
 //! Where an address lies, by the page map and the descriptors.
 //!
-//! Neighbours: frees of what is no live object, `realloc` and `malloc_usable_size` ask.
+//! Neighbours: `realloc`, `malloc_usable_size`, and frees of a pointer that is no live object ask
+//! here.
 //! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
 
 use crate::cache::classes::CLASSES;

@@ -1,13 +1,13 @@
-//! A yard's caches as the clock of 2.4 sees them, and who may turn it: kmem_cache_reap.
+//! A yard's caches as the clock of 2.4 reaps them (kmem_cache_reap), and which thread may turn it.
 //!
-//! The semaphore is the yard's drain lock, which a reclaim pass holds already: such a pass is
-//! what memory's want was in the kernel, and reaps once. [`Yard::reap`] is for callers who want
-//! memory at once, and for measuring what one semaphore costs beside each cache's own lock.
+//! The yard's drain lock takes the semaphore's place; a reclaim pass already holds it, and reaps
+//! once, as the kernel did when it needed memory. [`Yard::reap`] is for callers who want memory at
+//! once, and to measure what one semaphore costs in comparison with each cache's own lock.
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `reclaim::pass` calls
 //! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass).
-//! Invariant: the hand is in the first class's engine, and the clock serves all caches of a yard
-//! or none.
+//! Invariant: the position of the clock is in the first class's engine, and the clock serves all
+//! caches of a yard or none.
 
 use crate::engine::array_cache::Choice;
 use crate::engine::array_cache::clock::{self, Reaped};

@@ -1,5 +1,5 @@
-//! Which cache serves a request: that of the smallest class that fits, or, with an engine that
-//! serves each request by its size, that of the first class.
+//! Finds the cache that serves a request: that of the smallest class that fits, or, with an engine
+//! that serves each request by its size, that of the first class.
 //!
 //! Neighbours: [`crate::engine::Engine::serves`] decides; [`crate::place`] says how large an
 //! object is.

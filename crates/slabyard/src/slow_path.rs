@@ -5,8 +5,8 @@
 //! request ([`crate::observe`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice
 //! of a reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
 //! (`pages::coalesce`).
-//! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
-//! finds [`INSIDE`] and enters none. A fork waits for none: its child first repairs what others
+//! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it finds
+//! [`INSIDE`] and enters none. A fork waits for no slow path: its child first repairs what others
 //! left half done ([`crate::child`]).
 
 use crate::child::look_at_birth;

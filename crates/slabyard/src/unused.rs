@@ -1,10 +1,10 @@
-//! Pages that nobody has ([`crate::slab::debug`]): a look through all objects looks at the clean
-//! ones as well.
+//! Pages that nobody has ([`crate::slab::debug`]): a check of all objects also checks the clean
+//! ones.
 //!
-//! What is written to a dirty one is not seen: that of a cache without debugging.
+//! A write to a dirty page is not found; such pages come from caches without debugging.
 //!
-//! Neighbour: [`super::debugging`] looks at objects. Invariant: no lock is held, and what others
-//! take meanwhile is no finding.
+//! Neighbour: [`super::debugging`] checks objects. Invariant: no lock is held, and pages that
+//! other threads take meanwhile are no finding.
 
 use crate::engine::Engine;
 use crate::pages::GranuleKind;

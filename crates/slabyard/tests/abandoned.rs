@@ -1,4 +1,4 @@
-//! Abandoned caches on the modelled machine: whoever frees the last object destroys the cache,
+//! Abandoned caches on the modelled machine: the free of the last object destroys the cache,
 //! wherever other threads are preempted, with a fast path that calls take until it is closed.
 
 use slabyard::cache::{CacheId, CacheSettings};

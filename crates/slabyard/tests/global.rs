@@ -1,4 +1,4 @@
-//! A program whose allocator is a yard, which typed caches share: this one.
+//! This program's allocator is a yard, which typed caches share.
 
 use slabyard::{CacheBox, Global, ObjectCache};
 use slabyard_testkit::Random;

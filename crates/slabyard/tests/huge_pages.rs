@@ -1,5 +1,5 @@
-//! Where the system makes huge pages everywhere, a small heap has none. The flags of the
-//! mappings show the advice that the system has.
+//! If the system makes huge pages everywhere, a small heap has none. The flags of the mappings
+//! show the advice that the system has.
 
 mod small_pages;
 

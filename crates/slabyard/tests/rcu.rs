@@ -1,4 +1,4 @@
-//! Readers and what waits for them.
+//! Readers, and objects that wait for them.
 //!
 //! * the protocol alone, every order of its steps, with store buffers ([`model`]);
 //! * preempted threads on the modelled machine, whose readers' stores arrive late ([`machine`]);

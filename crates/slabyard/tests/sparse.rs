@@ -1,6 +1,6 @@
-//! Where the system makes huge pages everywhere, the page heap advises it against huge pages
-//! for an extent that gave a part of its pages back, and takes the advice back once all of
-//! the extent is free.
+//! If the system makes huge pages everywhere, the page heap advises it against huge pages for an
+//! extent that gave a part of its pages back, and withdraws the advice once all of the extent is
+//! free.
 
 mod small_pages;
 

@@ -1,5 +1,5 @@
 //! Typed caches on real CPUs, in each of the three ways to tell CPUs apart. Each test runs in a
-//! process of its own, because a yard is never given up.
+//! process of its own, because a yard cannot be destroyed.
 
 #[path = "typed/bulks.rs"]
 mod bulks;

@@ -1,9 +1,9 @@
-//! What the boot of a small machine asks of its kernel's allocator, request by request.
+//! The requests that the boot of a small machine makes to its kernel's allocator, one by one.
 //!
 //! A [`boot::Boot`] makes such a load from a seed, in no memory but its own: it runs in a program
 //! without an operating system as it does in the lab, and makes the same requests in both. It is
-//! an iterator of [`Request`]s. Whoever serves them keeps what it was given for each slot, and
-//! needs to know no more:
+//! an iterator of [`Request`]s. The program that serves them keeps what it allocated for each
+//! slot, and needs to know no more:
 //!
 //! ```
 //! use slabyard_small::boot::Boot;
@@ -25,8 +25,8 @@
 //! assert!(peak > 500_000);
 //! ```
 //!
-//! Neighbours: `caches` and `tables` have what is asked for; the lab serves it by modelled kernels, and the
-//! image for bare machines by a yard.
+//! Neighbours: `caches` and `tables` have the objects that are requested; the lab serves them by
+//! modelled kernels, and the image for machines without a system by a yard.
 //! Invariants: a slot is given out only while nothing lies there; each `Free` is of a slot that
 //! has an object, each `FreePages` of one that pages were asked for; if these were refused, there
 //! is nothing to give back. Equal seeds make equal loads.

@@ -1,4 +1,5 @@
-//! What a load asks for, and when to look. Neighbours: [`crate::caches`] has what objects are of.
+//! The requests of a load, and the moments at which the state is read. Neighbours:
+//! [`crate::caches`] has the caches of the objects.
 
 use crate::caches::ObjectType;
 

@@ -1,4 +1,4 @@
-//! What a boot asks for: each subsystem's objects.
+//! What a boot requests: each subsystem's objects.
 //!
 //! Sizes are those of a 64-bit kernel with few options; the numbers are in the proportions of a
 //! traced boot of Linux 6.1 on one CPU (`docs/small-machines.md`), enlarged to what a machine of

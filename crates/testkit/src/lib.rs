@@ -1,4 +1,4 @@
-//! What tests of yards stand on.
+//! What tests of yards use.
 //!
 //! * [`machine`]: a platform of virtual CPUs with any page size, whose threads take turns by a seed,
 //!   whose memory may be refused, and in which bugs are planted that checks must find.

@@ -1,6 +1,6 @@
-//! A burst: many objects, of which 99 % are freed at random. What stays in memory is compared with
-//! the slabs that have a survivor, which no allocator that leaves objects where they are can give
-//! back, and those with what chance alone leaves.
+//! A burst: many objects, of which 99 % are freed at random. The memory that stays is compared
+//! with two figures: the slabs that hold a survivor, which an allocator that does not move objects
+//! must keep, and what a random placement would leave.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Who hands out objects: typed caches of ours, and what programs use in their place.
+//! The contenders for single objects: our typed caches, and what programs use in their place.
 //!
 //! Neighbour: [`super::blocks`] has those that are allocators of bytes.
 

@@ -1,8 +1,8 @@
 //! Calls of the memory system, counted by strace in one more run of each load
 //! on each allocator, which is not timed.
 //!
-//! Neighbours: `runs` starts strace as it starts a load; strace preloads the
-//! allocator into the load alone.
+//! Neighbours: `runs` starts strace in place of the load; strace preloads the allocator into the
+//! load alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

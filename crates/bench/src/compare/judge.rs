@@ -1,9 +1,8 @@
-//! The goals, and the losses.
+//! Checks the results against the goals, and finds the losses.
 //!
-//! Two measures are judged, wall time and peak RSS, each in the mean over all
-//! loads and on each load. On one load ours is compared with the best and the
-//! second-best of the peers, whoever they are there: a peer that trades one
-//! load for another must not be a limit twice.
+//! Two measures are judged, wall time and peak RSS, each in the mean over all loads and on each
+//! load. On each load ours is compared with the best and the second-best peer on that load, so
+//! that one peer that is good at that load alone does not set the limit.
 
 use serde::Serialize;
 

@@ -1,5 +1,4 @@
-//! What is run, and what is measured of it: a load, the measures of a run, and what it
-//! says if it fails.
+//! What is run and measured: a load, the measures of a run, and the message if the run fails.
 //!
 //! Neighbours: `runs` makes runs, `results` holds what they gave.
 

@@ -1,4 +1,4 @@
-//! All peers, over a program of many loads, each run to its end.
+//! Runs a program of many loads to its end, on ours and on all peers.
 //!
 //! `runs` takes the `measures`, `calls` counts system calls, `results` holds what was measured, `judge` sets
 //! it beside the goals and finds the losses, `report` is all of it as it is written down, `tables` and `text`

@@ -1,4 +1,4 @@
-//! Everything that was measured, as it is written down.
+//! Everything that was measured, as it is written to a file.
 //!
 //! Neighbours: `text` says it in words; the suite `programs` writes its results as [`Raw`]
 //! too.

@@ -1,8 +1,8 @@
 //! What was measured, and ratios of it.
 //!
-//! Invariant: the samples of a load on an allocator are either those of every round of the
-//! load or none, so that round i of two allocators belongs together. Loads may have had more
-//! rounds than others: a mean takes as many of each as of all.
+//! Invariant: for a load and an allocator there are samples of every round or of none, so that
+//! samples i of two allocators are of the same round. If loads had different numbers of rounds, a
+//! mean gives each load the same weight.
 
 use serde::Serialize;
 

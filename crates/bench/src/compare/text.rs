@@ -1,4 +1,4 @@
-//! What is said of the comparison, on the screen and in the written document.
+//! The comparison in words, on the screen and in the written document.
 
 use std::fmt::Write as _;
 

@@ -2,8 +2,8 @@
 //! CPU time, which is judged, and by the processor's time stamp counter, which
 //! costs less and counts everything.
 //!
-//! Neighbours: `loads/latency.c` makes and times the calls; `said` holds what
-//! one process of it tells; the allocators take turns, process by process.
+//! Neighbours: `loads/latency.c` makes and times the calls; `said` holds what one process of it
+//! printed; the allocators take turns, process by process.
 
 mod said;
 

@@ -1,4 +1,4 @@
-//! What a process of `loads/latency.c` tells.
+//! What a process of `loads/latency.c` prints.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! The runs: timed ones in rounds; then, of each front, one that counts of each load, and fork
-//! bombs that are held, looked at and shrunk.
+//! The runs: timed runs in rounds; then, for each front, a run of each load that counts, and fork
+//! bombs that are stopped, read from outside and shrunk.
 //!
 //! Neighbours: `look` reads a held process; `compare`'s runner starts the others, and
 //! `load::said` reads what they say.

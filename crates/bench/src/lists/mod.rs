@@ -1,10 +1,10 @@
-//! What CPU partial lists claim and what they hold, after Horn's report of January 2021: after a
-//! fork bomb, list by list; what shrinking gives back; and what the unlucky free pays that
+//! Compares what CPU partial lists claim with what they hold, after Horn's report of January 2021:
+//! after a fork bomb, list by list; how much a shrink returns; and how long a free takes that
 //! drains a list.
 //!
-//! Time is measured without counting or looking. Neighbours: `look` reads a process that is held,
-//! `measure` runs and holds loads, `report` is all of it as it is written down, `text` shows it;
-//! `fronts` makes the allocators, `counts` reads what was counted.
+//! Runs that are timed neither count nor are read from outside. Neighbours: `look` reads a stopped
+//! process, `measure` runs and stops loads, `report` has all results as they are written down,
+//! `text` shows them; `fronts` makes the allocators, `counts` reads the counts.
 
 mod look;
 mod measure;

@@ -1,4 +1,4 @@
-//! The loads on real allocators, on a broken one, and with planted faults.
+//! Runs the loads on real allocators, on a broken one, and with planted faults.
 
 use std::collections::HashMap;
 use std::path::Path;

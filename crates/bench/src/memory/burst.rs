@@ -1,8 +1,7 @@
 //! Memory that comes back by itself: a burst of small objects is freed, and
 //! the program then nearly rests for a second.
 //!
-//! Neighbours: `loads/burst.c` says when to look; nothing of it is stopped,
-//! asked or trimmed.
+//! Neighbours: `loads/burst.c` says when to read; the program is neither stopped nor told to trim.
 
 use anyhow::{Result, ensure};
 

@@ -1,8 +1,8 @@
 //! Real programs, each on all allocators: wall and CPU time, peak memory.
 //!
-//! `real` has the programs, `runner` runs one. Rounds, samples and tables are those of
-//! `compare`, of which a program is a load; but what a program does beside its
-//! allocator is in the measure, so its means are shown and not judged.
+//! `real` has the programs, `runner` runs one. Rounds, samples and tables are those of `compare`,
+//! where a program counts as a load; because a program also does other work than allocations,
+//! means are shown and not judged.
 
 mod runner;
 

@@ -1,6 +1,7 @@
-//! The runs: timed ones in rounds, then those that count, then a look at whose time it is.
+//! The runs: timed runs in rounds, then runs that count, then one that finds how much time is the
+//! allocator's.
 //!
-//! Neighbours: `compare`'s runner starts each, `load::said` reads what a run says.
+//! Neighbours: `compare`'s runner starts each, `load::said` reads what a run prints.
 
 use std::path::Path;
 

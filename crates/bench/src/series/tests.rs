@@ -1,4 +1,4 @@
-//! The suite on a library that stands in for the engines', and its text on made-up numbers.
+//! Runs the suite on a library that stands in for the engines', and its text on made-up numbers.
 
 use std::path::Path;
 

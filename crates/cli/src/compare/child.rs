@@ -1,9 +1,8 @@
-//! One process that is measured: started in a group of its own, looked at while it runs, and
-//! waited for with what it used.
+//! One process that is measured: it is started in a process group of its own, sampled while it
+//! runs, and waited for, which returns its resource usage.
 //!
-//! Invariants: what the process left running in its group is ended with it, and so is the group
-//! of a process that is dropped before its end; its input is not ours, so that no key reaches
-//! it; if we are killed, it is.
+//! Invariants: when the process ends or is dropped, its whole group is killed; its input is not
+//! ours, so no key reaches it; if we are killed, it is killed too.
 #![allow(unsafe_code)]
 
 use super::tree::{self, MeanUse};

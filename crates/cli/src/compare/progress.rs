@@ -1,4 +1,4 @@
-//! What is being done right now, for a terminal alone.
+//! Shows on a terminal what is being done right now.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};

@@ -1,11 +1,12 @@
 //! What an allocator of ours needs beyond what is live: the most that it held, committed and not
-//! given back, less the most that was live, which is what Berger and others call fragmentation ("Hoard: a scalable
-//! memory allocator for multithreaded applications", 2000), as a difference. The two need not be
-//! of one moment: what is not live just when most is held changes from run to run.
+//! given back, less the most that was live, which is what Berger and others call fragmentation
+//! ("Hoard: a scalable memory allocator for multithreaded applications", 2000), as a difference.
+//! The two numbers need not be of one moment, because what is not live at the moment of the
+//! largest holding changes from run to run.
 //!
-//! Looked at from outside while the program runs, and in its report at the end, which alone
-//! would tell little of a program that frees everything before it ends.
-//! Invariant: a look at a yard in motion whose bounds lie far apart counts for nothing.
+//! It is sampled from outside while the program runs, and read once more from the report at the
+//! end, which alone would say little of a program that frees everything before it ends.
+//! Invariant: a sample of a yard in motion whose bounds lie far apart is not used.
 
 use slabyard_observe::value::Value;
 use slabyard_observe::{ReadScope, Snapshot, process};

@@ -1,8 +1,8 @@
 //! `slabyard export`: OpenMetrics text, once or to whoever asks over HTTP.
 //!
 //! Neighbour: [`server`] answers; `observe::view::openmetrics` has the series.
-//! Invariants: the source can be read before anybody is told that it is exported; what
-//! is not loopback has to be typed in full.
+//! Invariants: the source has been read once before the server says that it listens; an address
+//! other than loopback must be typed in full.
 
 mod server;
 

@@ -1,10 +1,10 @@
 //! `slabyard geometry`: what a cache's slabs are like by a kernel's rules, and
 //! whether a real kernel's are.
 //!
-//! Neighbours: the lab has the rules and reads the snapshots; this says what was
-//! meant and shows what came out.
-//! Invariants: standard output holds the table or JSON alone, notes go to standard
-//! error; a difference is exit code 1, a setting that cannot be is 2.
+//! Neighbours: the lab has the rules and reads the snapshots; this module reads the arguments and
+//! prints the result.
+//! Invariants: standard output holds the table or JSON alone, notes go to standard error; a
+//! difference is exit code 1, an impossible setting is 2.
 
 mod against;
 pub mod args;

@@ -1,6 +1,6 @@
 //! The table of sizes by SLUB's rules.
 //!
-//! Neighbour: [`super::slab`] has the same by SLAB's.
+//! Neighbour: [`super::slab`] makes the same table by SLAB's rules.
 
 use super::args::GeometryArgs;
 use super::json::json;

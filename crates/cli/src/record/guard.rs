@@ -1,8 +1,8 @@
-//! What sees to it that the kernel is left as it was.
+//! Restores the kernel's settings when the recorder ends, however it ends.
 //!
-//! A second process of this program waits for the end of its standard input, which only the
-//! recorder holds the other end of: when that ends, however it ends, the input does, and the
-//! instance is removed. It has a process group of its own, so that Ctrl-C does not reach it.
+//! A second process of this program waits for the end of its standard input, whose other end the
+//! recorder alone holds: when the recorder ends, however it does, the second process removes the
+//! tracing instance. It has a process group of its own, so that Ctrl-C does not reach it.
 
 use crate::failure::Failure;
 use crate::stdout;

@@ -1,7 +1,7 @@
 //! What lies on the kernel's lists at a recording's start.
 //!
-//! Neighbours: the lab's [`slabyard_lab::lists`] reads it. Invariant: where that is refused a line says
-//! what is lacking, and the recording goes on.
+//! Neighbours: the lab's [`slabyard_lab::lists`] reads it. Invariant: if the kernel refuses, a
+//! line says what is lacking, and the recording goes on.
 
 use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;

@@ -1,11 +1,13 @@
-//! `slabyard record`: what a kernel's slabs, or a program's malloc, are asked for, into a trace file,
-//! while a command runs or until it is stopped.
+//! `slabyard record`: writes the events of a kernel's slabs, or a program's calls to malloc, into
+//! a trace file, while a command runs or until it is stopped.
 //!
-//! Neighbours: the lab's `record` reads the kernel's buffers and a process's rings; here the kernel
-//! is made ready ([`kernel`]), a program started on the preload library ([`process`]), a command is run and waited for ([`wait`]), and a second process sees to it that
-//! nothing is left in the kernel when this one is killed ([`guard`]). [`named`] names the caches of a kernel that did not.
-//! Invariant: the exit code is the command's own where there is one; what could not be recorded
-//! is told on standard error.
+//! Neighbours: the lab's `record` reads the kernel's buffers and a process's rings; here the
+//! kernel is prepared ([`kernel`]), a program is started on the preload library ([`process`]), a
+//! command is run and waited for ([`wait`]), and a second process restores the kernel's settings
+//! if this one is killed ([`guard`]). [`named`] finds the caches' names where the kernel's events
+//! lack them.
+//! Invariant: the exit code is that of the command, if there is one; what could not be recorded is
+//! reported on standard error.
 
 pub mod args;
 mod failures;

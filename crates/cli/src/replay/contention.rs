@@ -1,7 +1,8 @@
-//! `slabyard replay FILE --contention`: CPUs that overlap in time, by their number.
+//! `slabyard replay FILE --contention`: a row for each number of CPUs, whose calls overlap in
+//! time.
 //!
-//! Neighbours: the lab runs it ([`slabyard_lab::replay::contend`]); this makes the machines, and
-//! shows what failed and waited.
+//! Neighbours: the lab runs it ([`slabyard_lab::replay::contend`]); this module makes the
+//! machines, and shows how often exchanges failed and calls waited.
 //! Invariant: all rows are of the same trace and start; for each number of CPUs, eager and delayed
 //! freezing differ in nothing else.
 

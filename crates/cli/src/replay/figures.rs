@@ -1,5 +1,5 @@
-//! What a replay came to: each cache before and after, what happened between, and
-//! all of it over time. The same figures are shown as a table and as JSON.
+//! The result of a replay: each cache before and after, what happened between, and totals over
+//! time. The same figures are shown as a table and as JSON.
 //!
 //! Invariants, for a cache and for the totals, where nothing is unknown:
 //! total_objects = live + parked + free_partial, parked = parked_cpu + parked_node,

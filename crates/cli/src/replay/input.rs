@@ -1,8 +1,8 @@
 //! What a replay reads: the trace, the snapshot that it began with, and the settings
 //! of the machine to replay it on.
 //!
-//! Invariants: a file that is wrong, too new, cut off or damaged in any way is a failure
-//! that says what to do; with `--partial` what is left of it is taken, and each gap told.
+//! Invariants: a file that is wrong, too new, cut off or damaged is a failure whose message says
+//! what to do; with `--partial` the readable part is used, and each gap reported.
 
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;

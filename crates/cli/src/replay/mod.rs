@@ -1,10 +1,11 @@
-//! `slabyard replay`: a trace of a real kernel's allocations, run through the rules
-//! of any kernel on any machine; held against what the kernel did; or turned into a
-//! trace file of ours.
+//! `slabyard replay`: runs a trace of a real kernel's allocations by the rules of any kernel on
+//! any machine; or compares the result with what the kernel did; or converts the trace to a trace
+//! file.
 //!
-//! Neighbours: the lab reads, prepares, replays and judges; here it is put together
-//! ([`input`], [`mod@prepare`]), counted ([`figures`]), shown ([`table`], [`json`]) and saved ([`save`]).
-//! [`plain`] is the usual way; [`check`], [`contention`], [`convert`] and [`slob`] are others.
+//! Neighbours: the lab reads, prepares, replays and judges; here its parts are connected
+//! ([`input`], [`mod@prepare`]), results are counted ([`figures`]), shown ([`table`], [`json`])
+//! and saved ([`save`]). [`plain`] is the usual way; [`check`], [`contention`], [`convert`] and
+//! [`slob`] are others.
 //! Invariants: standard output holds the result alone, notes go to standard error;
 //! exit code 1 is a check that missed a goal, or events that are missing or a snapshot
 //! that does not fit, so that all figures are uncertain; 2 settings that cannot be, 3

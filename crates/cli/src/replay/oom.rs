@@ -1,9 +1,9 @@
-//! What a replay with an end to its memory tells: how short that was, and, where it was not
-//! enough, what a kernel prints when it must kill (`mm/show_mem.c`, `mm/slab_common.c:
-//! dump_unreclaimable_slab`), with a column more: what of the used objects is parked.
+//! What a replay on a limited memory reports: how near to its end the memory came, and, if it did
+//! not suffice, what a kernel prints when it must kill (`mm/show_mem.c`, `mm/slab_common.c:
+//! dump_unreclaimable_slab`), with one more column: how many of the used objects are parked.
 //!
-//! Neighbour: [`slabyard_lab::replay::memory`] counts. The report goes to standard error, as
-//! standard output has the figures until then.
+//! Neighbour: [`slabyard_lab::replay::memory`] counts. The report goes to standard error, because
+//! standard output has the figures up to that moment.
 
 use super::input::Loaded;
 use crate::failure::Failure;

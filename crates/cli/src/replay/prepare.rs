@@ -1,5 +1,5 @@
-//! A loaded trace made ready for a replay: its events prepared for the caches of the snapshot and the
-//! settings, and what is said of it where that leaves doubt.
+//! Prepares a loaded trace for a replay: its events, for the caches of the snapshot and the
+//! settings, and the warnings if that leaves doubt.
 
 use super::input::{self, Loaded};
 use super::trace_args::TraceArgs;

@@ -1,10 +1,10 @@
-//! `slabyard replay FILE --save OUT`: the model's caches as a snapshot, which every
-//! command that looks takes as its source.
+//! `slabyard replay FILE --save OUT`: writes the model's caches as a snapshot, which every reading
+//! command takes as its source.
 //!
 //! Neighbours: the lab makes the snapshot, [`slabyard_observe::file`] writes it whole or
 //! not at all.
-//! Invariant: which moment has the most slabs is known at the end of a run alone, so it
-//! is run to there once more; the same trace and rules give the same run.
+//! Invariant: only the end of a run shows which moment had the most slabs, so a second run goes to
+//! that moment; the same trace and rules give the same run.
 
 use super::args::{ReplayArgs, SaveAt};
 use super::input::Loaded;

@@ -1,8 +1,8 @@
 //! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's own objects.
 //!
-//! Neighbours: [`slabyard_lab::slob::load`] makes the requests. Invariant: what was there before
-//! the trace is not counted, because no snapshot of another allocator says how SLOB would have
-//! packed it.
+//! Neighbours: [`slabyard_lab::slob::load`] makes the requests. Invariant: objects from before the
+//! trace are not counted, because no snapshot of another allocator says how SLOB would have packed
+//! them.
 
 use super::args::ReplayArgs;
 use super::heading::plural;

@@ -1,5 +1,4 @@
-//! A replay's figures for people: a table of caches, where the memory is, what was
-//! done.
+//! A replay's figures for people: a table of caches, where the memory is, what the slow paths did.
 //!
 //! Invariants: caches are sorted by their peak in bytes; those without a change are
 //! left out unless all are wanted, and a line says how many; totals cover them.

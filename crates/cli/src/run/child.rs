@@ -1,7 +1,7 @@
-//! The program as our child: started, watched to its end, and followed.
+//! The program as our child: it is started, waited for, and its stops and ends are passed on.
 //!
-//! It stays in our process group, so the terminal reaches it directly. What
-//! only we are sent is passed on:
+//! It stays in our process group, so the terminal reaches it directly. A signal that only we are
+//! sent is passed on:
 //!
 //! ```text
 //! signal from           reaches the program   we
@@ -10,10 +10,10 @@
 //! the program           it sent it            do nothing
 //! ```
 //!
-//! When it stops, we stop by the same signal, so that the shell takes the
-//! terminal back; the shell's SIGCONT wakes us and is passed on. Who sends
-//! SIGSTOP to the program's id sends SIGCONT there too, and nobody would wake
-//! us: so we follow that one in the terminal's foreground alone.
+//! When it stops, we stop by the same signal, so that the shell takes the terminal back; the
+//! shell's SIGCONT wakes us and is passed on. Who sends SIGSTOP to the program's id also sends
+//! SIGCONT there, and would not wake us: so we stop with the program only if it is in the
+//! terminal's foreground.
 
 use super::last_look::{LastLook, LastLookThread, Page};
 use super::signals::{self, Origin, Signals};

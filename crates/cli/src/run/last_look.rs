@@ -1,10 +1,9 @@
-//! The last look at the program: where it ends without `exit`, its library asks for it
-//! and waits, by the page that `abi::ending` describes. Its memory is read from outside,
-//! as by `slabyard list PID`.
+//! The last read of the program's memory: if it ends without `exit`, its library asks for this and
+//! waits, by the page that `abi::ending` describes. Its memory is read from outside, as by
+//! `slabyard list PID`.
 //!
-//! Invariants: a thread of ours answers, so that the program waits for nothing else that
-//! we do; what the program writes into the page leads to a report that is missing, and to
-//! nothing worse.
+//! Invariants: a thread of ours answers, so that the program does not wait for our other work;
+//! whatever the program writes into the page, it can only lose its report.
 #![allow(unsafe_code)]
 
 use nix::libc;

@@ -1,9 +1,10 @@
 //! `slabyard run`: a program on the allocator, as if it had been started
 //! directly, and a report after its end.
 //!
-//! It does not trace the program: a traced set-user-id program does not get its rights, no debugger
-//! can attach, each signal goes through the tracer, and containers forbid it. Functions of exec are
-//! left alone too: what a shell had would be read as that of the program that it becomes.
+//! It does not trace the program: a traced set-user-id program does not get its rights, no
+//! debugger can attach, each signal goes through the tracer, and containers forbid it. Calls of
+//! exec are not intercepted either: numbers of a shell would be taken for those of the program
+//! that it becomes.
 //!
 //! Key types: [`report::Report`], [`signals::Signals`], [`Ending`].
 //! Invariants: the program's input and output are its own, byte for byte; its

@@ -1,5 +1,5 @@
-//! Signals and waiting, as the system has them: with [`super::last_look`] the only unsafe
-//! code of this command.
+//! Signals and waiting, by system calls: with [`super::last_look`] the only unsafe code of this
+//! command.
 //!
 //! Signals are held back (blocked) and read from a descriptor, so that each
 //! tells who sent it and none is handled between two steps.

@@ -1,11 +1,11 @@
-//! Looks at the program while it runs, where the terminal's keys can end it.
+//! Reads the program's memory from time to time while it runs, if keys of a terminal may end it.
 //!
-//! The interrupt key's signal reaches the program as it reaches us, and ends it before anything of it
-//! can be read. So there the program is looked at now and then, and the report is of the last look. A look
-//! stops nothing, and all of them take a hundredth of one CPU's time at most.
+//! The interrupt key's signal reaches the program as it reaches us, and ends it before its memory
+//! can be read. Therefore the program is read from time to time, and the report is that of the
+//! last read. A read stops nothing, and all of them take a hundredth of one CPU's time at most.
 //!
-//! Neighbours: [`super::child`] asks when the next one is due and has it taken; [`super::report`] says
-//! how old it was.
+//! Neighbours: [`super::child`] asks when the next read is due and starts it; [`super::report`]
+//! says how old the last one is.
 
 use super::signals;
 use slabyard_observe::process;

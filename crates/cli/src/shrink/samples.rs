@@ -1,4 +1,4 @@
-//! Totals sampled before and after, so many seconds apart: did the memory stay away?
+//! Totals sampled before and after a shrink, some seconds apart: did the memory stay away?
 
 use crate::failure::Failure;
 use crate::stdout;

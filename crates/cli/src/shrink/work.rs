@@ -1,4 +1,4 @@
-//! The asking: a kernel cache by cache, a process all at once.
+//! Sends the requests: to a kernel cache by cache, to a process for all caches at once.
 
 use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! A kernel's events as the load, and what a kernel told at the same moments beside it.
+//! A kernel's events as the load, and the kernel's own numbers at the same moments beside ours.
 //!
 //! Neighbour: [`super::served`] has the outcomes. Invariant: a log's moments are paired with the load's by their order.
 

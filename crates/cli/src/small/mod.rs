@@ -1,9 +1,9 @@
 //! `slabyard small`: what each allocator leaves of a small machine's memory, after a boot-like
 //! load or a kernel's events.
 //!
-//! Neighbours: the lab serves the loads ([`slabyard_lab::small`]); [`table`] and [`report`] show what
-//! came of it. Invariants: standard output holds the tables alone; 0 also if requests failed,
-//! because that is what is asked.
+//! Neighbours: the lab serves the loads ([`slabyard_lab::small`]); [`table`] and [`report`] show
+//! what came of it. Invariants: standard output holds the tables alone; the exit code is 0 also if
+//! requests failed, because that is what a user wants to know.
 
 mod events;
 mod report;

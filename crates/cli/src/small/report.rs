@@ -1,7 +1,7 @@
-//! What a kernel says of a block of pages that is not there, in its own form.
+//! What a kernel prints when it finds no block of pages, in its own form.
 //!
-//! Neighbour: [`super::served`] has the outcomes. Invariant: pages that are no slab's and that nobody asked for are not
-//! there; a figure that the model does not have is left out.
+//! Neighbour: [`super::served`] has the outcomes. Invariant: the report lacks pages that belong to
+//! no slab and that nobody requested; a figure that the model does not have is left out.
 
 use super::served::ServedLoads;
 use slabyard_lab::small::{FailedBlock, SmallMachine};

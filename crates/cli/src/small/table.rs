@@ -1,7 +1,7 @@
 //! The table of `slabyard small`, and the same for programs.
 //!
-//! Neighbour: [`super::served`] has the outcomes. Invariants: of several loads a cell is the least and
-//! the most of them; buddy lists are those of the first.
+//! Neighbour: [`super::served`] has the outcomes. Invariants: for several loads a cell has the
+//! least and the most of them; buddy lists are those of the first load.
 
 use super::served::ServedLoads;
 use crate::failure::Failure;

@@ -1,5 +1,6 @@
-//! What happens to us: keys, sizes, signals. Two threads wait for them, so that the
-//! loop waits for all of them, and for the time of its next look, in one place.
+//! The events that the loop handles: keys, sizes, signals. Two threads wait for the keys and for
+//! the signals, and send them to one channel, so that the loop waits in one place for all of them
+//! and for the time of its next sample.
 
 use super::screen::in_foreground;
 use nix::sys::signal::{SigSet, Signal};

@@ -1,4 +1,4 @@
-//! What was seen of each cache before: the last looks, and rates between two.
+//! What earlier samples had of each cache, and rates between two of them.
 //!
 //! Invariants: at most [`LOOKS`] looks are kept of a cache, and none of a cache
 //! that is gone; times are those of a clock that is never set, since the start.

@@ -1,4 +1,4 @@
-//! Is the process that we look at still the one that we began with?
+//! Checks that the process id is still that of the process at the start.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The snapshots that a trace holds, as they are in what is made of it.
+//! The snapshots that a trace holds, changed as the trace is changed.
 
 use super::renamer::Renamer;
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
-//! Looking at a process with CPU slabs, and at its core file: what CPUs hold, what was counted, and
-//! what asks for it to go back.
+//! Reading a process with CPU slabs, and its core file: what CPUs hold, what was counted, and
+//! requests to return it.
 
 use crate::stage::{self, SLABYARD, text};
 use serde_json::Value as Json;

@@ -1,5 +1,5 @@
-//! `slabyard replay` on guests with a kernel and with CPUs that no rule was made by, and one of them
-//! foretold from the other.
+//! `slabyard replay` on traces of guests whose kernel and CPUs were not used to write the rules,
+//! and predictions of one guest from the other's trace.
 
 use crate::stage::SLABYARD;
 use serde_json::Value;

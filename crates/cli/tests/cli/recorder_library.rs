@@ -1,4 +1,5 @@
-//! The library that tells a recorder of a program's calls: what unwinds the stack passes it.
+//! The library that writes a program's calls for a recorder: functions that unwind the stack can
+//! pass it.
 
 use crate::stage::{SLABYARD, text};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `slabyard replay`: what it says of what cannot be, and how to do it.
+//! `slabyard replay`: its messages about what is impossible, and how to do it.
 
 use crate::stage::text;
 use crate::traces::{ends, slabyard, tiny};

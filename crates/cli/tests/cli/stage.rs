@@ -1,5 +1,5 @@
-//! What each test stands on: the command, a directory of its own, and a
-//! preloaded library that leaves a known report, so that no engine is needed.
+//! What each test uses: the command, a directory of its own, and a preloaded library that leaves a
+//! known report, so that no engine is needed.
 
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 use slabyard_abi::report::Writer;

@@ -1,5 +1,4 @@
-//! `-`, where a file may stand: standard input or output, or refused; never a file of
-//! that name.
+//! `-` in place of a file name: standard input or output, or refused; never a file of that name.
 
 use crate::looking::saved;
 use crate::stage::{SLABYARD, piped, text};

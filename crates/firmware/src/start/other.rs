@@ -1,4 +1,4 @@
-//! A machine that nobody starts: its image is linked, and measured.
+//! A machine on which the image is never started: the image is only linked and measured.
 
 use core::fmt;
 

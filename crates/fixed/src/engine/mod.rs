@@ -1,7 +1,7 @@
 //! Engines of a yard on a fixed memory: the policy of `slabyard::engine`, on pages of ten bytes each.
 //!
-//! By the kernel's rules, so that a machine of 8 MiB does what a kernel's would: the lab's caches of
-//! numbers begin and end the same slabs at the same calls.
+//! They follow the kernel's rules, so that a machine of 8 MiB behaves as with a kernel: the lab's
+//! model begins and ends the same slabs at the same calls.
 //!
 //! Neighbours: [`slabs`] has the slabs of a cache, [`stacks`] sheaves and arrays; [`sheaves`],
 //! [`cpu_slabs`], [`array_cache`] and [`tiny`] are the engines of slabs, [`blocks`] has SLOB's blocks;

@@ -1,7 +1,8 @@
-//! A yard's caches and slabs made anew, after a call that did not end: by what is live.
+//! Makes a yard's caches and slabs again after a call that did not end, from the record of what is
+//! live.
 //!
-//! Nothing is parked afterwards: what was in sheaves, arrays and CPU slabs is free in its slab, and so
-//! is what the call had in its hands.
+//! Nothing is parked afterwards: objects that were in sheaves, arrays, CPU slabs or in the hands
+//! of the call are free in their slabs.
 //!
 //! Neighbours: [`crate::pages`] has been made anew before; [`crate::repair`] walks over caches and slabs.
 

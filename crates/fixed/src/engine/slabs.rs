@@ -1,11 +1,11 @@
 //! The slabs of a cache on a fixed memory, and what an engine of slabs is: [`FixedSlabs`] is what
-//! policy is given, [`SlabEngine`] which policy.
+//! a policy works on, [`SlabEngine`] says which policy.
 //!
 //! A free object is known by its slab's first page and its number there, in one word
 //! ([`Object`]); the chain of a slab's free objects lies in them ([`crate::pages`]).
 //!
-//! Neighbours: [`slabyard::engine::slabs`] is what policy asks of slabs; [`super::stacks`] has what lies
-//! in front of them.
+//! Neighbours: [`slabyard::engine::slabs`] has what a policy needs of slabs; [`super::stacks`] has
+//! the stacks in front of them.
 //! Invariants: one call is under way at a time. A slab on no list has no free object, or is a
 //! CPU's. For each slab: free + parked + live = objects.
 

@@ -1,4 +1,4 @@
-//! Sheaves and arrays of a yard: a place of words, `{next, objects, object 0, ...}`.
+//! Sheaves and arrays of a yard: an array of words, `{next, objects, object 0, ...}`.
 //!
 //! ```text
 //! a CPU's words of a cache     | main | spare |        places, 0: none

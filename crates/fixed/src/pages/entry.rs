@@ -5,8 +5,8 @@
 //! head         | kind:4 | order:4 | cache:8 |
 //! ```
 //!
-//! What an entry's words mean follows from its kind. Of a slab: its free objects, the first of
-//! them, its neighbours on a list.
+//! The kind of an entry says what its words mean. For a slab: its free objects, the first of them,
+//! its neighbours on a list.
 //!
 //! Neighbour: [`super::table`] has an entry for each page.
 //! Invariant: a link of a slab leads to an object of it, or is [`NONE`].

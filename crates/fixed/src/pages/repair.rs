@@ -1,15 +1,15 @@
-//! The page table and its lists made anew, after a call that did not end: what has a live bit in it
-//! stays, and all other pages are free.
+//! Makes the page table and its lists again after a call that did not end: what has a live bit in
+//! it stays, and all other pages are free.
 //!
-//! Why heads of blocks in use can be relied on, whatever the call had done: a call writes heads of
-//! pages that are its own alone, which are free pages, or a block whose bit it has cleared; each head
-//! that it writes there speaks of such pages again. Of blocks with live bits it changes at most which
-//! list a slab is on, by one store of the head.
+//! Why the heads of blocks in use can be relied on, whatever the call had done: a call writes
+//! heads only of pages that it owns, which are free pages or a block whose bit it has cleared;
+//! each head that it writes there describes such pages again. Of blocks with live bits it changes
+//! at most which list a slab is on, by one store of the head.
 //!
 //! Neighbours: [`super::buddy`] and [`super::meta`] have the lists; [`crate::repair`] says which places
 //! are in use.
-//! Invariant: a repair that is cut short is made again from the begin. So it changes nothing that it
-//! goes by: heads and bits of blocks in use, tables of caches.
+//! Invariant: a repair that is cut short is repeated from the begin. Therefore it does not change
+//! what it reads: heads and bits of blocks in use, tables of caches.
 
 use super::entry::{NONE, PageKind};
 use super::meta::{Pages, size_for};

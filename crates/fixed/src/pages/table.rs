@@ -7,7 +7,8 @@
 //!
 //! Neighbours: [`super::entry`] is what the table has of each page; [`super::buddy`] hands out pages.
 //! One call is under way at a time ([`crate::Board`]), so the words are cells.
-//! Invariant: page 0 is nobody's, because the entries begin in it; the number 0 ends lists.
+//! Invariant: page 0 is never handed out, because the entries begin in it; the number 0 ends
+//! lists.
 
 use super::entry::{ENTRY_BYTES, Entry, PageKind};
 use core::cell::Cell;

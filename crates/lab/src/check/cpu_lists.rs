@@ -1,12 +1,14 @@
-//! What the trace tells of CPUs' partial lists while the model is led along it.
+//! What the trace shows of CPUs' partial lists while the model follows the kernel's own choices.
 //!
-//! A free in a slab that was full puts it on the freeing CPU's list; a list that is full is drained
-//! then. Whether a slab was full, no event may tell: of an initial slab's objects some were
-//! allocated before the trace and are never heard of. The preparation takes them for live, or for free where the
-//! slab's pages came back. From such a free on, the list may have one slab more or less than the
-//! model has, until the kernel shows that the list was empty, or is drained.
+//! A free in a slab that was full puts the slab on the freeing CPU's list; a list that is full is
+//! drained then. Events may not show whether a slab was full: some objects of a slab that was
+//! there at the start were allocated before the trace, and no event names them. The preparation
+//! takes them for live, or for free if the slab's pages were given back. From such a free on, the
+//! list may have one slab more or less than the model has, until the kernel shows that the list
+//! was empty, or is drained.
 //!
-//! Neighbours: [`super::one_step`] tells what happened, [`super::pairs`] heals by it.
+//! Neighbours: [`super::one_step`] reports what happened, [`super::pairs`] corrects the model by
+//! it.
 //! Invariant: nothing here depends on what the model does.
 
 use crate::prepare::Slab;

@@ -1,12 +1,10 @@
-//! What a check must reach: one table of goals, each measured on a [`Report`].
+//! The goals of a check: one table, each measured on a [`Report`].
 //!
-//! A model that follows other rules than the kernel misses at least one of them, on
-//! one trace or another: the curve of all slabs forgives much, the one-step test and
-//! the discards forgive little.
-//! Neighbours: [`super::check`] makes the report, the `slabyard` command shows the
-//! table and ends by it.
-//! Invariant: what cannot be measured, or does not count here, is neither met nor
-//! missed.
+//! A model that follows other rules than the kernel misses at least one of them, on one trace or
+//! another: the curve of all slabs hides many errors, the one-step test and the discards few.
+//! Neighbours: [`super::check`] makes the report; the `slabyard` command shows the table and sets
+//! its exit code by it.
+//! Invariant: a goal that cannot be measured, or does not apply, is neither met nor missed.
 
 use super::{Line, Report};
 use crate::prepare::Prepared;

@@ -1,11 +1,10 @@
-//! A replay held against what the kernel really did.
+//! Compares a replay with what the kernel really did.
 //!
-//! Two tests that see different things. The curve test runs freely and compares
-//! slabs over time ([`curves`]): it sees what the whole costs. The one-step test
-//! follows the kernel's placement and asks at each switch of a CPU to another slab
-//! which one the rules would take ([`one_step`]): it sees a wrong rule that the
-//! curve forgives. Beside them stands the trivial predictor, which knows the live
-//! objects and nothing of SLUB.
+//! Two tests that see different things. The curve test lets the model run freely and compares
+//! slabs over time ([`curves`]): it measures the total. The one-step test follows the kernel's
+//! placement and predicts, at each switch of a CPU to another slab, which slab the rules would
+//! take ([`one_step`]): it finds a wrong rule that the curve hides. The trivial predictor, which
+//! knows the live objects and nothing of SLUB, is shown beside them.
 
 mod cpu_lists;
 pub mod curves;

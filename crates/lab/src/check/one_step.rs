@@ -1,15 +1,15 @@
-//! The one-step test: the model is led along the kernel's own placement, and at
-//! each switch of a CPU to another slab it is asked which slab it would take.
+//! The one-step test: the model follows the kernel's own placement, and at each switch of a CPU to
+//! another slab it predicts which slab the CPU takes.
 //!
-//! After a miss the slab is taken from where the model has it, which is a guess
-//! about the lists that remain; so the share of hits is a lower bound. What the
-//! kernel's choice proves of other slabs heals the model ([`super::pairs`]), and only after the
-//! model has made its own choice. A slab that the kernel gave back must have been given back
-//! by the model too, before; one that the model gave back and the kernel goes on using is
-//! put back in place.
+//! After a wrong prediction the slab is taken from where the model has it, which is a guess about
+//! the lists that remain; so the share of right predictions is a lower bound. What the kernel's
+//! choice proves of other slabs corrects the model ([`super::pairs`]), but only after the model
+//! has made its own choice. A slab that the kernel gave back must have been given back by the
+//! model too, before; one that the model gave back and the kernel goes on using is put back in
+//! place.
 //!
-//! Caches with sheaves are left out, as objects from a sheaf show no switch, and
-//! caches whose slabs are others than the traced ones.
+//! Left out are caches with sheaves, because objects from a sheaf show no switch, and caches whose
+//! slabs differ from the traced ones.
 
 use super::cpu_lists::CpuLists;
 use super::pairs::{ModelChoice, Pairs};

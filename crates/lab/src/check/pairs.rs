@@ -1,8 +1,9 @@
-//! The kernel's slabs and the model's, while the model is led along what the kernel did.
+//! Pairs the kernel's slabs with the model's, while the model follows what the kernel did.
 //!
-//! A trace does not show every object: tasks that are not traced allocate and free, and so
-//! do ways without events. What the model thinks free may be in use, and it would choose
-//! it at each switch again. What the kernel does proves otherwise, and the model is healed:
+//! A trace does not show every object: tasks that are not traced allocate and free, and some ways
+//! of allocation leave no events. An object that the model takes for free may be in use, and the
+//! model would choose its slab at each switch again. What the kernel does later proves the error,
+//! and corrects the model:
 //!
 //! - a CPU that leaves its slab found nothing free in it;
 //! - a CPU that goes to its node's list has no slab on its own;
@@ -12,8 +13,8 @@
 //! - an empty slab of a CPU's list is given back when the list is drained, which leaves there the
 //!   slab alone that came last.
 //!
-//! Neighbours: [`super::one_step`] asks first, and heals by what the kernel chose only after
-//! that; the engine's [`follow`](slabyard_model::cache::follow) does the moves.
+//! Neighbours: [`super::one_step`] predicts first, and corrects the model by the kernel's choice
+//! only after that; the engine's [`follow`](slabyard_model::cache::follow) moves the slabs.
 //! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
 //! the kernel proved to be free.
 

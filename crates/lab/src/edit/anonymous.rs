@@ -1,11 +1,11 @@
-//! A trace that can be shown to anybody: which addresses, processes, call sites and caches it
-//! was is gone, and a replay of it has the same result.
+//! A trace that can be published: addresses, processes, call sites and names of caches are gone,
+//! and a replay of it has the same result.
 //!
 //! What a replay needs stays: which objects share a slab, and that pages of higher orders lie
-//! together. So memory is moved in blocks of the largest order, each to the place of its
-//! number in the order in which the trace first names them. Processes and call sites get numbers
-//! in the order of their first events, caches those of a list that the caller has made
-//! ([`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and flags stay.
+//! together. Therefore memory is moved in blocks of the largest order, in the order in which the
+//! trace first names them. Processes and call sites get numbers in the order of their first
+//! events, caches those of a list that the caller has made ([`Names`](crate::trace::Names) of the
+//! snapshot have to change with them). Times, CPUs, sizes and flags stay.
 
 use super::renamed::NameMap;
 use super::{Done, missing};

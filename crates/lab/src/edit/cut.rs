@@ -1,4 +1,4 @@
-//! A part of a trace: of a time, of CPUs, of caches.
+//! Cuts a part out of a trace: of a time, of CPUs, of caches.
 
 use super::renamed::NameMap;
 use super::{Done, missing};

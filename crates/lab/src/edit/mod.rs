@@ -1,8 +1,9 @@
-//! Makes a trace of another one: [a part](cut) of it, [several together](mod@merge), or one that
-//! [names nothing](anonymous), or [all caches](named).
+//! Makes a trace from others: [a part](cut) of one, [several together](mod@merge), one without
+//! [names](anonymous), or one with [the names of all caches](named).
 //!
-//! Each passes through its input (the last one twice) and holds a chunk of it; a file may be larger than the
-//! memory, unless its header does not tell where the machine's memory was mapped. What is attached to a trace is the caller's to write: what is in it is not known here.
+//! Each reads its input once (the last one twice) and holds one chunk of it, so a file may be
+//! larger than the memory, unless its header does not say where the machine's memory was mapped.
+//! The caller writes what is attached to a trace, because this module does not know what it means.
 
 pub mod anonymous;
 pub mod cut;

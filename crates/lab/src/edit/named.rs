@@ -1,6 +1,6 @@
-//! A trace whose allocations name their caches, of one whose kernel did not say.
+//! Adds the names of caches to a trace whose kernel did not name them in allocations.
 //!
-//! The file is passed through twice: [`caches`] first, then [`named`] ([`crate::trace::unnamed`] says
+//! The file is read twice: by [`caches`] first, then by [`named`] ([`crate::trace::unnamed`] says
 //! how caches are found).
 
 use super::renamed::NameMap;

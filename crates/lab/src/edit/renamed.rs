@@ -1,4 +1,4 @@
-//! Numbers of names of one trace as those of another.
+//! Maps the numbers of names in one trace to those in another.
 
 use crate::event::Event;
 use crate::trace::{NO_NAME, Names};

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! All numbers are hexadecimal; strings, instructions and traces count from 1, kinds from 0
-//! (heaptrack, `src/analyze/accumulatedtracedata.cpp` reads it). It tells neither threads nor CPUs
-//! nor which of several objects of a kind was freed: here all is on one CPU, and the one allocated
-//! last is freed first.
+//! (heaptrack, `src/analyze/accumulatedtracedata.cpp` reads it). Its files have neither threads
+//! nor CPUs, and do not say which of several objects of a kind was freed: here all is on one CPU,
+//! and the object that was allocated last is freed first.
 
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::malloc;

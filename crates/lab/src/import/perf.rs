@@ -1,6 +1,7 @@
-//! `perf.data`, by the crate `linux-perf-data`: each sample of an event of `kmem` has the bytes that the
-//! kernel's own ring buffer has, and the file the formats of the events.
-//! These are its tracing data, which [`tracing`](super::tracing) knows; `bounds` keeps damaged sizes from the crate.
+//! `perf.data`, by the crate `linux-perf-data`: each sample of an event of `kmem` has the bytes
+//! that the kernel's own ring buffer has, and the file the formats of the events. The formats are
+//! its tracing data, which [`tracing`](super::tracing) reads; `bounds` keeps damaged sizes from
+//! the crate.
 
 mod bounds;
 

@@ -7,10 +7,10 @@
 //!    compressed: bytes 4, bytes unfolded 4, data; a CPU's data: chunks 4, each the same
 //! ```
 //!
-//! Described in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. A CPU's data are pages of the kernel's ring
-//! buffer. Neighbours: [`tracing`](super::tracing) has what describes the events, the recorder's
-//! [`walk`] and [`Decoder`] read them. Invariant: what the file says of its parts is held against
-//! its length, and against bounds, before memory is taken for them.
+//! Described in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. A CPU's data are pages of the
+//! kernel's ring buffer. Neighbours: [`tracing`](super::tracing) has the descriptions of the
+//! events; the recorder's [`walk`] and [`Decoder`] read the events. Invariant: sizes of the file's
+//! parts are compared with its length, and with bounds, before memory is allocated for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
 use crate::record::{Decoder, Layouts, Page, Symbols, walk};

@@ -1,4 +1,4 @@
-//! What files of perf and of trace-cmd hold alike: the machine's descriptions of its events.
+//! What files of perf and of trace-cmd have in common: the machine's descriptions of its events.
 //!
 //! ```text
 //! magic, "tracing", version | order of bytes, bytes of a word, page size
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Described in `trace-cmd.dat.v6(5)`, "INITIAL FORMAT" to "KALLSYMS INFORMATION". From version 7
-//! on each part is a section of its own. Of a machine with the other order of bytes nothing is read.
+//! on each part is a section of its own. A file of a machine with the other byte order is refused.
 
 use std::collections::HashMap;
 

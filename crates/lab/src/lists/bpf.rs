@@ -1,11 +1,11 @@
-//! The kernel's memory by BPF: three programs of a dozen instructions.
+//! Reads the kernel's memory by BPF: three programs of a dozen instructions.
 //!
-//! `READ` copies memory into a map that is mapped here, `CPU` tells where a CPU has an element of a map of each CPU,
-//! and `CACHES` iterates over the caches. They are put together here and loaded by `bpf(2)`
-//! itself: loaders want an object file, and with it a compiler for BPF.
-//! The system calls are those of `include/uapi/linux/bpf.h`, the helpers' numbers too.
+//! `READ` copies memory into a map that is mapped here, `CPU` finds a CPU's element of a per-CPU
+//! map, and `CACHES` iterates over the caches. They are assembled here and loaded by `bpf(2)`,
+//! because loaders want an object file, and with it a compiler for BPF. The system calls are those
+//! of `include/uapi/linux/bpf.h`, the helpers' numbers too.
 //!
-//! Neighbours: [`super::memory::Memory`] is the door, [`super::walk`] comes through it.
+//! Neighbours: [`super::walk`] reads through it, by the trait [`super::memory::Memory`].
 
 #![allow(unsafe_code)]
 

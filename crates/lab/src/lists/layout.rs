@@ -1,4 +1,4 @@
-//! Where the fields of the kernel's structures are: by its own description (BTF), never by ours.
+//! Where the fields of the kernel's structures are, by the kernel's own description (BTF) alone.
 //!
 //! Neighbours: [`super::walk`] reads by it. A field that a kernel does not have is named
 //! ([`ListsError::NoField`]), or is `None` where kernels differ.

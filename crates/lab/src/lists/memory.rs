@@ -1,6 +1,7 @@
-//! Where the kernel's memory is read from.
+//! The trait by which the kernel's memory is read.
 //!
-//! Neighbours: [`super::bpf`] is the source, [`super::walk`] asks it; tests have memory that is made up.
+//! Neighbours: [`super::bpf`] implements it, [`super::walk`] reads by it; tests have made-up
+//! memory.
 
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;

@@ -1,10 +1,10 @@
 //! What lies on the lists of a kernel's caches, slab by slab: each node's partial slabs in their order, each CPU's
 //! slab and list, and which objects of them are free.
 //!
-//! `/sys/kernel/slab` has only counts; this is read out of the kernel's memory, as its own
-//! description of its structures ([`layout`]) says. [`walk`] follows the lists and checks what
-//! it reads, [`memory`] is what it reads from: [`bpf`] here.
-//! A slab of a cache that is read whole and on no list is full.
+//! `/sys/kernel/slab` has only counts, so this reads the kernel's memory, by the kernel's
+//! description of its structures ([`layout`]). [`walk`] follows the lists and checks what it
+//! reads, by way of [`memory`], which [`bpf`] implements. A slab that is on no list of a cache
+//! whose lists were all read is full.
 //!
 //! Neighbours: [`crate::record`] takes them at a recording's start, [`crate::prepare`] and [`crate::replay`] begin
 //! with them; [`json`] is their form in a trace file.

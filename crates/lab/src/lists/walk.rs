@@ -1,9 +1,9 @@
-//! Follows the lists of a kernel that goes on working, and checks what it reads.
+//! Follows the lists of a kernel that continues to work, and checks what it reads.
 //!
-//! The kernel holds no lock for us. A list is right if its links lead forth and back and its
-//! length is the node's; a slab, if it is the cache's, its free objects lie within it and are as many as
-//! it says, and it is the same after its contents were read as before. What is not is read
-//! again, a few times; then it is counted and left out.
+//! It takes no lock of the kernel's. A list is right if its links agree in both directions and its
+//! length is the node's count; a slab is right if it is the cache's, its free objects lie within
+//! it and are as many as it says, and it has not changed while its contents were read. What is not
+//! right is read again, a few times; then it is counted and left out.
 //!
 //! Neighbours: [`super::layout`] says where fields are, [`super::memory`] gives the bytes.
 

@@ -1,11 +1,10 @@
-//! A population: the objects of a kernel's caches as its snapshot counts them, and a
-//! load that brings them about again, on a machine with other settings.
+//! A population: the objects of a kernel's caches as its snapshot counts them, and a load that
+//! leads to the same counts, to be run on a machine with other settings.
 //!
-//! It asks what a boot would take if slabs had another order. A snapshot tells how
-//! many slabs of a cache are full, in use by CPUs, on lists; a dump of the same boot
-//! after a shrink tells how many objects are live. [`read`] makes one load of these,
-//! in objects and CPUs, with no slab in it; [`PopulationLoad::run`] replays it
-//! through the engine's rules.
+//! It predicts how much memory a boot would take if slabs had another order. A snapshot says how
+//! many slabs of a cache are full, held by CPUs, and on lists; a dump of the same boot after a
+//! shrink says how many objects are live. [`read`] makes one load of these, in objects and CPUs,
+//! without slabs; [`PopulationLoad::run`] replays it through the engine's rules.
 //! Neighbours: [`crate::snapshot`] is what it reads, [`crate::geometry`] and
 //! [`crate::rules`] shape the slabs that it fills; [`crate::replay`] does the same
 //! for a trace, where one is known.

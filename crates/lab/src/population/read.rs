@@ -1,15 +1,15 @@
-//! From snapshots to a load.
+//! Makes a load of snapshots.
 //!
-//! What a snapshot does not tell is taken in the mean over what it tells of others,
-//! or as equally likely; no number here was fitted to an outcome:
+//! What a snapshot does not say is assumed to be as in the mean of the others, or equally likely;
+//! no number here was fitted to a result:
 //!
 //! - A full slab was filled in one go: who fills slabs at boot does so in a loop.
 //! - The kernel's `cpu_slabs` counts the slabs on a CPU's list only if the CPU has a
 //!   CPU slab. With each CPU as likely as another to have one, of C CPUs
 //!   `cpu_slabs / (1 + listed / C)` have CPU slabs.
-//! - After a shrink, a cache that nobody used since has all its objects counted
-//!   exactly. What its slabs then hold, less its full ones, was in CPU slabs before.
-//!   The mean of this part over all such CPU slabs is the fullness of the others.
+//! - After a shrink, a cache that nobody used since has all its objects counted exactly. The
+//!   objects of its slabs that are not full were in CPU slabs before the shrink. The mean of this
+//!   part over all such CPU slabs is the fullness of the others.
 //! - A slab on a list was full once, as nothing else brings it there.
 
 use super::{CacheLoad, Error, LeftBehind, PopulationLoad};

@@ -1,8 +1,8 @@
 //! Replays a population under settings.
 //!
-//! Each CPU that uses a cache allocates an object first, and frees it: its CPU slab.
-//! Then what stays and what will be freed is allocated in a random order, and at
-//! last, in another, any CPU frees what does not stay.
+//! Each CPU that uses a cache first allocates an object and frees it, which gives it a CPU slab.
+//! Then the objects that stay and those that will be freed are allocated in a random order, and at
+//! last any CPU frees the latter in another random order.
 
 use super::{CacheLoad, PopulationLoad};
 use crate::geometry::{self, SizeError};

@@ -1,19 +1,18 @@
-//! Do the trace's events fit each other, and does the snapshot fit them?
+//! Checks whether the trace's events fit each other, and whether the snapshot fits them.
 //!
-//! Rows that are missing leave contradictions: an object is freed that is free, or
-//! allocated that is live, pages are got that were never given back. So does an object
-//! that is freed by a way without an event; of the caches where that is usual no free
-//! is counted as missing ([`super::left_out`]).
+//! Missing rows leave contradictions: a free object is freed, a live one allocated, or pages are
+//! allocated twice. An object that is freed by a way without an event leaves one too; in caches
+//! where that is usual no free counts as missing ([`super::left_out`]).
 //!
-//! A snapshot of another moment counts other free objects than the trace finds: where
-//! the kernel made a slab its lists were empty, so that all that were free on them
-//! have shown, and no more can have than were on lists or held by CPUs.
+//! A snapshot of another moment counts other free objects than the trace shows: when the kernel
+//! made a slab its lists were empty, so by then every free object of the lists has been allocated,
+//! and at most as many as were on lists or held by CPUs.
 //!
-//! The limits were set by ten whole traces of loads of all kinds: their contradictions
-//! are 0 to 0.10 % of the steps, and 0.8 to 1.1 % if one row in a hundred is taken out.
-//! With the snapshot taken just before, no whole trace is in doubt; with another one of
-//! the same kernel two of three are, and those that are not differ by little. Of machines with more
-//! than two CPUs fewer are, since each CPU may hold what the trace does not show.
+//! The limits follow from ten whole traces of different loads: their contradictions are 0 to 0.10
+//! % of the steps, and 0.8 to 1.1 % if one row in a hundred is taken out. With the snapshot taken
+//! just before, no whole trace is in doubt; with another snapshot of the same kernel two of three
+//! are, and the third differs by little. With more than two CPUs a wrong snapshot is found less
+//! often, because each CPU may hold objects that the trace does not show.
 
 use super::oddities::Oddities;
 use super::prepared::Prepared;

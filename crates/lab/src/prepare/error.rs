@@ -1,4 +1,4 @@
-//! What ends the preparation. What only does not fit is counted in [`super::Oddities`].
+//! What ends the preparation. [`super::Oddities`] counts what is odd without being an error.
 
 use super::input::{MAX_ORDER, NO_CACHE};
 

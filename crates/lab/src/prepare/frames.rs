@@ -1,13 +1,13 @@
-//! The slab of each event.
+//! Finds the slab of each event.
 //!
-//! Pages got open a slab at their frame, pages given back close it. A frame that
-//! first shows through an object held a slab when the trace began, whose first
-//! frame is the object's, rounded down to the cache's order. Pages in which no
-//! object shows are no slab of ours: page tables, pipes, large allocations.
+//! Pages that are allocated begin a slab at their frame, and pages that are freed end it. A frame
+//! that first appears by an object in it held a slab when the trace began; that slab's first frame
+//! is the object's, rounded down to the cache's order. Pages in which no object appears are no
+//! slab: page tables, pipes, large allocations.
 //!
-//! A free by address alone may come before the first event that names the slab's
-//! cache. So there are two walks, by the same rules: the first finds the slabs, the second knows
-//! of pages got whether and which slab they are.
+//! A free by address alone may come before the first event that names the slab's cache. Therefore
+//! two passes follow the same rules: the first finds the slabs; the second knows for allocated
+//! pages whether they are a slab and which.
 //!
 //! Neighbours: [`super::naming`] gives the caches, [`super::matching`] takes the
 //! slabs.

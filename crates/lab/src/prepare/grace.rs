@@ -1,12 +1,13 @@
-//! How long the slabs of a cache wait for readers before their pages are back.
+//! How long the slabs of a cache wait for readers before their pages are returned.
 //!
-//! Caches with `SLAB_TYPESAFE_BY_RCU` give a slab's pages back after a grace period, whose length is the
-//! machine's and the load's: medians of 15 to 40 ms were seen. The trace tells it: from
-//! the last free in a slab to the end of its pages goes the grace period, and before it the
-//! time that the empty slab was kept in a list. So the lower quartile is taken, of the cache or,
-//! where few of its slabs ended or they waited in lists much longer, of all such caches.
+//! Caches with `SLAB_TYPESAFE_BY_RCU` return a slab's pages after a grace period, whose length
+//! depends on the machine and the load: medians of 15 to 40 ms were measured. The trace shows it:
+//! the time from the last free in a slab to the free of its pages is the grace period and, before
+//! it, the time that the empty slab was kept on a list. Therefore the lower quartile is taken: of
+//! the cache or, if few of its slabs ended or they waited on lists much longer, of all such
+//! caches.
 //!
-//! Neighbours: [`super::prepare`] asks; a replay delays by it.
+//! Neighbours: [`super::prepare`] asks; a replay delays pages by it.
 
 use super::frames::Slab;
 

@@ -1,6 +1,6 @@
-//! What a trace is prepared from: its events, and what its kernel says of the caches.
+//! The input of the preparation: the trace's events, and what its kernel says of the caches.
 //!
-//! Neighbours: the walks read it; [`super::Prepared`] is what they make of it.
+//! Neighbours: the passes read it; [`super::Prepared`] is their result.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,15 @@
-//! Where slabs were at the start, as the recorder read it out of the kernel ([`crate::lists`]), by the
-//! numbers of the trace's slabs.
+//! Where slabs were at the start, as the recorder read it from the kernel ([`crate::lists`]), by
+//! the numbers of the trace's slabs.
 //!
-//! The kernel worked on while it was read. So the steps of a cache begin when its lists had been
-//! read: what events tell until then is in the lists ([`begins`]). Of an object whose first event after
-//! that contradicts what was read the event is right: one of the two was late by a moment, or somebody whom the
-//! trace does not show freed or took it.
+//! The kernel continued to work while it was read. So the steps of a cache begin when its lists
+//! had been read; the lists contain what earlier events did ([`begins`]). If an object's first
+//! event after that contradicts what was read, the event is right: one of the two was a moment
+//! late, or a task that the trace does not show freed or allocated the object.
 //!
 //! Neighbours: [`super::frames`] has found the slabs, [`super::steps`] takes the live objects, the
 //! replay's start the order.
-//! Invariant: of a known cache every slab with a free object at that moment is on a list; none of its objects is
-//! untold, but those of slabs that changed while they were read.
+//! Invariant: every slab of a known cache that has a free object at that moment is on a list; the
+//! state of all its objects is known, except in slabs that changed while they were read.
 
 use super::frames::{CacheStarts, Slab};
 use super::input::{Input, NO_CACHE};

@@ -1,14 +1,14 @@
 //! The caches that comparisons leave out: those whose frees or allocations the trace loses.
 //!
 //! `kfree_rcu()`, frees in bulk and sheaves leave no event. Which caches are freed so depends on
-//! the kernel and on the load, so that no list of names tells it; the trace does: an object that
-//! is allocated while it is live was freed in between. In a whole trace of a cache whose
-//! frees are all told there is next to none (0.05 % at most in nine traces); of those
-//! that are freed without events 46 to 100 % of all frees are missing. The other way around, an object
-//! that is freed while it is free was allocated in between, as the maple tree's nodes are in bulk.
+//! the kernel and the load, so a list of names cannot say it, but the trace can: an object that is
+//! allocated while it is live was freed in between. A whole trace of a cache whose frees all leave
+//! events has next to no such object (0.05 % at most in nine traces); in caches that are freed
+//! without events 46 to 100 % of all frees are missing. Likewise an object that is freed while it
+//! is free was allocated in between, as the maple tree's nodes are in bulk.
 //!
-//! Neighbours: [`super::matching`] puts the missing frees in; [`super::doubts`] counts them as
-//! rows that are missing where a cache is not left out.
+//! Neighbours: [`super::matching`] inserts the missing frees; [`super::doubts`] counts them as
+//! missing rows, except in a cache that is left out.
 
 use super::input::CacheNumber;
 use super::prepared::Prepared;

@@ -1,12 +1,11 @@
-//! The object of each event, and the frees that the trace missed.
+//! Finds the object of each event, and the frees that the trace missed.
 //!
-//! An object's number is its slab's first plus its place in the slab, so matching
-//! frees to allocations is one array. An allocation of a live object says that its
-//! free was missed, and so does the closing of a slab with live objects. An object
-//! of an initial slab that is freed first was live at the start, one that is
-//! allocated first was free. Of those never seen nothing is known: in a slab that is
-//! closed later they were free, else they are taken for live: a free object would
-//! have been likely to be handed out.
+//! An object's number is the first number of its slab plus its place in the slab, so one array
+//! matches frees to allocations. An allocation of a live object shows that its free was missed,
+//! and so does the end of a slab with live objects. An object of an initial slab whose first event
+//! is a free was live at the start; one whose first event is an allocation was free. Nothing is
+//! known of objects without an event: in a slab that ends later they were free, in others they are
+//! taken for live, because a free object would likely have been allocated.
 //!
 //! Neighbours: [`super::frames`] gives the slabs, [`super::order`] the times.
 

@@ -1,8 +1,8 @@
-//! From a trace's events to the steps of a replay, and to the truth that it is
-//! held against.
+//! Makes of a trace's events the steps of a replay, and the kernel's numbers that it is compared
+//! with.
 //!
-//! A trace names caches by their first creator, frees by address alone, and tells
-//! of pages without saying whose. Four walks over the events find it out:
+//! A trace names caches by their first creator, frees by address alone, and pages without their
+//! owner. Four passes over the events find the rest:
 //!
 //! 1. [`naming`]: which cache does an allocation or a free speak of?
 //! 2. [`frames`]: which slab is the object in? Pages got open a slab, pages given
@@ -13,15 +13,15 @@
 //! 4. [`order`]: in which order did the work happen, as an allocation is traced
 //!    after its work and a free before it?
 //!
-//! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense
-//! numbers, so that a replay looks nothing up by address. A first pass over the events finds the
-//! slabs, a second one what all steps together tell ([`Tally`]); of a trace that stays in its file
-//! each replay is one more ([`Steps`]). [`truth`] counts the
-//! kernel's slabs over time from the same slabs; [`left_out`] finds the caches whose frees the
-//! trace loses, [`grace`] how long slabs wait for readers; [`doubts`] says whether rows are missing, or the
-//! snapshot is another's. [`known`] is what the recorder read of the start.
+//! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense numbers, so a replay
+//! looks up nothing by address. A first pass over the events finds the slabs, a second one the
+//! totals over all steps ([`Tally`]); for a trace that stays in its file each replay is one more
+//! pass ([`Steps`]). [`truth`] counts the kernel's slabs over time from the same slabs;
+//! [`left_out`] finds the caches whose frees the trace loses, [`grace`] how long slabs wait for
+//! readers; [`doubts`] says whether rows are missing, or the snapshot belongs to another trace.
+//! [`known`] has what the recorder read at the start.
 //!
-//! Above: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
+//! Users: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
 
 pub mod doubts;
 mod error;

@@ -1,9 +1,9 @@
-//! The cache of each event.
+//! Finds the cache of each event.
 //!
-//! `kmem_cache_alloc` and `kmem_cache_free` name the cache by its first creator's
-//! name, which merging may have made an alias. `kmalloc` tells the size class and
-//! the flags that choose among the families; a few call sites have families of
-//! their own. `kfree` tells nothing: [`super::frames`] finds its cache by address.
+//! `kmem_cache_alloc` and `kmem_cache_free` name the cache by its first creator's name, which
+//! merging may have made an alias. A `kmalloc` event has the size class and the flags that choose
+//! among the families; a few call sites have families of their own. A `kfree` event has neither:
+//! [`super::frames`] finds its cache by address.
 
 use std::collections::{BTreeMap, HashMap};
 

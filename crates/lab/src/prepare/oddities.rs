@@ -1,5 +1,4 @@
-//! What in a trace does not fit, counted on each walk; [`super::doubts`] says when it is
-//! too much.
+//! What in a trace does not fit, counted in each pass; [`super::doubts`] says when it is too much.
 
 /// Events that contradict each other or say too little, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

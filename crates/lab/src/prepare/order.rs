@@ -1,16 +1,16 @@
 //! The order in which events run.
 //!
-//! The kernel traces an allocation after its work is done, and a free before it
-//! begins. What one CPU did is in order; what two did at nearly the same time is
-//! not. So allocations run a little earlier than other CPUs' frees (this alone took
-//! the prediction of the kernel's next slab from 65 % to 95 % on one trace), and a
-//! slab's first allocation, for which its pages were got, runs when they were.
+//! The kernel traces an allocation after its work is done, and a free before it begins. The events
+//! of one CPU are in order; those of two CPUs at nearly the same time may not be. So allocations
+//! run a little earlier than other CPUs' frees (this alone raised the right predictions of the
+//! kernel's next slab from 65 % to 95 % on one trace), and a slab's first allocation runs when the
+//! slab's pages were allocated.
 //!
-//! A virtual CPU that its host stops between the work and the trace point shows the
-//! event after the stop; it runs before it.
+//! If a host stops a virtual CPU between the work and the trace point, the event has the time
+//! after the stop, but the replay runs it before.
 //!
-//! Whatever the shifts, the order within an object stays, and that within a CPU but
-//! for a slab's first allocation.
+//! Whatever is moved, the order within an object stays, and so does that within a CPU, except for
+//! a slab's first allocation.
 
 /// How events are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a replay needs of a trace: the result of all walks.
+//! What a replay needs of a trace: the result of all passes.
 //!
 //! Invariants:
 //!

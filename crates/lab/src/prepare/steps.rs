@@ -1,13 +1,14 @@
-//! The steps of a replay: in memory, or made anew from the trace's file whenever they are needed.
+//! The steps of a replay: in memory, or made again from the trace's file whenever they are needed.
 //!
-//! Of a trace that stays in its file, memory holds live objects, a few words for each slab, and some
-//! blocks of events. To put steps in order of time, those of some blocks are held back. A few
-//! run long before their event, as the first allocation of a slab whose pages were got by one that no
-//! event shows: the first pass over the steps finds these, and later ones put them where they run.
+//! Of a trace that stays in its file, memory holds live objects, a few words for each slab, and
+//! some blocks of events. To put steps in order of time, the steps of some blocks are held back. A
+//! few run long before their event, as the first allocation of a slab whose pages were allocated
+//! by an allocation that no event shows: the first pass over the steps finds these, and later
+//! passes put them where they run.
 //!
 //! Neighbours: [`super::prepare`] makes the first passes; a replay and its checks iterate.
-//! Invariant: steps that are made anew are those that would be in memory, in the same order; only
-//! the numbers of objects may differ.
+//! Invariant: steps that are made again equal those in memory, in the same order; only the numbers
+//! of objects may differ.
 
 use super::error::Error;
 use super::frames::{self, KnownSlabs, Slab};

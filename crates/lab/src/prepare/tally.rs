@@ -1,9 +1,8 @@
-//! What all steps of a trace together tell, gathered while they pass: a replay needs it before
-//! its first step.
+//! Totals over all steps of a trace, which a replay needs before its first step.
 //!
-//! Neighbours: [`super::prepare`] gathers; the replay's start looks ahead by it, [`super::left_out`]
-//! and [`super::grace`] judge by it. Invariant: the order in which steps are added does not matter,
-//! but that steps of the same time come as they run.
+//! Neighbours: [`super::prepare`] collects them; the replay's start looks ahead by them,
+//! [`super::left_out`] and [`super::grace`] decide by them. Invariant: the order in which steps
+//! are added does not matter, except that steps of the same time come as they run.
 
 use super::frames::Slab;
 use super::matching::{Step, StepKind};

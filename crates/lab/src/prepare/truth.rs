@@ -1,7 +1,7 @@
-//! What the kernel did: its slabs over time, from the pages got and given back.
+//! What the kernel did: its slabs over time, from the pages that it allocated and freed for them.
 //!
-//! Counted are changes since the start of the trace: a snapshot is taken some time
-//! before the first event, so its number of slabs is not the number at the start.
+//! Changes since the start of the trace are counted: a snapshot is taken some time before the
+//! first event, so its number of slabs is not that at the start.
 
 use std::ops::RangeInclusive;
 

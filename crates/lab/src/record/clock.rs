@@ -1,4 +1,4 @@
-//! The processor's counter, which a process tells its calls by, as nanoseconds.
+//! Converts the processor's counter, by which a process dates its calls, to nanoseconds.
 
 use super::reader::now;
 use std::thread;

@@ -1,8 +1,8 @@
-//! From the bytes of a `kmem` event to an [`Event`].
+//! Decodes the bytes of a `kmem` event to an [`Event`].
 //!
-//! Neighbours: [`super::layout`] says where the fields are; [`super::reader`] calls.
-//! An allocation that failed, a free of nothing and a page that was not to be had are no
-//! events: they did nothing.
+//! Neighbours: [`super::layout`] says where the fields are; [`super::reader`] calls. An allocation
+//! that failed, a free of nothing and a failed page allocation are no events, because they changed
+//! nothing.
 
 use super::error::Error;
 use super::layout::{Field, Format};

@@ -1,7 +1,7 @@
-//! Puts the events of all CPUs in one order of time.
+//! Merges the events of all CPUs into one order of time.
 //!
-//! Each CPU has said until when it has told all; what is before the earliest of these moments
-//! is complete and goes on. Invariant: what is held is what came since that moment.
+//! Each CPU's reader says up to which time it has delivered all events; events before the earliest
+//! of these times are complete and are passed on. Invariant: only events since that time are held.
 
 use super::reader::Batch;
 use crate::event::Event;

@@ -6,11 +6,12 @@
 //!      tracefs           ring, layout, kmem          merge, sieve
 //! ```
 //!
-//! [`tracefs`] is where the kernel offers its events, and the instance in it that is ours
-//! alone; `ring` takes the pages of its buffers apart, `layout` says where the fields of an
-//! event are, `kmem` makes an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order.
-//! Of a process, [`Rings`] are emptied by `process`, `sites` names call sites, and `spool` keeps the
-//! calls until it has ended. `sieve` leaves out what no slab has to do with. [`Recorder`] runs them.
+//! [`tracefs`] finds the kernel's tracing directory and makes an instance of our own in it; `ring`
+//! decodes the pages of its buffers, `layout` says where the fields of an event are, `kmem` makes
+//! an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order. For a
+//! process, `process` empties [`Rings`], `sites` names call sites, and `spool` keeps the calls
+//! until the process has ended. `sieve` leaves out events that are about no slab. [`Recorder`]
+//! runs them.
 //! Invariants: memory is bounded, because every queue is; what the kernel could not keep
 //! is counted as lost where it happened; when a [`Recorder`] goes, so does its instance.
 

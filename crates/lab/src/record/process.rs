@@ -1,4 +1,4 @@
-//! Records the calls to malloc of one process, which tells of them in rings
+//! Records the calls to malloc of one process, which writes them into rings
 //! ([`slabyard_abi::recording`]).
 //!
 //! ```text
@@ -6,13 +6,13 @@
 //!      while the process runs: copied                 when it has ended
 //! ```
 //!
-//! What is done while the process runs takes CPUs from it: entries are copied and call sites
-//! named, which needs the process; [`Spool`] puts the rest off. An allocation becomes a
-//! [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of malloc's class for
-//! it, a free a [`Kfree`](EventKind::Kfree); names are those of call sites. Requests above the largest
-//! class have pages of their own, and no class: `allocated` is 0.
-//! Memory: the rings, and a buffer for each. Disk: where the spool
-//! is as large as it may become, or its disk full, the process waits until the events have been written.
+//! Work during the run takes CPU time from the process, so only what needs the process is done
+//! then: entries are copied and call sites named; [`Spool`] keeps the rest for later. An
+//! allocation becomes a [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of malloc's
+//! class for it, a free a [`Kfree`](EventKind::Kfree); names are those of call sites. Requests
+//! above the largest class have pages of their own, and no class: `allocated` is 0.
+//! Memory: the rings, and a buffer for each. Disk: when the spool has its largest size, or its
+//! disk is full, the process waits until the events have been written.
 
 use super::clock::Clock;
 use super::error::Error;

@@ -1,8 +1,8 @@
-//! Reads one CPU's ring buffer: a thread of its own, which sleeps until the kernel has enough or
-//! the moment for the next look has come.
+//! Reads one CPU's ring buffer in a thread of its own, which sleeps until the kernel has enough
+//! events or the next read is due.
 //!
-//! Invariants: what a [`Batch`] says it has `until` is complete: all events of the CPU before that
-//! time are in it or in those before. Times rise within a CPU.
+//! Invariants: a [`Batch`] is complete up to its `until`: all events of the CPU before that time
+//! are in it or in earlier ones. Times rise within a CPU.
 
 use super::error::Error;
 use super::kmem::{Decoder, Layouts};

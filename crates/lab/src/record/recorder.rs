@@ -1,4 +1,4 @@
-//! The recorder: sets the kernel up, runs the readers and the merger, and writes the file.
+//! The recorder: prepares the kernel, runs the readers and the merger, and writes the file.
 
 use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};

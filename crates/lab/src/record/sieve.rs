@@ -1,10 +1,10 @@
-//! Leaves out what no slab has to do with: pages that are given back and were no slab's, and caches that
+//! Leaves out events that are about no slab: frees of pages that were no slab's, and caches that
 //! are not wanted.
 //!
-//! The kernel leaves out pages for users itself when they are got; when they are given back it does not
-//! say what they were. A frame that was not got in this trace may have been a slab's, once.
-//! Memory: two bits for each page frame of the machine, and, where caches are picked, an entry
-//! for each object of theirs that is live.
+//! The kernel itself leaves out allocations of pages for users; a free does not say what the pages
+//! were. A frame that was not allocated in this trace may have been a slab's earlier.
+//! Memory: two bits for each page frame of the machine, and, if caches are selected, an entry for
+//! each of their live objects.
 
 use super::kmem::MOVABLE;
 use crate::event::{Event, EventKind};

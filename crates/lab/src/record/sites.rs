@@ -1,5 +1,5 @@
-//! Call sites of a process by the file that they are in and their place there: `libc.so.6+0x8a3f1`,
-//! which stays the same where the system loads programs at random.
+//! Call sites of a process by their file and the offset in it: `libc.so.6+0x8a3f1`, which is the
+//! same in each run although addresses are random.
 
 use crate::trace::{NO_NAME, Names};
 use std::fs;

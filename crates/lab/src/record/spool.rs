@@ -1,9 +1,9 @@
-//! Entries of a process's rings that were copied and are no events yet: a file without a name, in
-//! pieces of one ring each, read back in one order of time.
+//! Entries of a process's rings that were copied and not yet converted to events: a file without a
+//! name, in pieces of one ring each, read back in one order of time.
 //!
 //! Neighbours: [`process`](super::process) fills it while the process runs, and empties it after.
-//! Invariants: the pieces of a ring are in the order of its entries, whose times rise; a piece is gone
-//! when its last entry was given; the file has no bytes when there are no pieces.
+//! Invariants: the pieces of a ring are in the order of its entries, whose times rise; a piece is
+//! released when its last entry was read; the file has no bytes when there are no pieces.
 
 use super::error::Error;
 use slabyard_abi::recording::{Call, ENTRY};

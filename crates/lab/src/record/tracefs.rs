@@ -1,10 +1,10 @@
-//! Where the kernel offers its events: a mounted tracefs, or one mounted for this process
-//! alone; and the instance in it that is ours.
+//! The kernel's tracing directory: a mounted tracefs, or one mounted for this process alone; and
+//! our own instance in it.
 //!
-//! An instance has buffers, a clock and switches of its own, so that nobody's tracing is
-//! disturbed by it (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process
-//! that made it: [`sweep`] removes those whose makers are gone, which [`is_ours`] tells by
-//! the name: `slabyard-PID-START`, the start being that of `/proc/PID/stat`.
+//! An instance has buffers, a clock and switches of its own, so it disturbs no other tracing
+//! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that made it:
+//! [`sweep`] removes those whose makers are gone, which [`is_ours`] tells by the name:
+//! `slabyard-PID-START`, the start being that of `/proc/PID/stat`.
 
 use super::error::Error;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

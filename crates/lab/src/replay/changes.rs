@@ -1,6 +1,6 @@
 //! The slabs that a run began and ended, in order of time.
 //!
-//! Invariant: a slab whose pages wait for readers counts as ended when they are back.
+//! Invariant: a slab whose pages wait for readers counts as ended when they are returned.
 
 use super::pages::Pages;
 use super::plan::Plan;

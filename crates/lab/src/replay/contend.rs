@@ -2,11 +2,11 @@
 //!
 //! It runs the same calls as [`super::replay`], and nothing else: no samples, no memory limit. A
 //! call begins when its step does, or when its CPU is done with the one before. The copies of a
-//! task do not act at the same nanosecond here: each is late by a time of its own, up to
-//! [`SPREAD_NS`], and steps of all copies run in the order of the times that follow.
+//! task do not act at the same nanosecond: each is delayed by a time of its own, up to
+//! [`SPREAD_NS`], and the steps of all copies run in the order of the resulting times.
 //!
 //! Neighbours: [`slabyard_model::cache::contention`] has the clocks, locks and words; [`costs`] is
-//! the one table of how long what takes, and where that is from.
+//! the one table of the operations' lengths and their sources.
 //! Invariant: the same plan and costs give the same counts.
 
 use super::plan::Plan;

@@ -1,14 +1,15 @@
-//! What happens to the machine while a trace is replayed: CPUs go and come, caches are shrunk.
+//! Events of the machine while a trace is replayed: CPUs go offline and come online, caches are
+//! shrunk.
 //!
 //! - A CPU that goes gives back what it had, as a kernel does for each cache when a CPU is dead: its
 //!   slab and its list to their nodes' lists, its sheaves to their slabs, by SLAB its array; its page
 //!   lists to the buddy. Its tasks move ([`super::tasks`]).
 //! - A CPU that comes has nothing, and takes tasks as they wake. One whose first event this is
 //!   was not there at the start ([`super::start`]).
-//! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs end, nodes' lists
-//!   are sorted. What a kernel's shrinkers would free is not in a trace: objects stay as they are.
+//! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs end, nodes'
+//!   lists are sorted. Objects that a kernel's shrinkers would free are not in a trace, and stay.
 //!
-//! Neighbours: [`super::replay`] lets them happen before the first step of their time or later.
+//! Neighbours: [`super::replay`] runs each before the first step of its time or later.
 //! Invariant: they are in order of time, and one CPU at least is always there ([`check`]).
 
 /// What can happen to a machine.

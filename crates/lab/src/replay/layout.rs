@@ -1,14 +1,14 @@
-//! The slabs of the start, laid out on any machine's geometry.
+//! Lays the slabs of the start out for any machine's geometry.
 //!
-//! A kernel with other slabs had the same objects, and its tasks had freed the same ones. What
-//! was in a row in the traced slabs is in a row there: the places of slabs that are in the same
-//! list are strung together in the list's order, holes included, and cut anew into slabs of as many
-//! objects as they have on the machine. So a larger slab has the holes of those that it is joined from, a
-//! smaller one its part of them, and pieces without a live object had been given back. The last
-//! piece of a string has the rest free, as a CPU's slab that is filled has.
+//! A kernel with other slabs had the same objects, and its tasks had freed the same ones. Objects
+//! that were neighbours in the traced slabs stay neighbours: the slabs of a list are joined in the
+//! list's order, holes included, and cut into slabs of as many objects as the machine's slabs
+//! have. So a larger slab has the holes of those that it is joined from, a smaller one its part of
+//! them, and pieces without a live object count as given back. The last piece may be shorter than
+//! a slab: the rest of its slab is free, as in a CPU's slab that is being filled.
 //!
-//! Where the slabs are the traced ones, each piece is a slab: settings that change nothing give the
-//! very start of the traced kernel.
+//! If the slabs have the traced size, each piece is a slab, so settings that change nothing give
+//! exactly the start of the traced kernel.
 //!
 //! Neighbours: [`super::lists`] finds the lists, and puts the pieces in place.
 //! Invariant: the live objects are those of the traced slabs, each once.

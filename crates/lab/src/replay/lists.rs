@@ -1,11 +1,11 @@
 //! Where each cache's slabs are when a trace begins: on which lists, in which order.
 //!
-//! Two ways lead there. Where the recorder [read the kernel's lists](crate::prepare::known), they are those.
-//! Elsewhere the order in which CPUs came to use slabs undoes the order in which the rules
-//! keep them.
+//! Two ways lead there. Where the recorder [read the kernel's lists](crate::prepare::known), these
+//! are used. Elsewhere they follow from the order in which CPUs came to use slabs, by the inverse
+//! of the rules.
 //!
-//! Neighbours: [`super::start`] has the lists installed, [`super::layout`] cuts them anew where
-//! a machine has other slabs.
+//! Neighbours: [`super::start`] has the lists installed, [`super::layout`] cuts them anew if a
+//! machine's slabs have another size.
 //! Invariant: each of a cache's initial slabs is in one place of its lists.
 
 use super::layout::{self, PlannedSlab};

@@ -1,15 +1,16 @@
-//! A replay on a machine whose memory has an end: its slabs, and the other pages that the trace
-//! tells of, come out of one [`Pages`]; what is done when these are short, and the end.
+//! A replay on a machine with limited memory: its slabs, and the other pages of the trace, come
+//! from one [`Pages`]; here is what happens when these run out.
 //!
-//! What was there before the trace is placed first: the slabs of the start, those that no event
-//! touches and the snapshot counts, and the pages that the trace gives back. A slab without a block
-//! of its cache's order is one of the least; SLAB has none. A request that finds nothing lets
-//! [`Relief`] be done once. If that gave no pages the run ends; but by SLAB, whose arrays hold objects
-//! of slabs that are partly used, the object is looked for among those that the relief made free.
+//! What was there before the trace is placed first: the slabs of the start, those that the
+//! snapshot counts and no event touches, and pages that the trace only frees. If there is no block
+//! of a cache's order, the slab gets the smallest one that holds an object; SLAB does not do this.
+//! A request that finds no pages lets [`Relief`] run once. If that frees no pages, the run ends;
+//! except in SLAB, whose arrays hold objects of partly used slabs: there the object may be among
+//! those that the relief freed.
 //!
 //! Neighbours: [`super::replay`] runs; [`super::others`] has the other pages; a command shows
-//! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that goes back after a grace period is a slab's
-//! until then, and no relief hastens it.
+//! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that waits for a grace period belongs
+//! to its slab until then, and no relief shortens that.
 
 use super::others::{PageEvent, PageOp};
 use super::plan::{Limit, Plan, Relief};

@@ -1,11 +1,10 @@
 //! Runs a prepared trace through the caches of a modelled kernel.
 //!
-//! An allocation asks the model for an object and remembers its slab; the free of
-//! it goes to that slab, whatever the real kernel did. What is compared is slabs
-//! over time ([`crate::check`]).
+//! An allocation asks the model for an object and remembers its slab; the free returns it to that
+//! slab, whatever the real kernel did. Slabs over time are compared ([`crate::check`]).
 //!
-//! Neighbours: [`start`] puts the slabs in place that the trace begins with, [`run`] makes the steps,
-//! [`report`] says what is where at the end and on the way.
+//! Neighbours: [`start`] puts the slabs in place that the trace begins with, [`run`] makes the
+//! steps, [`report`] has the state at the end and in between.
 //!
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.

@@ -1,11 +1,12 @@
-//! The pages of a trace that are no slabs: page tables, pipes, stacks, large allocations, as far as
-//! it was recorded with them.
+//! The pages of a trace that are no slabs: page tables, pipes, stacks, large allocations, if they
+//! were recorded.
 //!
-//! A block that is given back and was not got in the trace was there before. It may be given back
-//! in parts.
+//! A block that is freed and was not allocated in the trace was there before. It may be freed in
+//! parts.
 //!
 //! Neighbours: [`crate::prepare`] knows which pages are slabs; [`super::memory`] takes the others
-//! from its machine. Invariant: what is given back was got, or is one of the start, each page once.
+//! from its machine. Invariant: what is freed was allocated, or was there at the start, each page
+//! once.
 
 use crate::event::{Event, EventKind};
 use crate::prepare::Slab;

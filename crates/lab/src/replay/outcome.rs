@@ -1,4 +1,4 @@
-//! What comes of a replay, and why one ends before its time.
+//! The result of a replay, and why one ends early.
 
 use super::memory::MemoryOutcome;
 use super::report::Sample;

@@ -2,7 +2,8 @@
 //! each node.
 //!
 //! Neighbours: `slabyard::pages::lists` has the lists, whose policy is a yard's; [`super::replay`]
-//! says which slabs begin and end, and on which CPU. What lists do is counted with the cache.
+//! says which slabs begin and end, and on which CPU. Operations on lists are counted with the
+//! cache.
 //!
 //! Invariant: a slab that was there at the start has pages that no list ever had; they are taken
 //! from the buddy as it ends.

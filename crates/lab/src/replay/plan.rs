@@ -1,6 +1,6 @@
-//! What is to be replayed, after which rules, and from which start.
+//! The plan of a replay: the trace, the rules, and the start.
 //!
-//! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
+//! Neighbours: [`super::start`] carries out [`Start`], [`super::replay`] the rest.
 
 use super::events::{self, Event};
 use super::others::OtherPages;

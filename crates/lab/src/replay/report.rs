@@ -1,4 +1,4 @@
-//! What is where, at one moment of a replay.
+//! The state of all caches at one moment of a replay.
 
 use slabyard_model::cache::KernelCache;
 use slabyard_model::cache::audit::Places;

@@ -1,7 +1,8 @@
-//! A run under way: the modelled machine, its caches, and what came of it so far.
+//! A run in progress: the modelled machine, its caches, and the results so far.
 //!
-//! A step of the trace is one call of one CPU for each copy of its task. Before the call time passes:
-//! the other pages of the trace are taken and given back, events happen to the machine, timers reap.
+//! A step of the trace is one call of one CPU for each copy of its task. Before each call the run
+//! does what is due by then: the other pages of the trace are allocated and freed, events happen
+//! to the machine, timers reap.
 //!
 //! Neighbours: [`super::replay`] begins and ends a run; [`super::changes`] notes what slabs a call began
 //! and ended.

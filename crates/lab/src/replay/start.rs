@@ -1,15 +1,14 @@
 //! The slabs that are there when a trace begins, and where they are.
 //!
-//! A snapshot tells how many slabs each CPU has on its list, not which. Where the recorder read
-//! the lists, [they](super::lists) are known; elsewhere the rest can be told by looking ahead in the
-//! trace: objects first seen by an allocation were free, and the order in which a CPU came to use slabs
-//! undoes the order in which the rules keep them.
+//! A snapshot says how many slabs each CPU has on its list, but not which. If the recorder read
+//! the lists, [they](super::lists) are known; otherwise the start looks ahead in the trace:
+//! objects whose first event is an allocation were free, and the order in which a CPU came to use
+//! slabs gives the order of its list.
 //!
-//! On a machine where a cache has other slabs than on the traced one, what is in each list
-//! is [cut anew](super::layout), by look-ahead whatever the start. On more CPUs the new ones
-//! begin with none; what was on a traced CPU that is not there is where an unplugged CPU's is: its
-//! slab at the head of its node's list, its list at the tail, empty ones at their end if the node
-//! has enough.
+//! If a cache has other slabs than on the traced machine, what is in each list is [cut
+//! anew](super::layout), always by look-ahead. New CPUs begin with nothing; what a traced CPU that
+//! is missing held is where an offline CPU's slabs are: its slab at the head of its node's list,
+//! its partial list at the tail, and empty slabs end if the node has enough.
 
 use super::layout::PlannedSlab;
 use super::lists::{Initial, Lists};

@@ -1,26 +1,26 @@
 //! Where tasks run, on a machine with other CPUs than the traced one, or with more of them.
 //!
-//! A trace names the task of each event. On the traced machine's CPUs and with the traced tasks each
-//! event runs where it ran. Else a small scheduler places tasks:
+//! A trace names the task of each event. With the traced CPUs and tasks each event runs where it
+//! ran. Otherwise a small scheduler places tasks:
 //!
 //! 1. A task goes at its first event to the CPU with the fewest tasks; the lowest of these.
 //! 2. It stays there, where its objects are warm, while it runs. It wakes up when it was silent for
 //!    [`WAKE_NS`]: then it goes to the CPU with the fewest tasks if its own has two more.
 //! 3. A task counts until its last event.
-//! 4. What a CPU does while idle, and in interrupts of it (task 0), has no task to go by. Frees are
-//!    those of callbacks, and run on the CPU that allocated the object; the rest runs
-//!    where the task that the traced CPU ran last is.
+//! 4. Events of an idle CPU, and of interrupts on it, have task 0. Of these, frees are taken for
+//!    callbacks, and run on the CPU that allocated the object; the others run where the last task
+//!    of the traced CPU is.
 //!
-//! A CPU that goes leaves its tasks to the CPUs with the fewest, one after the other; one that comes
-//! has none, and gets some as they wake. Until the first CPU goes or comes, events run where they
-//! ran if they could.
+//! The tasks of a CPU that goes offline move to the CPUs with the fewest, one after the other; a
+//! CPU that comes online has none, and gets some as they wake. Until the first CPU goes or comes,
+//! events run where they ran, if that CPU is there.
 //!
-//! With more tasks than were traced, each is copied, with objects of its own. A copy does what its
-//! task does at the same time; objects that were there before the trace began are the first one's.
+//! With more tasks than were traced, each is copied, with objects of its own. A copy acts at the
+//! same times as its task; objects from before the trace belong to the original.
 //!
-//! Neighbours: [`super::replay`] asks before each step. What it cannot tell: a trace of few CPUs has
-//! no more tasks at work at a time than it had CPUs, so that on more CPUs less is allocated
-//! at a time than a kernel's tasks would there.
+//! Neighbours: [`super::replay`] asks before each step. Limit: a trace of few CPUs has no more
+//! tasks at work at a time than CPUs, so on more CPUs the replay allocates less at a time than a
+//! kernel with more tasks.
 //! Invariant: the placement depends on the trace and the number of CPUs and copies alone, so that
 //! settings that change neither have the same live objects on the same CPUs at every moment.
 

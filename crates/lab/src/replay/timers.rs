@@ -1,8 +1,8 @@
-//! When a modelled kernel with SLAB reaps: by timers, or as memory is wanted.
+//! When a modelled kernel with SLAB reaps: by timers, or when memory is short.
 //!
-//! A kernel of today reaps all at once every 2 s, and its nodes each second time, as that
-//! kernel's trace is replayed; one of 2.5 has timers that lie [apart](reap); one of 2.4 has the
-//! [clock], which turns as often as a setting says.
+//! For a recent kernel all caches are reaped at once every 2 s, and nodes every second time; 2.5
+//! has timers at [different times](reap); 2.4 has the [clock], which turns as often as a setting
+//! says.
 //! Neighbours: [`super::replay`] asks before each step; the policy is the engine's.
 
 use crate::rules::Slab;

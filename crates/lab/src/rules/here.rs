@@ -1,7 +1,7 @@
-//! This machine, as the kernel shows it in files.
+//! This machine, by the kernel's files.
 //!
-//! Invariant: what cannot be read is what the simplest machine has, so that the
-//! commands work in a sandbox as well.
+//! Invariant: a value that cannot be read is that of the simplest machine, so the commands work in
+//! a sandbox as well.
 
 use super::{Machine, count_and_last};
 use std::fs;

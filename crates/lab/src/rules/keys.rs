@@ -1,6 +1,6 @@
-//! The keys of `--set`: one table, of which parser, help and errors are made.
+//! The keys of `--set`: one table, from which parser, help and errors are made.
 //!
-//! Neighbour: [`super::settings`] has what they change, and judges what goes together.
+//! Neighbour: [`super::settings`] has what they change, and decides which go together.
 
 use super::settings::{MULTIPLIERS, OBJECTS, ORDERS, number};
 use super::{

@@ -1,12 +1,11 @@
-//! The kernel's rules: which release decides what, on which machine, with which
-//! settings.
+//! The kernel's rules by release, machine and settings.
 //!
 //! [`RELEASES`] of `slabyard-kernels` is the one table of what changed between kernel releases;
-//! [`Settings`] is a release, a [`Machine`] and what was changed by hand.
+//! [`Settings`] is a release, a [`Machine`] and the changes of a user.
 //! Neighbours: [`crate::geometry`] computes a cache's numbers from these,
 //! [`crate::snapshot`] says which of these a real kernel had.
-//! Invariant: `Settings::validate` is the only judge of what is possible; what it
-//! lets pass, `geometry` computes without overflow.
+//! Invariant: `Settings::validate` alone decides what is possible; `geometry` computes whatever it
+//! accepts without overflow.
 
 mod here;
 mod keys;

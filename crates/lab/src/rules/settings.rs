@@ -1,9 +1,9 @@
-//! What people may change: the kernel's boot parameters and sysfs files, its
-//! build options, and rules that no kernel has.
+//! What users may change: the kernel's boot parameters and sysfs files, its build options, and
+//! rules that no kernel has.
 //!
-//! Neighbour: [`mod@super::keys`] is the one table of what is typed.
-//! Invariant: the order in which different keys are set does not matter; what does not
-//! go together, or would change nothing, is refused by [`Settings::validate`].
+//! Neighbour: [`mod@super::keys`] is the table of the keys that they type.
+//! Invariant: the order in which different keys are set does not matter; [`Settings::validate`]
+//! refuses keys that do not go together, or that would change nothing.
 
 use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,

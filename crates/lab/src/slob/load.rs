@@ -1,11 +1,11 @@
-//! Any kernel's load on SLOB, from nothing.
+//! Runs any kernel's load on SLOB, from an empty machine.
 //!
-//! The requests of a trace are made of the model ([`slabyard_model::slob`]): `kmalloc`'s
-//! by the bytes that were asked for, a cache's by its objects' size and alignment. What lived
-//! before the trace is not there, and its frees are left out: page numbers are those of the
-//! trace's own objects, whatever the kernel was.
+//! The trace's requests go to the model ([`slabyard_model::slob`]): `kmalloc`'s by the requested
+//! bytes, a cache's by its objects' size and alignment. Objects from before the trace are not
+//! there, and their frees are left out: page numbers are those of the trace's own objects,
+//! whatever the kernel was.
 //!
-//! Neighbours: [`super`] holds the model against a kernel that had SLOB.
+//! Neighbours: [`super`] compares the model with a kernel that had SLOB.
 
 use super::TooFew;
 use crate::event::{Event, EventKind};

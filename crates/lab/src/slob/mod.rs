@@ -1,18 +1,17 @@
-//! SLOB replayed: the requests of a kernel's trace are made again of the model
-//! ([`slabyard_model::slob`]), and its pages are held against the kernel's.
+//! Replays a trace on SLOB: the requests go to the model ([`slabyard_model::slob`]), whose pages
+//! are compared with the kernel's.
 //!
-//! The trace needs every allocation, as one of a kernel with SLOB has: its pages are found by the
-//! objects in them, among all pages that the trace tells of.
+//! The trace must have every allocation, as that of a kernel with SLOB does: its pages are found
+//! by the objects in them, among all pages of the trace.
 //!
-//! What a trace does not say is taken from its objects' addresses. Pages that were there before
-//! it began are installed with the free blocks that its objects came to lie in, in the order in
-//! which they did; what a free of an object from before the trace made free is found likewise. A
-//! cache's alignment is the largest to which all objects from one call site are aligned. What
-//! stays wrong: an object of a cache that is typesafe by RCU is freed at its event, and in the
-//! kernel at some later time.
+//! What a trace does not say follows from its objects' addresses. Pages from before the trace
+//! begin with the free blocks in which its objects were later placed, in that order; blocks that
+//! were freed by a free of an older object are found likewise. A cache's alignment is the largest
+//! to which all objects from one call site are aligned. One fault remains: an object of a cache
+//! that is typesafe by RCU is freed at its event, but in the kernel at some later time.
 //!
-//! Neighbours: [`crate::trace`] has the events; [`load`] asks what another kernel's load would take
-//! with SLOB. Invariant: the model chooses each place itself.
+//! Neighbours: [`crate::trace`] has the events; [`load`] runs another kernel's load on SLOB.
+//! Invariant: the model itself chooses each place.
 
 pub mod load;
 

@@ -1,7 +1,7 @@
 //! Free blocks of pages as a kernel keeps them: by order, the one that was freed last first.
 //!
-//! The buddy system: Knowlton, "A Fast Storage Allocator" (CACM 8:10, 1965). A block is taken
-//! from the lowest order that has one, at the head of its list, and its lower half is split on.
+//! The buddy system: Knowlton, "A Fast Storage Allocator" (CACM 8:10, 1965). A block is taken from
+//! the lowest order that has one, at the head of its list; the lower half is split further.
 //! Neighbours: [`super::machine`] takes slabs and images here.
 //! Invariants: two free buddies of one order do not stay apart; a page lies in one free block or
 //! in none.

@@ -1,9 +1,9 @@
-//! A load cut from a kernel's events.
+//! Makes a load of a kernel's events.
 //!
-//! What a cache's objects are aligned to is read off their addresses; whether they keep their
+//! The alignment of a cache's objects follows from their addresses; whether they keep their
 //! contents, or are reclaimable, is known of Linux's caches by name ([`FACTS`]). Pages in which no
 //! object lies while they are held are the load's own requests, and the moments are the trace's
-//! marks. What lived before the trace is not in it: [`Load::begin_with`].
+//! marks. Objects from before the trace are not in it: [`Load::begin_with`].
 //!
 //! Neighbours: [`super::load`], [`crate::trace`], [`super::text`]. Invariant: a free without an
 //! allocation is left out and counted.

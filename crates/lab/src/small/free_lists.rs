@@ -1,9 +1,11 @@
 //! Free blocks of a zone: lists by order and type, of which a block leaves from the head.
 //!
-//! A freed block is joined with its buddy, whatever that one's type. It goes to the head; but to the
-//! tail if it would be joined again as soon as its own buddy is freed: the next higher pair is free.
+//! A freed block is joined with its buddy, whatever the buddy's type. It goes to the head; but to
+//! the tail if it would soon be joined again, because the next larger pair needs only one more
+//! free.
 //!
-//! Neighbours: [`super::pageblocks`] says of which type a block is taken, [`super::zone`] has both.
+//! Neighbours: [`super::pageblocks`] says from which type a block is taken, [`super::zone`] has
+//! both.
 //! Invariants: a page is in one block at most; two free buddies of one order do not stay apart.
 
 use super::buddy::MOST_ORDER;

@@ -1,12 +1,12 @@
 //! Pages that a CPU of a kernel keeps in front of a zone's free blocks: lists by order and type, from
 //! whose heads it takes, and from whose tails pages go back.
 //!
-//! Linux 6.1 has fixed limits, and gives back twice as many each time that frees follow one another.
-//! From 6.7 on limits adapt between a least and a most one: a refill raises them and is twice as
-//! large each time that order 0 is refilled without a free in between; what goes back is as many as
-//! were freed in a row; two freed blocks of an order above 0 in a row take up to 32 batches along.
-//! [`AdaptiveLimits`] says which. (`mm/page_alloc.c` of both releases; the boots of `tests/small_told.rs`
-//! hold this against them.)
+//! Linux 6.1 has fixed limits, and returns twice as many pages each time that frees follow one
+//! another. From 6.7 on limits adapt between a least and a largest one: a refill raises them and
+//! doubles each time that order 0 is refilled without a free in between; as many pages return as
+//! were freed in a row; and two freed blocks of an order above 0 in a row return up to 32 batches
+//! more. [`AdaptiveLimits`] says which. (`mm/page_alloc.c` of both releases; the boots of
+//! `tests/small_told.rs` hold this against them.)
 //!
 //! Neighbours: [`super::zone`] refills the lists, and frees what goes back. Invariant: `pages` is
 //! what lies in the lists.

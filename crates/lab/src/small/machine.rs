@@ -1,8 +1,8 @@
 //! Serves a load on a machine of so many pages.
 //!
-//! For an object for which there are no pages the allocator lets go of what it keeps, and the
-//! request is made once more. What a request for pages does not find is
-//! told, and the load goes on, as a kernel does whose process could not start.
+//! If there are no pages for an object, the allocator releases what it keeps, and the request is
+//! made once more. If there are none for a request for pages, this is reported and the load goes
+//! on, as a kernel does whose process could not start.
 //!
 //! Neighbours: [`super::kernel`] has the allocator, [`super::pages`] the pages.
 //! Invariants: those of [`super`].

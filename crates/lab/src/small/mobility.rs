@@ -1,5 +1,5 @@
-//! Types of pages by what may move or reclaim them, and what each release of the kernel does with
-//! pages otherwise than another.
+//! Types of pages by who may move or reclaim them, and where kernel releases treat pages
+//! differently.
 //!
 //! Source: `mm/page_alloc.c` of both releases, as boots of them show it (`tests/small_told.rs`).
 //! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] the part for the CPU's lists.

@@ -1,12 +1,13 @@
-//! A small machine: so many pages in a buddy, a kernel's allocator on them, and a load that asks
-//! for objects and for blocks of pages, from nothing.
+//! A small machine: a number of pages in a buddy, a kernel's allocator on them, and a load that
+//! requests objects and blocks of pages, from an empty machine on.
 //!
 //! Which allocator leaves most, and whether a block of 2^7 pages is still there, depends on where
-//! slabs lie among other pages. So every page that the load asks for comes out of one [`buddy`],
-//! a slab's as a process's image's; [`contender`] names the allocators and their settings,
-//! [`slabs`] gives them the load's caches, merged as a kernel merges them; [`machine`] serves the
-//! requests, and [`load`] makes them, from a seed (`slabyard-small`) or of a kernel's events. A
-//! kernel that told its [`state`] begins from its own free blocks, in a [`zone`].
+//! slabs lie among other pages. So every page that the load requests comes from one [`buddy`],
+//! whether for a slab or for a process's image; [`contender`] names the allocators and their
+//! settings, [`slabs`] gives them the load's caches, merged as a kernel merges them; [`machine`]
+//! serves the requests, and [`load`] makes them, from a seed (`slabyard-small`) or from a kernel's
+//! events. If a kernel reported its [`state`], the machine begins with the kernel's own free
+//! blocks, in a [`zone`].
 //!
 //! One CPU. Memory that is no slab and that no request asks for (the kernel's own, page tables) is
 //! reserved at the begin.

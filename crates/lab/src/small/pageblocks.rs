@@ -1,10 +1,11 @@
-//! Types of a zone's pageblocks, and what is taken where a request's type has no free block: the
-//! largest block of another type, and with it all that is free of its pageblock.
+//! Types of a zone's pageblocks, and what is taken if a request's type has no free block: the
+//! largest block of another type, with all free pages of its pageblock.
 //!
-//! A pageblock's type changes if half of its pages are free, or held by what is like the request:
-//! movable pages for movable requests; for others in a movable pageblock all that is not movable.
-//! On a machine too small to group pages by mobility it always changes. A page that was taken for a
-//! movable request counts as movable until it is free again; a kernel looks whether it can be moved.
+//! A pageblock's type changes if half of its pages are free or compatible with the request:
+//! movable pages for a movable request; for another request in a movable pageblock, all pages that
+//! are not movable. On a machine too small to group pages by mobility it always changes. A page
+//! that was taken for a movable request counts as movable until it is free again; a kernel checks
+//! whether it can be moved.
 //!
 //! Neighbours: [`super::free_lists`], [`super::mobility`]; [`super::zone`] has both.
 

@@ -1,10 +1,10 @@
-//! A machine's pages with the slabs that lie in them: caches take blocks by themselves, as their
-//! slabs begin ([`Supply`]).
+//! A machine's pages with the slabs in them: caches themselves take blocks, as their slabs begin
+//! ([`Supply`]).
 //!
-//! The first block that a slab asks for is of its cache's order, and for that the kernel reclaims
-//! nothing, if a smaller one would do. Then it asks for one of the least order, for which what CPUs
-//! keep becomes free. Slabs that were there before are whole, and lie in smaller blocks where there
-//! is no large one.
+//! The first block that a slab requests is of its cache's order; if a smaller one would do, the
+//! kernel reclaims nothing for it. Then the slab requests a block of the least order, for which
+//! pages that CPUs keep are freed. Slabs from before the start are whole, and lie in smaller
+//! blocks if there is no large one.
 //!
 //! Neighbours: [`super::memory`] has the free blocks; [`super::machine`] and [`crate::replay`] are
 //! users. Invariant: pages free + kept by CPUs + of slabs, those that wait for readers too + of

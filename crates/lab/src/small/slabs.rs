@@ -1,13 +1,13 @@
 //! Caches of slabs of a kernel that serves a load.
 //!
-//! They are merged as `mm/slab_common.c` does it: with one whose
-//! objects are at most 7 bytes larger, of a fitting alignment and of the same kind of pages; not
-//! if objects keep their contents. Size classes of kmalloc are caches, too; what is larger than the
-//! largest is pages, which a kernel counts as slab, too.
+//! They are merged as `mm/slab_common.c` does it: with one whose objects are at most 7 bytes
+//! larger, of a fitting alignment and of the same kind of pages; not if objects keep their
+//! contents. Size classes of kmalloc are caches too; larger requests are pages, which a kernel
+//! counts as slab as well.
 //!
-//! Neighbours: [`super::kernel`] asks for objects here, or has SLOB in place of this; their slabs
-//! begin and end in [`super::pages`].
-//! Invariants: of a cache that the load never uses nothing is made.
+//! Neighbours: [`super::kernel`] requests objects here, or has SLOB instead; their slabs begin and
+//! end in [`super::pages`].
+//! Invariants: a cache that the load never uses is not made.
 
 use super::contender::{Contender, Empties, Lists};
 use super::load::{AllocType, Cache};

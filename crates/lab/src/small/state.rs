@@ -1,5 +1,5 @@
-//! What a kernel said of its memory at the moments of a load: free blocks in the order of their
-//! lists, caches, slabs (`ci/small/probe.c` tells it, in lines of `KIND: KEY=VALUE ...`).
+//! What a kernel reported of its memory at the moments of a load: free blocks in the order of
+//! their lists, caches, slabs (`ci/small/probe.c` prints it, in lines of `KIND: KEY=VALUE ...`).
 //!
 //! Neighbours: [`super::events`] makes a load that begins with the first of them; [`super::zone`] is
 //! made of its blocks. Invariant: lines that are not understood are left out.

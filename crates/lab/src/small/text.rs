@@ -4,10 +4,12 @@
 //!  init-1  [000] .....  0.604147: kmalloc: call_site=f+0x1/0x2 ptr=ffff... bytes_req=64 bytes_alloc=72 gfp_flags=GFP_KERNEL ...
 //! ```
 //!
-//! Allocations of these kernels do not name their cache; frees do. So a cache is what objects from
-//! one call site, of one size, were freed to, or, if none was, the site itself.
+//! Allocations of these kernels do not name their cache; frees do. So objects of one size from one
+//! call site belong to the cache that they were freed to, or, if none was freed, to a cache of the
+//! call site's own.
 //!
-//! Neighbours: [`super::events`] makes a load of it. Invariant: what is no event is left out.
+//! Neighbours: [`super::events`] makes a load of the trace. Invariant: lines that are no events
+//! are left out.
 
 use crate::event::{Event, EventKind};
 use crate::trace::Trace;

@@ -4,13 +4,14 @@
 //! - A block is taken from the head of the lowest order's list of its type; its upper halves go to
 //!   the heads of their lists ([`super::free_lists`]).
 //! - Where the type has none, another type's pageblock is taken over ([`super::pageblocks`]).
-//! - Blocks up to [`MOST_KEPT`] go through lists of the CPU that asks ([`super::kept`]). Such pages are not
-//!   free, by the kernel's count.
+//! - Blocks up to [`MOST_KEPT`] go through lists of the CPU that asks ([`super::kept`]). The
+//!   kernel does not count such pages as free.
 //!
 //! What differs between releases is a row of [`Rules`].
 //!
 //! Neighbours: `super::memory` chooses between this and [`super::buddy`]; [`super::state`] reads
-//! what a kernel had. Invariant: a page is in one free block, in one list of a CPU, or in none.
+//! what a kernel reported. Invariant: a page is in one free block, in one list of a CPU, or in
+//! none.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};

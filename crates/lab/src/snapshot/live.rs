@@ -1,5 +1,4 @@
-//! The kernel that runs, through sysfs; `/proc/slabinfo` where there is no sysfs for
-//! slabs.
+//! The running kernel, through sysfs; `/proc/slabinfo` if there is no sysfs for slabs.
 
 use super::{Error, KernelSnapshot, parse};
 use crate::rules::{Machine, running_kernel};

@@ -1,13 +1,12 @@
-//! What a real kernel says of its caches: the attributes of `/sys/kernel/slab`, its
-//! aliases, and the machine it runs on.
+//! What a real kernel reports of its caches: the attributes of `/sys/kernel/slab`, its aliases,
+//! and its machine.
 //!
-//! Sources: JSON that was written down (plain or zstd, known by its first bytes; one
-//! file may hold several dumps), what `slabyard snapshot kernel` saves, and the [kernel
-//! that runs](KernelSnapshot::live).
-//! Neighbours: [`crate::rules`] and [`crate::geometry`], which are held against it;
-//! `replay` starts from it.
-//! Invariants: caches are in order of their ids; each has a size, an order and
-//! objects; what a source does not tell is `None`.
+//! Sources: saved JSON (plain or zstd, recognised by its first bytes; one file may hold several
+//! dumps), what `slabyard snapshot kernel` saves, and the [running kernel](KernelSnapshot::live).
+//! Neighbours: [`crate::rules`] and [`crate::geometry`] are compared with it; `replay` starts from
+//! it.
+//! Invariants: caches are in order of their ids; each has a size, an order and objects; what a
+//! source does not report is `None`.
 
 mod live;
 mod numbers;

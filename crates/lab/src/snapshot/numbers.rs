@@ -1,5 +1,5 @@
-//! A cache from its numbers, whichever source has them: a dump's attributes (`parse`) or
-//! what `slabyard snapshot kernel` saves (`saved`).
+//! Makes a cache of its numbers, whichever source has them: a dump's attributes (`parse`) or what
+//! `slabyard snapshot kernel` saves (`saved`).
 
 use super::{Cache, CpuPartial, Error};
 

@@ -1,8 +1,8 @@
 //! From JSON to snapshots.
 //!
-//! The shapes: an attribute is a number, or text as sysfs prints it ("17 N0=17"); a
-//! file holds one kernel's caches under `slab`, or several times under `dumps`, what
-//! is outside of a dump being true of each.
+//! The forms: an attribute is a number, or text as sysfs prints it ("17 N0=17"); a file holds one
+//! kernel's caches under `slab`, or several dumps under `dumps`, and what stands outside of the
+//! dumps holds for each.
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};

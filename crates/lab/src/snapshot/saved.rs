@@ -1,7 +1,7 @@
 //! A kernel as `slabyard snapshot kernel` saves it.
 //!
-//! Invariant: a cache is known by its id and has every other name as an alias, as in
-//! sysfs; what such a file does not tell, as the CPUs present, is `None`.
+//! Invariant: a cache is known by its id and has every other name as an alias, as in sysfs; what
+//! such a file does not report, such as the CPUs present, is `None`.
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot};

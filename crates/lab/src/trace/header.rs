@@ -1,4 +1,5 @@
-//! What is known of a trace's machine, from its file, its events or whoever converts it.
+//! What is known of a trace's machine, from its file, from its events, or from the program that
+//! converts it.
 
 use super::frames::Frames;
 use crate::event::Event;

@@ -1,12 +1,11 @@
-//! Traces: events with what is known of the machine that they come from, and the
-//! file that holds them.
+//! Traces: events with facts of the machine that they come from, and the file that holds them.
 //!
-//! [`open`] reads a whole trace in whichever format it is; [`Reader`] and
-//! [`Writer`] pass through a file of ours chunk by chunk, in bounded memory. The
-//! format is described in `docs/trace-format.md`; `format` has its constants and
-//! numbers, `chunk` the coding of events, `attached` what a trace holds beside them. The CSV is read by [`csv`]; `rows` says what
-//! one is. `script` reads what `perf script` and `trace-cmd report` print, [`unnamed`] names caches where a kernel did not. [`Trace`] is what both become.
-//! Nothing here knows what the events mean to an allocator.
+//! [`open`] reads a whole trace in any format; [`Reader`] and [`Writer`] process a trace file
+//! chunk by chunk, in bounded memory. The format is described in `docs/trace-format.md`; `format`
+//! has its constants and numbers, `chunk` the coding of events, `attached` what a trace holds
+//! beside them. [`csv`] reads the CSV; `rows` says what a row is. `script` reads what `perf
+//! script` and `trace-cmd report` print, [`unnamed`] names caches where a kernel did not.
+//! [`Trace`] is what both become. Nothing here knows what the events mean to an allocator.
 
 mod attached;
 mod chunk;

@@ -1,7 +1,7 @@
 //! Names of caches and call sites, each once: an event holds an index.
 //!
-//! Index 0 is always the empty name, which events of pages have.
-//! An index that a damaged chunk took with it is empty too.
+//! Index 0 is always the empty name, which events of pages have. An index whose name was in a
+//! damaged chunk is empty too.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Events that can be passed over again and again: in memory, or in a file of ours of which a block
-//! at a time is in memory.
+//! Events that can be read again and again: in memory, or in a trace file of which a block at a
+//! time is in memory.
 //!
 //! Neighbours: [`super::Source`] says what else is known of a trace; [`crate::prepare`] makes the
 //! passes. Invariant: each pass gives the same events, or ends with an error.

@@ -1,8 +1,7 @@
 //! Reads a trace file, chunk by chunk: one chunk is in memory at a time.
 //!
-//! The chunks are known from the index at the file's end, or, in a file without
-//! one, from a walk over the chunks' headers. A chunk that is not what was written
-//! is skipped and told in [`Reader::damaged`].
+//! The chunks are known from the index at the file's end, or, in a file without one, from a walk
+//! over the chunks' headers. A damaged chunk is skipped and reported in [`Reader::damaged`].
 
 use super::attached::Attached;
 use super::chunk::{self, ChunkHeader};

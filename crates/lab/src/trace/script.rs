@@ -5,9 +5,9 @@
 //! make-1234  [001] d.h1.   100.123456: kfree:  call_site=skb_free_head+0x48 ptr=0xffff88...
 //! ```
 //!
-//! Neighbour: [`super::csv`] reads the other text. A line of another event is passed over, one of
-//! `kmem` that makes no sense is told as damage. Names of flags are those of kernels from 6.10 on
-//! (`include/trace/events/mmflags.h`); a name that is not known leaves its bit out.
+//! Neighbour: [`super::csv`] reads the other text. A line of another event is skipped, and a
+//! `kmem` line that makes no sense is reported as damage. Names of flags are those of kernels from
+//! 6.10 on (`include/trace/events/mmflags.h`); a name that is not known leaves its bit out.
 
 use super::error::{Damage, Error, Harm};
 use super::header::Header;

@@ -1,8 +1,9 @@
-//! A trace for a replay: of a long one the events stay in the file.
+//! A trace for a replay: the events of a long one stay in the file.
 //!
-//! Neighbours: [`super::passes`] has the events; [`super::Trace`] is one that is in memory whole.
-//! Invariant: what is said of the events (their number, their times, what is damaged) is of those
-//! that a pass gives.
+//! Neighbours: [`super::passes`] has the events; [`super::Trace`] is a trace that is whole in
+//! memory.
+//! Invariant: what is reported of the events (their number, their times, damage) is that of the
+//! events that a pass gives.
 
 use super::attached::{Attached, MALLOC};
 use super::error::{Damage, Error};

@@ -1,8 +1,8 @@
-//! A trace of any format, piece by piece: of a file of ours one chunk is in memory at a time;
-//! what cannot be read so is read whole.
+//! Reads a trace of any format piece by piece: of a trace file one chunk is in memory at a time;
+//! other formats are read whole.
 //!
-//! Neighbours: [`super::Reader`] and [`super::Trace`]; whoever makes a trace of another uses it
-//! ([`crate::edit`]).
+//! Neighbours: [`super::Reader`] and [`super::Trace`]; [`crate::edit`] makes a trace from others
+//! by it.
 
 use super::attached::Attached;
 use super::error::{Damage, Error};

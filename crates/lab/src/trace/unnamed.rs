@@ -1,13 +1,13 @@
-//! Allocations that do not name their cache.
+//! Finds the caches of allocations that do not name them.
 //!
-//! `kmem_cache_alloc` of kernels before 6.18 tells the call site and sizes, and `kmem_cache_free` the
-//! cache. So an allocation is first [marked] with its call site; [`Votes`] counts, by call
-//! site and sizes, which caches free what was allocated there, and [`Caches`] gives each the cache of
-//! most. What a call site allocates of one size is of one cache in nearly all kernels' code; how many
-//! frees say otherwise is [told](Caches::others).
+//! `kmem_cache_alloc` of kernels before 6.18 has the call site and sizes, and `kmem_cache_free`
+//! the cache. So an allocation is first [marked] with its call site; [`Votes`] counts, by call
+//! site and sizes, to which caches these objects were freed, and [`Caches`] gives each call site
+//! the cache with most. In nearly all code of kernels, the objects of one size from one call site
+//! are of one cache; [`Caches::others`] counts the frees that contradict this.
 //!
-//! Neighbours: the recorder and the readers of other recorders' files mark; [`crate::edit::named`]
-//! passes through a file twice.
+//! Neighbours: the recorder and the readers of other recorders' files mark allocations;
+//! [`crate::edit::named`] reads a file twice.
 //! Memory: an entry for each object that is live.
 
 use super::names::{NO_NAME, Names};

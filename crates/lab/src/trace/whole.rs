@@ -1,4 +1,4 @@
-//! A whole trace in memory, and how it is kept.
+//! A whole trace in memory, and how it is stored.
 //!
 //! Neighbours: [`super::Reader`] and [`super::csv`] make it.
 

@@ -1,5 +1,5 @@
-//! The same on real CPUs: one thread, which goes from CPU to CPU as the load says, counts on
-//! Linux what the model counts, call by call.
+//! The same on real CPUs: one thread, which moves from CPU to CPU as the load says, has on Linux
+//! the counts of the model, call by call.
 //!
 //! A process has room for few yards: each case runs in a child of its own.
 

@@ -1,5 +1,5 @@
-//! The same of a cache of 6.18 that asked for sheaves, over CPU slabs, and of SLUB_TINY, which has
-//! nothing per CPU.
+//! The same for a cache of 6.18 that asks for sheaves, over CPU slabs, and for SLUB_TINY, which
+//! has nothing per CPU.
 
 use super::Random;
 use super::pair::{Chosen, Pair as Of};

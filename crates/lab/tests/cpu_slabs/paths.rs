@@ -1,5 +1,6 @@
-//! Path by path: what a kernel pays on each, before and after delayed freezing. Each path is
-//! driven alone, on pages and in numbers; the table of `docs/cpu-slabs.md` has the same rows.
+//! Path by path: exchanges and locks of a kernel on each, with eager and with delayed freezing.
+//! Each path is driven alone, on pages and in numbers; the table of `docs/cpu-slabs.md` has the
+//! same rows.
 
 use super::pair::{Chosen, Pair};
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Rules};

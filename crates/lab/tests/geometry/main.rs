@@ -1,5 +1,5 @@
-//! The rules against real kernels: every cache of every snapshot in `data/`, the
-//! kernel that runs, and numbers that were published.
+//! Compares the rules with real kernels: every cache of every snapshot in `data/`, the running
+//! kernel, and published numbers.
 
 mod settings;
 

@@ -1,4 +1,4 @@
-//! Settings: what can be, in which order, and what is refused.
+//! Settings: which are possible, in which order, and which are refused.
 
 use super::{geometry, settings};
 use slabyard_lab::geometry::kmalloc_sizes;

@@ -1,4 +1,4 @@
-//! The slab of each event.
+//! Finds the slab of each event.
 
 use super::*;
 

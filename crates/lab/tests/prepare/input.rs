@@ -1,4 +1,4 @@
-//! What is refused, and facts from a snapshot.
+//! Input that is refused, and facts from a snapshot.
 
 use super::*;
 

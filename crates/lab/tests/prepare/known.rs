@@ -1,4 +1,4 @@
-//! What the recorder read of the start.
+//! Tests of a start whose lists the recorder read.
 
 use super::*;
 use slabyard_lab::lists::{CacheLists, CpuSlabLists, Objects, SlabOnList};

@@ -1,5 +1,5 @@
-//! From events to steps and truth: each rule on a trace made by hand, and the
-//! invariants on traces made by chance.
+//! From events to steps and to the kernel's numbers: each rule on a trace made by hand, and the
+//! invariants on random traces.
 
 mod frames;
 mod input;

@@ -1,4 +1,4 @@
-//! The object of each event, and missed frees.
+//! Tests that find the object of each event, and missed frees.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The cache of each event.
+//! Finds the cache of each event.
 
 use super::*;
 

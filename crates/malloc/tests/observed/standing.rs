@@ -1,5 +1,5 @@
-//! Processes that stand still, whose threads are stopped to serve requests: the request is done, and
-//! the program cannot tell.
+//! Processes at rest, whose threads are stopped to serve requests: the request is done, and the
+//! program cannot notice it.
 //!
 //! Neighbours: `observed.rs` has the processes; `standing.c` and `waking.c` wait in each way; what is
 //! stopped and how is `slabyard_observe::process`'s.

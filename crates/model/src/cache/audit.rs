@@ -1,4 +1,4 @@
-//! Checks a cache's books, and counts what is where.
+//! Checks a cache's equations, and counts the objects in each place.
 
 use super::{KernelCache, NONE, State};
 

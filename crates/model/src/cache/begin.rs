@@ -1,4 +1,4 @@
-//! A slab begins and ends: it gets a number and pages, and what it did is counted.
+//! Begins and ends a slab: it gets a number and pages, and counts what happened.
 //!
 //! Neighbours: [`super::numbers`] has the slabs, [`super::supply`] says who gives the pages.
 

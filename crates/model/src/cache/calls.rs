@@ -1,8 +1,8 @@
-//! The calls of a cache of numbers: allocations and frees by the fast path, which counts here,
-//! and else by policy; and where policy would look next.
+//! The calls of a cache of numbers: allocations and frees by the fast path, which counts here, and
+//! otherwise by the policy; and which slab the policy would choose next.
 //!
-//! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?" asks it. The
-//! tests compare it with what policy then does.
+//! [`KernelCache::choose`] says which slab would be next, and changes nothing. The tests compare
+//! it with what the policy then does.
 
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};

@@ -1,6 +1,6 @@
 //! What each CPU has of a cache of numbers: its slab, its CPU partial list, its sheaves or arrays.
 //!
-//! Neighbours: [`super::slabs`] and [`super::on_cpu`] show them to policy.
+//! Neighbours: [`super::slabs`] and [`super::on_cpu`] give the policy access to them.
 
 use super::numbers::NONE;
 use slabyard::engine::slabs::Held;

@@ -1,14 +1,14 @@
 //! CPUs that overlap in time: each operation of a slow path takes time on its CPU's clock, list
 //! locks are waited for, and compare-exchanges fail.
 //!
-//! Calls are run one after the other, in the order of their begin; each has a clock of its own,
-//! which what it does moves on by [`Costs`]. A list lock is held during intervals of that time: a
-//! call that comes during one waits for its end. An exchange takes from its load to its store: one
-//! that begins while another CPU's is under way on the same slab fails, once for each that is
-//! before it, and is done after them. A kernel that freezes under the list lock (to 6.7) does not
-//! try again there: it leaves the list ([`Counts::breaks`]).
+//! Calls run one after the other, in the order of their begin; each has a clock of its own, which
+//! its operations advance by [`Costs`]. A list lock is held during intervals of that time: a call
+//! that needs it meanwhile waits for the interval's end. An exchange lasts from its load to its
+//! store: one that begins while another CPU's exchange on the same slab is under way fails, once
+//! for each that is before it, and completes after them. A kernel that freezes under the list lock
+//! (to 6.7) does not try again there: it leaves the list ([`Counts::breaks`]).
 //!
-//! Neighbours: [`super::slabs`] and [`super::on_cpu`] call the hooks where policy takes locks,
+//! Neighbours: [`super::slabs`] and [`super::on_cpu`] call the hooks where the policy takes locks,
 //! links slabs and changes their words; the lab gives the calls their times.
 //!
 //! Invariants: without [`super::KernelCache::contend`] nothing here runs, and the model is that of one call

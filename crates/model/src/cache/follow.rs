@@ -1,7 +1,7 @@
-//! Following a real kernel: what it did is done, whatever the rules say.
+//! Makes the model follow a real kernel, whatever the rules say.
 //!
-//! After a difference it is a guess where the other slabs are; each rule here says
-//! why. Used to ask the rules one step at a time (the lab's check).
+//! After a difference the places of the other slabs are a guess; each rule here says why. The
+//! lab's check uses it to test the rules one step at a time.
 
 use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};

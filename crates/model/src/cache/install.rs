@@ -1,8 +1,8 @@
 //! Puts slabs in place by hand: the state that a replay begins with.
 //!
-//! Invariant: what the rules do not have is not there either. A slab that is meant for
-//! a CPU of a kernel without CPU slabs, or for a CPU partial list of one without such
-//! lists, waits at its node's: no rule would ever look for it on the CPU.
+//! Invariant: no slab is put where the rules have no place. A slab that is meant for a CPU of a
+//! kernel without CPU slabs, or for a CPU partial list of one without such lists, waits at its
+//! node's: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
 use slabyard::engine::partial_list::End;

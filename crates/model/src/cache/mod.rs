@@ -3,10 +3,10 @@
 //!
 //! Its slabs are [`numbers`]. Sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU
 //! partial lists ([`slabyard::engine::cpu_slabs`]) and nodes' partial lists
-//! ([`slabyard::engine::partial`]) are policy that yards have, too, by the kernel's rules: 6.18 has
-//! sheaves before CPU slabs, 7.x in their place. SLAB's arrays ([`arrays`]) are such policy, too.
-//! [`calls`] allocate and free. One call is under way at a time; what a kernel does under a lock or
-//! by a compare-exchange is counted where it would do it, under the kernel's names
+//! ([`slabyard::engine::partial`]) are the policy of yards, by the kernel's rules: 6.18 has
+//! sheaves before CPU slabs, 7.x in their place. SLAB's arrays ([`arrays`]) are policy of yards,
+//! too. [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
+//! lock or by a compare-exchange is counted where it would do it, under the kernel's names
 //! ([`crate::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
 //! [`contention`] gives calls a length, so that they overlap.
 //!

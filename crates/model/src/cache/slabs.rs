@@ -1,7 +1,7 @@
-//! What policy stands on in the lab: [`numbers`](super::numbers) in place of pages.
+//! The slabs on which the policy works in the lab: [`numbers`](super::numbers) in place of pages.
 //!
-//! Neighbours: [`slabyard::engine::slabs`] says what each function owes; [`KernelCache`] holds
-//! what is counted. One call is under way at a time, so locks never wait.
+//! Neighbours: [`slabyard::engine::slabs`] says what each function must do; [`KernelCache`] holds
+//! the counts. One call is under way at a time, so locks never wait.
 
 use super::containers::CountedSheaf;
 use super::numbers::Slab;

@@ -1,13 +1,13 @@
-//! Where a cache's slabs get their pages: without end, or by a [`Supply`].
+//! Where a cache's slabs get their pages: without a limit, or from a [`Supply`].
 //!
-//! A kernel asks for a block of the cache's order first. Where there is none it takes one of the
-//! least order that holds an object, and such a slab has fewer objects: a slab's own number, which
-//! [`super::KernelCache::objects_of`] tells. All limits stay the cache's: lists that count slabs count a
-//! small one as any other. SLAB asks for its order alone.
+//! A kernel asks for a block of the cache's order first. If there is none it takes one of the
+//! least order that holds an object; such a slab has fewer objects, whose number
+//! [`super::KernelCache::objects_of`] returns. All limits stay the cache's: a list that counts
+//! slabs counts a small one as any other. SLAB asks only for its own order.
 //!
-//! Neighbours: [`super::begin`] asks here as a slab begins, and says that it ended.
-//! Invariant: a slab that began has pages until it ends, but for those that were put in place by
-//! hand, of which the supply is told.
+//! Neighbours: [`super::begin`] asks here when a slab begins, and reports when it ended.
+//! Invariant: a slab that began has pages until it ends, except for slabs that were put in place
+//! by hand, which are reported to the supply.
 
 /// The order that a slab's block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Slabs of the least order: what has fewer objects, what counts as ever, and that the books hold
-//! whatever a supply refuses.
+//! Slabs of the least order: which have fewer objects, what is counted as ever, and that the
+//! equations hold whatever a supply refuses.
 
 use super::supply::{Order, Supply};
 use super::tests::{RULES, Random, each_combination};

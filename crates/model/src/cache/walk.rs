@@ -1,7 +1,6 @@
-//! Reads a cache's containers from outside, one CPU and one node at a time, without
-//! changing anything.
+//! Reads a cache's containers, one CPU and one node at a time, without changing anything.
 //!
-//! Neighbours: [`audit`](super::audit) sums over all of them and checks the books.
+//! Neighbours: [`audit`](super::audit) sums over all of them and checks the equations.
 
 use super::containers::CpuStacks;
 use super::numbers::Slab;

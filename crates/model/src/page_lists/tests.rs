@@ -1,4 +1,4 @@
-//! What lists of each kind do with their numbers: the values that kernels showed.
+//! Tests of each kind of list: the values that kernels showed.
 
 use super::CountedLists;
 use slabyard::pages::lists::{List, PageLists, Rules, Warmth, Zone};

@@ -1,5 +1,5 @@
-//! What a kernel lets us change: shrinking a cache, and the attributes that can be
-//! written. Every change goes to the cache and so to all its names.
+//! What a user may change in a kernel: shrinking a cache, and the attributes that can be written.
+//! A change of a cache holds for all its names.
 //!
 //! Neighbours: [`super::tree`] knows the files. Nothing is created here: a file that
 //! is not there is an attribute that the kernel does not have.

@@ -1,5 +1,5 @@
-//! Kernels' caches as a script wrote them down: attributes of `/sys/kernel/slab` in a
-//! JSON object, as numbers or as sysfs prints them ("17 N0=17").
+//! Kernels' caches as a script saved them: attributes of `/sys/kernel/slab` in a JSON object, as
+//! numbers or as sysfs prints them ("17 N0=17").
 //!
 //! ```text
 //! {"kernel": .., "slab": {ID: {ATTRIBUTE: ..}}, "aliases": {NAME: ID}, "meminfo": {..}}

@@ -1,13 +1,11 @@
 //! A Linux kernel: its caches through `/proc/slabinfo` and `/sys/kernel/slab`, the
 //! machine through procfs and sysfs; and what it lets us change.
 //!
-//! Neighbours: fills a [`Snapshot`]; [`crate::hidden`] says what such a one leaves
-//! open.
-//! Plain columns take slabinfo and four files a cache, see [`attribute`]; all others
-//! take every file that the kernel shows. What it lacks or refuses is in
-//! `Snapshot::missing`, once, and in no cache.
-//! The root is `/`, or a directory with `proc` and `sys` copied below it; such a copy
-//! tells its page size by the caches' geometry.
+//! Neighbours: it fills a [`Snapshot`]; [`crate::hidden`] has bounds for what a kernel does not
+//! report. Plain columns take slabinfo and four files a cache, see [`attribute`]; all others take
+//! every file that the kernel shows. What the kernel lacks or refuses is in `Snapshot::missing`,
+//! once, and in no cache. The root is `/`, or a directory with `proc` and `sys` copied below it;
+//! the page size of such a copy follows from the caches' geometry.
 
 mod attribute;
 mod change;

@@ -1,9 +1,8 @@
-//! Which line of slabinfo, directory and links are one cache.
+//! Finds which line of slabinfo, directory and links are one cache.
 //!
-//! Neighbours: [`super::slabinfo`] and [`super::tree`] below.
-//! A merged cache is one line under its first creator's name, one directory under an
-//! id such as `:0000064`, and a link for every name. Names are made different here:
-//! slabinfo may list one twice.
+//! Neighbours: [`super::slabinfo`] and [`super::tree`] below. A merged cache is one line under its
+//! first creator's name, one directory under an id such as `:0000064`, and a link for every name.
+//! Names that slabinfo lists twice are made different here.
 
 use super::slabinfo::Row;
 use super::tree::Listing;

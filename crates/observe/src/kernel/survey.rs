@@ -1,10 +1,10 @@
-//! Reads the attributes of all caches, and learns on the way which of them this
-//! kernel has: one that is not in the first caches is not looked for in the others.
+//! Reads the attributes of all caches, and learns on the way which of them this kernel has: an
+//! attribute that the first caches lack is not read from the others.
 //!
-//! Two threads read: system calls are all that it costs.
+//! Two threads read, because nearly all of the cost is system calls.
 //!
 //! Neighbours: [`super::tree`] reads, [`super::attribute`] says what and when.
-//! Invariant: an attribute that no cache has is named once among the missing.
+//! Invariant: an attribute that no cache has is listed once among the missing.
 
 use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, ReadTime};
 use super::error::why;

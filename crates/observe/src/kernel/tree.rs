@@ -1,10 +1,9 @@
 //! The files below `/sys/kernel/slab`: a directory is a cache, a link a name of one.
 //!
-//! Neighbours: [`super::names`] makes caches of the listing, [`super::attribute`]
-//! reads the texts.
-//! A file costs three calls, open, read and close: its path is one word below an open
-//! directory, the buffer holds the longest text that sysfs can show, a page, and nobody
-//! asks for a file's size.
+//! Neighbours: [`super::names`] makes caches of the listing, [`super::attribute`] reads the texts.
+//! A file costs three calls, open, read and close: its path is one word below an open directory,
+//! the buffer holds the longest text that sysfs can print, a page, and the file's size is not
+//! read.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `slabyard_abi::region::alias` lays the records out; [`super::look`] reads them,
 //! [`super::to_snapshot`] puts them beside the cache's name.
-//! Invariant: a record is of a cache only as long as both have one generation.
+//! Invariant: a record belongs to a cache only as long as both have the same generation.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

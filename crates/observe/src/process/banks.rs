@@ -1,6 +1,6 @@
 //! What CPUs' banks hold: freed runs of any number of granules, which the yard counts among the
-//! live ones. They come and go without a slow path, so they are read once in a look at a yard, and
-//! the same number is taken off the live ones and told as parked.
+//! live ones. They come and go without a slow path, so they are read once, and subtracted from the
+//! live runs and added to the parked ones.
 //!
 //! Neighbour: [`super::collect`] has read the rows.
 

@@ -1,8 +1,8 @@
-//! The numbers of one cache: what its words, its CPUs and its slabs said at the begin and at the end
-//! of a look, each as the span of both.
+//! The numbers of one cache: what its words, its CPUs and its slabs were at the begin and at the
+//! end of a look, each as a range over both.
 //!
-//! Neighbours: [`super::judge`] says what one moment is worth, [`super::nodes`] what of a number is
-//! at each memory node; [`super::to_snapshot`] asks for each cache that is in use.
+//! Neighbours: [`super::judge`] computes the numbers of one moment, [`super::nodes`] those of each
+//! memory node; [`super::to_snapshot`] calls this for each cache in use.
 
 use super::counts;
 use super::cpu_slabs;

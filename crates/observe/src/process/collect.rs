@@ -1,12 +1,12 @@
-//! Reads the words of a yard that change, three times, and between them all rows,
-//! twice: in one call, so that what is compared lies microseconds apart.
+//! Reads the words of a yard that change, three times, and between them all rows, twice: in one
+//! call, so that the values that are compared lie microseconds apart.
 //!
 //! ```text
 //! words  rows  words  rows  words
 //! ```
 //!
-//! Of caches with CPU slabs, what CPUs hold of slabs is read after that ([`super::cpu_slabs_held`]), and the
-//! words once more: they take the place of the last ones.
+//! For caches with CPU slabs, the slabs that CPUs hold are read after that
+//! ([`super::cpu_slabs_held`]), and the words once more, which replace the last ones.
 //!
 //! Neighbours: [`super::judge`] compares; [`super::front`] says where.
 

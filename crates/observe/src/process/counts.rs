@@ -3,8 +3,9 @@
 //!
 //! Neighbours: `slabyard_abi::stats` lays the words out; [`super::look`] asks, [`super::to_snapshot`] adds
 //! the rows up.
-//! Invariants: words only grow, each by itself: those of one read are not of one moment. A row is
-//! read whether or not a stack is in it: its CPU may have counted before they were drained.
+//! Invariants: words only grow, each by itself, so those of one read are not of one moment. A row
+//! is read whether or not it has a stack, because its CPU may have counted before its stacks were
+//! drained.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,8 +1,8 @@
-//! What a cache with CPU slabs tells beyond others: by which kernel's rules it works, and what CPUs
-//! hold of it.
+//! What a cache with CPU slabs reports beyond others: its kernel's rules, and what CPUs hold of
+//! it.
 //!
-//! Neighbours: [`super::to_snapshot`] calls; [`super::cpu_slabs_held`] read it, [`super::judge`] says what it is
-//! worth.
+//! Neighbours: [`super::to_snapshot`] calls; [`super::cpu_slabs_held`] reads the slabs,
+//! [`super::judge`] says how exact that is.
 
 use super::cpu_slabs_held::CpuHoldings;
 use super::judge::CacheContents;

@@ -6,16 +6,17 @@
 //! spare stack   the CPU partial list, its tail first: slab | what the list counted for it
 //! ```
 //!
-//! Below sheaves, which are the stacks then, a sheaf of its own has these in banks: a CPU is the
-//! number of its bank there.
+//! If the cache has sheaves, these are its stacks, and a further sheaf has the CPU slabs, in
+//! banks: a bank for each CPU.
 //!
-//! The arrays are read, then the descriptors of the slabs that they name: two reads, between
-//! which a slow path may move all of it. Who reads the cache's words before and after knows.
+//! The arrays are read, then the descriptors of the slabs that they name: two reads, between which
+//! a slow path may move all of it. A reader that reads the cache's words before and after notices
+//! that.
 //!
 //! Neighbours: `slabyard_abi::region::front` says what stacks mean; [`super::collect`] calls,
-//! [`super::judge`] says what it is worth.
-//! Invariants: lists are arrays, and no link is followed; a slab is believed only where its
-//! descriptor says that it is one of the cache; what is wrong is named once, and never counted.
+//! [`super::judge`] says how exact the result is.
+//! Invariants: lists are arrays, and no link is followed; a slab counts only if its descriptor
+//! says that it is one of the cache; what is wrong is reported once, and never counted.
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};

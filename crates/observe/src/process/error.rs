@@ -1,4 +1,4 @@
-//! Why a process cannot be looked at or asked, and what to do.
+//! Why a process cannot be read or asked, and what to do.
 
 use super::outside::StopOutcome;
 

@@ -1,8 +1,8 @@
 //! The front of a yard: where everything is, checked before anything is read by it.
 //!
-//! Neighbours: `slabyard_abi::region` is the contract; [`super::find`] finds fronts.
-//! Invariants: what a front says is hostile until [`Front::decode`] has bounded it: no
-//! number in a [`Front`] makes a read larger than tens of megabytes.
+//! Neighbours: `slabyard_abi::region` is the contract; [`super::find`] finds headers.
+//! Invariants: what a header says may be hostile until [`Front::decode`] has bounded it: no number
+//! in a [`Front`] makes a read larger than tens of megabytes.
 
 use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{

@@ -1,18 +1,17 @@
 //! What one cache holds, from its words and tops as they were read.
 //!
-//! Let the words be equal each time, and as many slow paths ended as begun. Then
-//! objects came and went by the fast path alone, which changes tops:
-//! live = out - parked. Tops that are equal both times were so all the time; one that
-//! moved was, in between, somewhere near.
+//! Assume that the words are equal each time, and as many slow paths ended as begun. Then only the
+//! fast path moved objects, and it changes only tops: live = out - parked. A top that is equal
+//! both times did not move; one that moved was, in between, somewhere near.
 //!
-//! Else up to as many slow paths as were under way hold objects of two sheaves each
-//! (*in transit*), or have carried them past the reader, from a place not read yet to
-//! one that was read, or the other way round: live is known within that.
+//! Otherwise up to as many slow paths as were under way hold objects of two sheaves each (*in
+//! transit*), or have carried them from a place that was not yet read to one that was, or the
+//! other way round: live is a range.
 //!
 //! With CPU slabs, the main stack's objects are out and parked; the free objects of slabs that
-//! CPUs hold are parked, too, and not out. Below sheaves, a CPU slab's own objects are beside those
-//! of the stacks. Both are exact if no slow path was under way. Else
-//! slabs may have come and gone: any free object in slabs may be in one that a CPU holds.
+//! CPUs hold are parked, too, and not out. Below sheaves, a CPU slab's own objects are beside
+//! those of the stacks. Both are exact if no slow path was under way. Otherwise slabs may have
+//! come and gone: any free object in slabs may be in one that a CPU holds.
 //!
 //! Neighbours: [`super::collect`] below, [`super::look`] above.
 //! Invariants: live + parked in stacks and barns + in transit = out for some choice within the

@@ -1,8 +1,8 @@
-//! One look at a yard: everything at its begin, the slabs, everything at its end.
+//! One look at a yard: reads everything, then the slabs, then everything again.
 //!
-//! The numbers of a cache span both; where nothing moved it is exact. Where live
-//! moved from one read to the next, it moved between the reads as well, unseen: its
-//! span is made thrice as wide as what was seen.
+//! The numbers of a cache are ranges over both; what did not move is exact. If live moved from one
+//! read to the next, it also moved unseen between the reads: its range is made three times as wide
+//! as what was seen.
 //!
 //! Neighbours: [`super::collect`], [`super::judge`] and [`super::walk`] below;
 //! [`super::to_snapshot`] makes a snapshot of it.

@@ -1,9 +1,9 @@
 //! Memory of a target: read from a live process, from a core file, or planted by a test.
 //!
-//! Neighbours: [`super::live`], [`crate::corefile`]; all that decodes stands on
-//! [`Memory`] and knows nothing of where bytes come from.
-//! Invariants: a read is whole or an error; its parts are read in their order, so that
-//! what is named first is as old as or older than what is named last.
+//! Neighbours: [`super::live`], [`crate::corefile`]; all decoding is by [`Memory`] and does not
+//! depend on where the bytes come from.
+//! Invariants: a read is whole or an error; its parts are read in their order, so a part that is
+//! named first is at least as old as one that is named last.
 
 use std::ops::Range;
 

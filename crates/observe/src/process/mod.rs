@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Neighbours: [`crate::corefile`] reads the same from a core file.
-//! Invariants: every number of the target is hostile: what it says bounds no loop and
-//! no buffer before it has been checked, and nothing in it is followed as a link.
+//! Invariants: every number of the target may be hostile: it bounds no loop and no buffer before
+//! it has been checked, and nothing in it is followed as a link.
 //!
 //! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
 //! of all ([`yards`]).

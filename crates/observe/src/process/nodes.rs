@@ -1,4 +1,4 @@
-//! What of a cache is at each memory node, by the nodes' words or by the walk over the descriptors.
+//! What each memory node has of a cache, by the nodes' words or by the walk over the descriptors.
 //!
 //! Neighbours: [`super::words`] has the words, [`super::walk`] the walk; [`super::to_snapshot`] makes a
 //! snapshot of it.

@@ -1,12 +1,13 @@
-//! A request on its way: it is placed in a yard's mailbox, and its answer is waited for.
+//! A request in progress: it is placed in a yard's mailbox, and its answer is waited for.
 //!
-//! The next slow path of any thread of the process serves it. So that there is one soon, the `end` of
-//! the cache's entries is set to 0 again and again while we wait: the next free finds its sheaf full.
-//! Where the library has a helper thread, that one is woken. Where nobody serves for a while, a thread
-//! that waits in a system call is stopped and serves ([`super::outside`]), if who asks allows it.
+//! The next slow path of any thread of the process serves it. To cause one soon, the `end` of the
+//! cache's entries is set to 0 again and again while we wait, so that the next free finds its
+//! sheaf full. If the library has a helper thread, that thread is woken. If no thread serves the
+//! request for a while, a thread that waits in a system call is stopped and serves it
+//! ([`super::outside`]), if the requester allows it.
 //!
-//! Who asks at the same time as others may find its request written over, or its answer
-//! by the next one's: it asks again. Each request does the same when it is done twice.
+//! If several processes make requests at once, one may overwrite another's request or answer: the
+//! requester asks again. A request that is done twice has the same effect as once.
 //!
 //! Neighbours: [`super::mailbox`] reads and writes the words; [`super::ask()`] above.
 

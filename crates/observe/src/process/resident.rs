@@ -1,9 +1,9 @@
 //! What a process's resident memory belongs to: the allocator, files, stacks, another heap.
 //!
-//! `/proc/PID/smaps` tells how much of each mapping is in memory (proc_pid_smaps(5)); where the yard's
-//! mappings lie its front says. Large blocks that have a mapping of their own count as other memory: from
-//! outside they are mappings as those of the program.
-//! Invariant: the parts add up to what smaps tells, mapping by mapping.
+//! `/proc/PID/smaps` has the resident part of each mapping (proc_pid_smaps(5)); the yard's header
+//! says where its mappings lie. Large blocks with a mapping of their own count as other memory,
+//! because from outside they look like mappings of the program.
+//! Invariant: the parts add up to the sum of smaps, mapping by mapping.
 
 use super::front::Front;
 use slabyard_abi::region::GRANULE;

@@ -1,14 +1,13 @@
 //! Wakes a library's helper thread in another process, which sleeps on a futex of that process's own.
 //!
 //! No call wakes a thread on a private futex from outside. But a thread that a tracer interrupts
-//! leaves its wait, and the system has it begin the call anew, which finds that the word has another
-//! value (ptrace(2), on interrupts; signal(7), on calls that are restarted). No register and no
-//! signal of the process is touched, and no thread but the library's own is stopped, for
-//! microseconds.
+//! leaves its wait, and the system restarts the call, which finds that the word has another value
+//! (ptrace(2), on interrupts; signal(7), on calls that are restarted). No register and no signal
+//! of the process is touched, and no thread but the library's own is stopped, for microseconds.
 //!
 //! Neighbours: [`super::mailbox`] has written the word; [`super::live`] calls.
-//! Invariant: who ends meanwhile, by any signal, leaves no thread stopped: the system lets a thread go
-//! whose tracer is gone.
+//! Invariant: if we end meanwhile, by any signal, no thread stays stopped, because the system
+//! releases a thread whose tracer is gone.
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

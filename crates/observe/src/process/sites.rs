@@ -4,7 +4,7 @@
 //! slabs, and [`crate::symbols`] names the frames.
 //! Invariants: what the target says of a slab's parts is checked against the slab's size before
 //! anything is read by it. Objects come and go while they are read: each track is of one moment,
-//! and all of them are not.
+//! but not all of the same one.
 
 use super::collect;
 use super::front::Front;

@@ -1,6 +1,6 @@
-//! A number known within bounds, while it is being worked out.
+//! A number known within bounds, during the computation.
 //!
-//! Neighbours: [`crate::value::Value`] is what becomes of it.
+//! Neighbours: [`crate::value::Value`] is made of it.
 //! Invariants: low <= high; nothing overflows: a target's numbers may be anything.
 
 use crate::value::Value;

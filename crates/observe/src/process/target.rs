@@ -1,4 +1,4 @@
-//! The process that is looked at or asked: whether it can be, and if not, which rule forbids it.
+//! The process that is read or asked: whether that is possible, and if not, which rule forbids it.
 //!
 //! Neighbours: [`super::sample`] and [`super::ask()`] open one; [`super::live`] reads its memory.
 

@@ -1,5 +1,5 @@
-//! The threads of a target, as far as a request needs one of them: a helper that sleeps is woken, and
-//! a thread that waits in a system call is stopped to serve.
+//! The threads of a target that a request needs: a helper that sleeps is woken, and a thread that
+//! waits in a system call is stopped to serve.
 //!
 //! Neighbours: [`super::mailbox`] asks for both; [`super::live`] does them by [`super::rouse`] and
 //! [`super::outside`].

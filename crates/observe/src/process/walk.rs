@@ -1,8 +1,7 @@
 //! A walk over the descriptors: how full the slabs of each cache are.
 //!
-//! From head to head, in large reads: no link is followed, so that neither a list that
-//! moves nor a damaged one leads astray. Each step goes forward by one granule at
-//! least.
+//! It goes from descriptor to descriptor, in large reads, and follows no link, so neither a list
+//! that changes nor a damaged one can mislead it. Each step goes forward by one granule at least.
 //!
 //! Neighbours: `slabyard_abi::region::descriptor` says what a descriptor holds.
 

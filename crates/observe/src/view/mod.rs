@@ -2,11 +2,11 @@
 //! [`crate::fields::FIELDS`] and [`crate::fields::TOTALS`], so that a name is the same
 //! in a heading, as a JSON key and as a series.
 //!
-//! [`list`] is one line a cache, [`orders`] the slabs by order, [`show`] one cache,
-//! [`diff`] two looks; [`json`], [`csv`] and [`openmetrics`] are for programs.
-//! [`pick`] chooses and sorts caches; [`cell`] and [`grid`] are how numbers look.
-//! Invariants: `-` (JSON `null`, CSV nothing) is unknown and never stands for 0; a
-//! range shows both ends; what came from elsewhere cannot steer a terminal.
+//! [`list`] is one line a cache, [`orders`] the slabs by order, [`show`] one cache, [`diff`] two
+//! looks; [`json`], [`csv`] and [`openmetrics`] are for programs. [`pick`] chooses and sorts
+//! caches; [`cell`] and [`grid`] format numbers.
+//! Invariants: `-` (JSON `null`, CSV nothing) is unknown and never stands for 0; a range shows
+//! both ends; text of a source cannot steer a terminal.
 
 pub mod cell;
 pub mod csv;

@@ -1,4 +1,5 @@
-//! Saved snapshots: what was saved opens again, and what is something else says so.
+//! Saved snapshots: what was saved opens again, and a file of another kind is refused with its
+//! reason.
 
 use proptest::prelude::*;
 use slabyard_observe::file::{Error, looks_like_core, open, save};

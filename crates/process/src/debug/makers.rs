@@ -1,12 +1,12 @@
-//! Who allocated what: memory of `new` that C's `free` gets, memory of `malloc` that `delete` gets,
-//! and arrays of `new[]` that a plain `delete` gets.
+//! Finds frees by the wrong function: memory of `new` that C's `free` gets, memory of `malloc`
+//! that `delete` gets, and arrays of `new[]` that a plain `delete` gets.
 //!
 //! Where F is chosen, the object's state says which of the three functions allocated it
-//! (`slabyard::slab::debug::Maker`). Without it both noting and comparing find nothing. A program
-//! with operators of its own is let be.
+//! (`slabyard::slab::debug::Maker`). Without F nothing is recorded, and nothing is compared. A
+//! program with operators of its own is not checked.
 //!
-//! No other allocator minds, and libraries do it that run for years: so each of the wrong pairs is
-//! reported once, and the free is made, unless the option says to abort.
+//! Other allocators do not check this, and libraries that run for years do it: so each wrong pair
+//! is reported once, and the free is made, unless the option says to abort.
 
 use super::{report, symbols};
 use crate::library::Library;

@@ -1,10 +1,10 @@
 //! Caches with debugging, in the library of all engines: which malloc's caches have it
 //! (`SLABYARD_DEBUG`), and what the yard calls for them.
 //!
-//! [`report`] prints findings, [`stack`] says who calls, [`symbols`] names functions, [`fail`]
-//! makes allocations fail, `makers` compares who frees with who allocated. Neighbours: `abi::debug` has the rules, `slabyard::engine::debug`
-//! finds.
-//! Invariant: nothing here allocates, but the first capture of a stack, at the start.
+//! [`report`] prints findings, [`stack`] captures the caller's stack, [`symbols`] names functions,
+//! [`fail`] makes allocations fail, `makers` compares the function that frees with the one that
+//! allocated. Neighbours: `abi::debug` has the rules; `slabyard::engine::debug` checks objects.
+//! Invariant: nothing here allocates, except the first capture of a stack, at the start.
 
 pub mod fail;
 pub mod makers;

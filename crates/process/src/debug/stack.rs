@@ -1,4 +1,4 @@
-//! Who calls: the return addresses of the program's frames, without our own.
+//! The caller's stack: the return addresses of the program's frames, without our own.
 //!
 //! The C library's `backtrace` walks by unwind tables, because most programs keep no frame
 //! pointers. Its first call loads the unwinder, which allocates; the constructor makes that call,

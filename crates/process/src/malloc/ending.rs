@@ -2,11 +2,10 @@
 //! library asks `slabyard run` to read the yard from outside, by the page that
 //! `slabyard_abi::ending` describes; the process waits for that, and ends as it would have.
 //!
-//! A program may call `_exit` where nothing of ours can be relied on: in a handler on a small
-//! stack in the middle of `malloc`, beside threads that hold any lock, after it damaged the
-//! heap. So these functions read no counter and take no lock. Where caches have debugging, the
-//! program asked for a look at its objects, and gets it here too (`last_look`), but where that
-//! could not be relied on.
+//! A program may call `_exit` at any moment: in a handler on a small stack in the middle of
+//! `malloc`, while other threads hold any lock, or after it damaged the heap. So these functions
+//! read no counter and take no lock. If caches have debugging, the program asked for a check of
+//! its objects, and gets it here too (`last_look`), except at such moments.
 //!
 //! Invariants: in a process that is not the page's owner, be it a forked child or the
 //! child of a `vfork`, these functions ask for the process id and end it; the owner

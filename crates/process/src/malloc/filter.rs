@@ -1,4 +1,4 @@
-//! System calls of the program that the library must know of: filters of system calls (seccomp(2))
+//! The program's system calls that the library must know of: filters of system calls (seccomp(2))
 //! that it installs after its start, and areas of restartable sequences that it registers.
 //!
 //! A filter may end the process at a call that it does not know, and cannot be queried before.
@@ -7,8 +7,8 @@
 //! (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
 //! (`slabyard::platform::linux::Linux::seal`).
 //!
-//! A thread has one area of restartable sequences (rseq(2)). Where the library registered its own,
-//! it takes it back before the program registers another (`Linux::give_way`).
+//! A thread has one area of restartable sequences (rseq(2)). If the library registered its own, it
+//! withdraws it before the program registers another (`Linux::give_way`).
 //!
 //! `syscall` also sees children that share our memory ([`super::vfork`]).
 //!

@@ -1,6 +1,5 @@
 //! glibc's functions about the allocator: `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`.
-//! Their numbers are those of our counters; glibc's names are kept where they mean something
-//! here.
+//! Their numbers are those of our counters; glibc's names are kept where they have a meaning here.
 
 use super::Malloc;
 use crate::library::Name;

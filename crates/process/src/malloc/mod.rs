@@ -1,11 +1,12 @@
 //! The functions of C and C++ that a drop-in malloc has, on any engine: what `slabyard-malloc` and
 //! `slabyard-engines` export.
 //!
-//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); what they cannot do in
-//! one committing store is in [`slow`]; [`c`] and [`cxx`] have the other functions, and [`throw`]
-//! what throws; [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`] and
-//! [`vfork`] are functions of the C library that would do harm unseen; [`pressure`] is a thread of the
-//! library of all engines. A library exports them by [`malloc_functions`](crate::malloc_functions).
+//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves what
+//! these cannot; [`c`] and [`cxx`] have the other functions, and [`throw`] those that throw;
+//! [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`] and [`vfork`]
+//! replace functions of the C library whose effects the library must know; [`pressure`] is a
+//! thread of the library of all engines. A library exports them by
+//! [`malloc_functions`](crate::malloc_functions).
 
 pub mod c;
 pub mod cxx;

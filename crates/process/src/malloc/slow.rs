@@ -1,5 +1,5 @@
-//! What `malloc`, `free` and their C++ names do where the fast path of [`super::entry`] cannot
-//! serve them.
+//! The slow parts of `malloc`, `free` and their C++ names, for calls that the fast path of
+//! [`super::entry`] cannot serve.
 
 use super::Malloc;
 use crate::debug::makers::compare;

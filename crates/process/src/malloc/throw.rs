@@ -4,7 +4,7 @@
 //!
 //! An exception must find no stack frame of Rust on its way, as the library is built without
 //! unwinding: that spares each process the unwinder's library, and the panic machinery that
-//! belongs to it. So the stack frame that calls what may throw is written here in assembly, with
+//! belongs to it. Therefore the stack frame that calls what may throw is written in assembly, with
 //! the directives by which an unwinder passes it.
 
 use super::Malloc;

@@ -1,9 +1,9 @@
 //! Children that share their parent's memory and its thread-local data: of `vfork`, and of `clone`
 //! with CLONE_VM and without CLONE_SETTLS, by the C library's functions or by `syscall`.
 //!
-//! Such a child runs with its parent's thread-local data, while that thread waits and other threads
-//! go on. POSIX lets a child of `vfork` do next to nothing; programs allocate all the same. So that
-//! thread gives its restartable sequences up meanwhile
+//! Such a child runs with its parent's thread-local data, while that thread waits and other
+//! threads go on. POSIX lets a child of `vfork` do next to nothing; programs allocate all the
+//! same. Therefore that thread gives up its restartable sequences meanwhile
 //! (`slabyard::platform::linux::OnLinux::leave_cpu`).
 //!
 //! Where the system refuses that, the fast path is closed for the process ([`crate::state`]), and

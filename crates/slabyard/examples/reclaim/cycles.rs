@@ -1,11 +1,11 @@
 //! The loop of the thread of September 2002: one object of 4 KiB, or four, allocated and freed,
 //! in cycles of the time-stamp counter.
 //!
-//! A run is 64 turns of the loop, as the counter moves in steps of several cycles, and is told by
-//! the turn; 100 runs in a row follow some that nobody times. What the loop
-//! itself takes, with the clock, is the least of 100 empty runs, and is taken off; where objects
-//! are touched, the empty runs touch as many pages of their own. The least of the runs and the
-//! one that came most often are told, as the thread did.
+//! A run is 64 turns of the loop, because the counter moves in steps of several cycles, and the
+//! result is per turn; 100 timed runs follow some untimed ones. The time of the loop itself and of
+//! reading the clock is the least of 100 empty runs, and is subtracted; if objects are touched,
+//! the empty runs touch as many pages of their own. The result has the fastest run and the most
+//! frequent time, as in the thread.
 
 use crate::table::Table;
 use crate::{OBJECT, Options, Slab, cache_of, yard_of};

@@ -6,10 +6,10 @@
 //! cargo run --release -p slabyard --example reclaim -- semaphore [--json] [threads=1,2,4] [ms=500]
 //! ```
 //!
-//! Each row of a table is measured in a process of its own, as its yard is there for good.
-//! It is no part of `slabyard-bench`, which starts programs and is linked with no allocator: here
+//! Each row of a table is measured in a process of its own, because a yard cannot be destroyed. It
+//! is no part of `slabyard-bench`, which starts programs and is linked with no allocator: here
 //! caches are called as a kernel calls them, without the library's `malloc` before them.
-//! `docs/reclaim.md` has what came of it.
+//! `docs/reclaim.md` has the results.
 
 mod cycles;
 mod semaphore;

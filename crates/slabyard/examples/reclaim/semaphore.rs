@@ -1,9 +1,9 @@
 //! Threads that all must reclaim, as CPUs of 2.5 that reclaimed zones of their own: under the one
-//! semaphore of 2.4, and beside one another under each cache's own lock.
+//! semaphore of 2.4, and under each cache's own lock at the same time.
 //!
 //! A turn: a thread allocates objects of a cache of its own and frees them, so that slabs become
-//! free, and then reclaims. What it does is the same in every row of the table; who may do it at
-//! the same time is not.
+//! free, and then reclaims. The work is the same in every row of the table; only how much of it
+//! may run at the same time differs.
 //!
 //! | way | semaphore | arrays that are drained |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! The table of all caches. Malloc's classes have the first numbers and are there for ever;
-//! behind them come created caches, whose memory is committed as they come.
+//! The table of all caches. Malloc's classes have the first numbers and are never destroyed;
+//! behind them come created caches, whose memory is committed as they are made.
 //!
 //! ```text
 //! number     0 .. 61            62 ..               4086
@@ -11,9 +11,9 @@
 //!
 //! Neighbours: [`crate::yard`]'s `created` makes and destroys caches; drains, passes and checks
 //! walk over those in [use](Caches::used), a few of them over all that are there.
-//! Invariants: the drain lock's holder alone changes which caches are there, and every walk
-//! over created caches holds it, or the gate is closed. A number that is neither there nor in
-//! use has no slab, no stack and nothing parked.
+//! Invariants: only the drain lock's holder makes or destroys caches, and every walk over created
+//! caches holds it, or the gate is closed. A number that is neither there nor in use has no slab,
+//! no stack and nothing parked.
 
 use super::Cache;
 use super::classes::CLASSES;

@@ -1,4 +1,4 @@
-//! The slots in use: a bit for each pair of entries. What walks over the entries of all rows
+//! The slots in use: a bit for each pair of entries. Code that walks over the entries of all rows
 //! walks over these pairs, so that its work is in proportion to the caches that a program uses.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! walk.
 //! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for
 //! ever; pair 0 never is. A created cache's pair is in use from its first slow allocation until it
-//! is destroyed; no other pair has stacks (`verify` checks it). A word of the summary may be set
-//! although no pair of its word is in use, and never the other way round.
+//! is destroyed; no other pair has stacks (`verify` checks it). A bit of the summary may be set
+//! although no pair of its word is in use, but never the other way round.
 
 use super::classes::CLASSES;
 use super::slots::slot_of;

@@ -1,4 +1,4 @@
-//! Runs from this CPU's bank and back, without a slow path.
+//! Takes runs from this CPU's bank and returns them, without a slow path.
 //!
 //! Neighbour: [`crate::pages::bank`] has the sequences.
 

@@ -1,12 +1,12 @@
 //! Blocks that grow step by step: they get room in proportion to their size, so that a buffer
 //! to which a program appends moves a number of times that is logarithmic in its size.
 //!
-//! A block that grows for the first time gets what was asked for. Its new address is recorded in
-//! a small table; if it grows again from there by a small step, it gets a [`PART`]th more than
-//! was asked for. A program that grows its blocks by factors leaves room itself, and gets none.
-//! The room is a part of the block: the program may use it (`malloc_usable_size`). Pages of it
-//! that were never touched are not resident, and a run or mapping that is asked to become smaller
-//! gives back all that is above that size.
+//! A block that grows for the first time gets what was asked for. Its new address is recorded in a
+//! small table; if it grows again from there by a small step, it gets a [`PART`]th more than was
+//! asked for. A program that grows its blocks by factors already leaves room, and gets none. The
+//! room is a part of the block: the program may use it (`malloc_usable_size`). Pages of it that
+//! were never touched are not resident, and a run or mapping that is asked to become smaller gives
+//! back all that is above that size.
 //!
 //! A buffer grown by 1000 bytes at a time to 1 MB moved 256 times and moves 12 times; 2000 lines of
 //! up to 8 KB that grew and stay take 10.8 MiB in place of 10.1. Without the size last asked for,

@@ -1,15 +1,15 @@
-//! Abandoned caches: their maker is gone, and objects of theirs are live. The free of the last
-//! one destroys the cache.
+//! Abandoned caches: their maker is gone, but objects of theirs are live. The free of the last one
+//! destroys the cache.
 //!
-//! No call counts live objects, so nobody notices by a count that a fast path freed the last. So
-//! an abandoned cache has no fast path: its [`FastPath`] words are closed, and a fence of all
-//! CPUs makes sure that no sequence under way read them open. From then on each free is slow, and
-//! after its work looks whether the cache has an object out of its slabs. No allocation comes
-//! any more, so what is live only falls.
+//! No call counts live objects, so no count shows that a fast path freed the last one. So an
+//! abandoned cache has no fast path: its [`FastPath`] words are closed, and a fence of all CPUs
+//! makes sure that no sequence under way read them open. From then on each free is slow, and
+//! afterwards checks whether the cache still has an object out of its slabs. No allocation comes
+//! any more, so the number of live objects only falls.
 //!
-//! Where CPUs cannot be fenced, a push that read the words before may come later, and nobody looks
-//! after it. Then [`Yard::sweep_abandoned`] finds the cache, which makers, shrinkers and
-//! destroyers of caches call. So it does after a free that was deferred, or that met a fork.
+//! If CPUs cannot be fenced, a push that read the words before may come later, without such a
+//! check. Then [`Yard::sweep_abandoned`], which making, shrinking and destroying caches call,
+//! finds the cache. It also finds caches after a free that was deferred, or that met a fork.
 //!
 //! ```text
 //!          abandon_cache                    last free, or a sweep
@@ -19,9 +19,9 @@
 //! ```
 //!
 //! Neighbours: [`super`] destroys; the typed caches keep an [`Owner`].
-//! Invariants: the bit is set before the words are closed, so that a slow free that ends before
-//! the abandoner's own look is seen by that, and one that ends later sees the bit. The owner's memory
-//! ends with the last of: the cache, and its objects that are mappings.
+//! Invariants: the bit is set before the words are closed, so that the abandoner's own check sees
+//! a slow free that ended before it, and a slow free that ends later sees the bit. The owner's
+//! memory ends with the last of: the cache, and its objects that are mappings.
 
 use crate::cache::CacheId;
 use crate::cache::slots::number_of;

@@ -1,4 +1,4 @@
-//! Flags of a cache: what its maker asks of its objects, by the kernel's names.
+//! Flags of a cache, by the kernel's names.
 //!
 //! Neighbours: [`super::Shape`] keeps them; [`crate::cache::CacheSettings`] takes them.
 

@@ -1,15 +1,15 @@
 //! Floor 4: policy. Engines move objects between containers; they own no
 //! `unsafe` code.
 //!
-//! An [`Engine`] is the slow paths of one cache. The fast paths never reach it: a pop and a
-//! push work on a stack, and what an engine keeps in that stack (a sheaf, an array of
-//! objects, the free objects of one slab) is its own affair. An engine without stacks leaves
-//! the entries of its caches zeros, so every call takes the slow path.
+//! An [`Engine`] is the slow paths of one cache. The fast paths never reach it: a pop and a push
+//! work on a stack, whatever the engine keeps in that stack (a sheaf, an array of objects, the
+//! free objects of one slab). An engine without stacks leaves the entries of its caches zeros, so
+//! every call takes the slow path.
 //!
-//! An engine stands on the slabs of its cache ([`slabs`]): those of the page heap
-//! ([`PageSlabs`]), or the lab's, which are numbers. Policy takes objects out of them
-//! ([`partial`]) and returns them ([`flush`]), whichever they are. What each cache has,
-//! whatever its engine, is its [`header`].
+//! An engine works on the slabs of its cache ([`slabs`]): those of the page heap ([`PageSlabs`]),
+//! or the lab's, which are numbers. The policy takes objects out of them ([`partial`]) and returns
+//! them ([`flush`]), whichever they are. What each cache has, whatever its engine, is its
+//! [`header`].
 //!
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!

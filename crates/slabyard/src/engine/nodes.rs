@@ -1,4 +1,4 @@
-//! What a cache has at each of several memory nodes, whichever its engine.
+//! What a cache has at each of several memory nodes, whatever its engine.
 //!
 //! Each node has a partial list, and what its engine parks there: [`AtNode`] is a shared array
 //! and alien arrays ([`super::array_cache::nodes`]), or a barn ([`super::sheaves::nodes`]). A CPU's
@@ -7,11 +7,11 @@
 //! sequence that every free runs. New slabs are of the CPU's own node, and of another only without
 //! memory.
 //!
-//! A node without free objects may take one of another that has slabs to spare
-//! (`remote_node_defrag_ratio`): so often in 1024 times, and never by 0.
+//! A node without free objects may take one of another node that has slabs to spare
+//! (`remote_node_defrag_ratio`): so many times in 1024, never by 0.
 //!
-//! The state lies in the cache, and not in a table beside it: such a table would be memory that the
-//! system may refuse as a cache begins.
+//! The state lies in the cache, because the system may refuse memory for a table beside it when a
+//! cache begins.
 //!
 //! Invariants (for `verify`): the slabs of a node's list, and the objects that wait for it, are of
 //! its part of the region; the cache's words are the sums of its nodes'. Of stacks of CPUs this

@@ -1,10 +1,10 @@
-//! What a cache got in the child of a fork while its parent's threads were at work on it: locks of
+//! Repairs a cache in the child of a fork whose parent's threads were at work on it: locks of
 //! threads that do not exist, lists between two stores, counts of half a change.
 //!
-//! The bitmaps of its slabs are the truth, with the objects in stacks and barns. So lists begin
-//! empty ([`empty_list`]), each slab that is found is counted anew and listed
-//! ([`adopt`]), and a chain of sheaves, which one store changes, is counted. What a
-//! thread had in its hands is live for ever: at most a sheaf.
+//! The bitmaps of its slabs are right, as are the objects in stacks and barns. So lists begin
+//! empty ([`empty_list`]), each slab that is found is counted again and listed ([`adopt`]), and a
+//! chain of sheaves, which one store changes, is counted. What a thread had in its hands stays
+//! live for ever: at most a sheaf.
 //!
 //! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a
 //! list does the same for it ([`super::Engine::begin_child`], [`super::Engine::adopt`]).

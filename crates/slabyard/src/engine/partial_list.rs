@@ -1,4 +1,4 @@
-//! A node's list of partial slabs, doubly linked through what a slab has beside it.
+//! A node's list of partial slabs, doubly linked through the slabs' descriptors.
 //!
 //! Neighbour: [`super::partial`] takes objects out of its slabs, and relists and ends them.
 //! Invariant: the list lock protects it.

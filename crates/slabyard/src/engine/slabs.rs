@@ -1,10 +1,10 @@
-//! What policy needs of the slabs of a cache, and by which rules it uses them.
+//! What the policy needs of the slabs of a cache, and by which rules it uses them.
 //!
 //! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, on these two
-//! traits. [`super::PageSlabs`] implements them for a yard: bitmaps, stacks and locks. The
-//! lab implements them by numbers (`CountedSlabs`): an object is the number of its slab, a
-//! slab is 24 bytes. What differs between our sheaves and the kernel's is a row of
-//! [`Rules`], which a yard's compiler knows.
+//! traits. [`super::PageSlabs`] implements them for a yard: bitmaps, stacks and locks. The lab
+//! implements them by numbers (`CountedSlabs`): an object is the number of its slab, a slab is 24
+//! bytes. The differences between our sheaves and the kernel's are a row of [`Rules`], which is a
+//! constant in a yard.
 //!
 //! Invariant: on an unpreempted machine both count the same, for the same calls
 //! (`crates/lab/tests/one_policy.rs`).

@@ -5,7 +5,7 @@
 //! path. An allocation takes one object from the slab at the list's head, or from a new slab,
 //! which joins the list there; a slab that was full joins its tail with the first free.
 //!
-//! Source: the kernel's build option SLUB_TINY (6.2) as its help and commit messages tell it.
+//! Source: the kernel's build option SLUB_TINY (6.2), by its help and commit messages.
 //!
 //! # Locks
 //!

@@ -1,5 +1,5 @@
-//! Writes the region's header: by its words another process, or the reader of a core file,
-//! finds everything of this yard (`abi::region`).
+//! Writes the region's header: by its words another process, or the reader of a core file, finds
+//! all parts of this yard (`abi::region`).
 //!
 //! Invariant: the magic is written last, so that a reader that finds it finds the rest; only
 //! the mailbox's words change afterwards.

@@ -3,9 +3,9 @@
 //!
 //! Neighbour: [`crate::reclaim::drain`], whose drains it uses. One thread serves at a time,
 //! under the drain lock.
-//! Invariants: a request is served at most once; one that two requesters wrote over each other
-//! is never served; one about a cache that is gone is refused, whichever cache has its number
-//! now; no request, whatever its words, damages the yard.
+//! Invariants: a request is served at most once; a request that two requesters wrote at the same
+//! time is never served; a request about a cache that is gone is refused, whichever cache has its
+//! number now; no request, whatever its words, damages the yard.
 
 pub(crate) mod header;
 

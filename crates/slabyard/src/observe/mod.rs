@@ -1,5 +1,6 @@
-//! Floor 9: what others see of a yard, and ask of it: the header by which another process finds
-//! everything, the mailbox, the counts of a yard that stands still, and samples of one that runs.
+//! Floor 9: what others read of a yard, and request of it: the header by which another process
+//! finds all of it, the mailbox, the counts of a yard that stands still, and samples of one that
+//! runs.
 
 pub mod count;
 pub(crate) mod quiesce;

@@ -1,18 +1,18 @@
-//! Samples of a cache that runs: what it holds, from inside of the process, without a lock, a stop
-//! or memory. Where something moved meanwhile, a number is within bounds.
+//! Samples of a cache that other threads use: what it holds, read inside of the process, without a
+//! lock, a stop or memory. If something moved meanwhile, a number is a range.
 //!
 //! ```text
 //! words  tops  words  tops  words
 //! ```
-//! Words that are equal each time, with as many slow paths ended as begun: objects came and went by
-//! the fast path alone, which changes tops. Tops that are equal both times stood still, and then
+//! If the words are equal each time, and as many slow paths ended as begun, only the fast path
+//! moved objects, and it changes only tops. Tops that are equal both times did not move, and then
 //! live = out - parked exactly. A top that moved was somewhere near; each slow path under way may
 //! hold objects of two stacks, or have carried them past the reader.
 //!
 //! Neighbours: [`crate::engine::Header`] has the words, whose version rule this follows; readers of
 //! other processes sample the same words by the same rule (`abi::region`).
-//! Invariants: a sample takes [`SAMPLE_ATTEMPTS`] times as long as a look at two entries of each row, at most;
-//! within each span lies the number of some moment of the sample.
+//! Invariants: a sample takes at most [`SAMPLE_ATTEMPTS`] times as long as reading two entries of
+//! each row; each range contains the number of some moment of the sample.
 
 use crate::cache::Cache;
 use crate::engine::Engine;

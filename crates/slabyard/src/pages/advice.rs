@@ -1,10 +1,10 @@
 //! Advice against huge pages for sparse extents. An extent is the 2 MiB of one huge page; a
 //! sparse one has given a part of its pages back to the system while the rest is in use.
 //!
-//! Where the system makes huge pages everywhere, `khugepaged` would fill such an extent again
-//! within minutes, whatever part of it is there, and what was given back would be resident
-//! again. So the page heap advises the system against huge pages for a sparse extent, and
-//! takes the advice back once all of the extent is free.
+//! If the system makes huge pages everywhere, `khugepaged` would fill such an extent again within
+//! minutes, and the pages that were given back would be resident again. So the page heap advises
+//! the system against huge pages for a sparse extent, and withdraws the advice once all of the
+//! extent is free.
 //!
 //! Extents with different advice are different mappings, of which a process may have 65 530
 //! (`vm.max_map_count`): the number of borders between them is bounded.

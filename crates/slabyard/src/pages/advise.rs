@@ -1,4 +1,4 @@
-//! Advice on huge pages, given to the system where the heap asks for it.
+//! Advice on huge pages, given to the system when the heap asks for it.
 //!
 //! Neighbour: [`super::advice`] keeps what was advised.
 

@@ -1,19 +1,18 @@
 //! Memory that slabs take for the first time is faulted in ahead: a heap that grows takes the next
-//! pages soon, and a fault for several pages by one call costs a fifth to a half less than one for
-//! each, because the system enters and leaves once.
+//! pages soon, and one call that faults several pages in costs a fifth to a half less than a fault
+//! for each, because the system enters and leaves once.
 //!
-//! Where little is dirty, so that a slab would get memory that was never touched, this CPU takes a
-//! larger run in its place, has it faulted in by one call, and parks what is left for the next
-//! slabs. What may be left over is small beside the heap: a run has a [`PART`]th of it, and
-//! [`MOST`] granules at most. And only a heap that grew by as much since the last such run takes
-//! one: what is left over of a heap that does not grow goes back when it is idle, and is not taken
-//! anew.
+//! If little memory is dirty, so that a slab would get memory that was never touched, this CPU
+//! takes a larger run, has it faulted in by one call, and parks the rest for the next slabs. The
+//! rest is small beside the heap: a run has a [`PART`]th of it, and [`MOST`] granules at most.
+//! Only a heap that grew by as much since the last such run takes one: a heap that does not grow
+//! returns the rest when it is idle, and takes no new one.
 //!
 //! Beside a build without it, 27 loads take 0.979 to 0.988 of the wall time and 0.975 to 0.984 of
 //! the CPU time, at 1.006 of the peak. With larger objects too the peak was 1.012, of one load
-//! 1.046: a program may never write to the whole of such an object.
+//! 1.046, because a program may never write to the whole of such an object.
 //!
-//! Neighbours: [`super::percpu`] asks, and has what is left.
+//! Neighbours: [`super::percpu`] asks, and keeps the rest.
 
 use super::heap::PageHeap;
 use super::huge::HUGE;

@@ -6,8 +6,8 @@
 //! machine.
 //!
 //! Neighbours: [`super::blocks`] holds the lists and finds a run's position in them;
-//! [`super::coalesce`] keeps freed runs for a while before they are coalesced;
-//! [`super::region`] grows where nothing is free.
+//! [`super::coalesce`] keeps freed runs for a while before they are coalesced; [`super::region`]
+//! grows when no block is free.
 
 use super::blocks::{Lists, each_block};
 use super::descriptor::GranuleKind;

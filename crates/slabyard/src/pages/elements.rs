@@ -7,9 +7,9 @@
 //! +------+-----+-------+-----------------------------------+-----+
 //!                ^ top of an empty stack
 //! ```
-//! The guard holds 0: a pop that reads it knows that the stack is empty. A row refers to
-//! an element by its number ([`crate::platform::stack`]). The tag of a stack that has one lies
-//! behind its end: in the last two words, or in objects where its capacity is lower.
+//! The guard holds 0: a pop that reads it knows that the stack is empty. A row refers to an
+//! element by its number ([`crate::platform::stack`]). A tag, if a stack has one, lies behind the
+//! stack's end: in the last two words, or in objects if the capacity is lower.
 //!
 //! A sheaf of large objects holds few: with one size for all, each would touch a page of its
 //! own, while sheaves of the smaller sizes share pages. Each size has a part of the memory,

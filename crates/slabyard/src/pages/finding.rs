@@ -1,7 +1,7 @@
-//! What debugging found, and the functions that a yard calls for caches with debugging: they know
-//! stacks, threads and standard error, which the allocator does not.
+//! A finding of debugging, and the functions that a yard calls for caches with debugging: they
+//! know stacks, threads and standard error, which the allocator does not.
 //!
-//! Neighbours: [`crate::slab::debug`] finds; the library that has the yard reports.
+//! Neighbours: [`crate::slab::debug`] checks; the library that has the yard reports.
 //! Invariant: no lock of the yard is held during such a call, and what it allocates is served as
 //! in a signal handler that interrupts a slow path.
 

@@ -1,5 +1,5 @@
-//! Growth of a run: in place, where the granules behind it are free, or by moving its pages
-//! to a mapping of its own, which grows without copying.
+//! Growth of a run: in place, if the granules behind it are free, or by moving its pages to a
+//! mapping of its own, which grows without copying.
 //!
 //! Neighbours: [`super::buddy`] allocates runs where there is room behind them;
 //! [`super::mappings`] records the mapping.

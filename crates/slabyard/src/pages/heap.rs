@@ -1,4 +1,4 @@
-//! The page heap as a value: the platform and all that lies on its pages.
+//! The page heap as a value: the platform and all parts that lie on its pages.
 //!
 //! Neighbours: each file beside this one has one concept's part of its functions.
 

@@ -4,8 +4,8 @@
 //!
 //! Each has the epoch that it waits for. The kernel does the same with a callback a slab.
 //!
-//! Neighbours: the engine's slabs end here; [`crate::waiting`] takes out those whose time has
-//! come.
+//! Neighbours: the engine's slabs end here; [`crate::waiting`] takes out those whose grace period
+//! is over.
 
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;

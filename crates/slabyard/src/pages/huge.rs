@@ -1,11 +1,11 @@
-//! Huge pages: which parts of the region's begin may have them, where the system makes them
+//! Huge pages: which parts of the region's begin may have them, if the system makes them
 //! everywhere (`always`).
 //!
-//! A huge page is resident as a whole once a part of it is touched, and the program may never
-//! touch a good part of a small heap: large objects that are not written to their end, pages
-//! that were given back, objects in sheaves that were never used. The page size of what the
-//! region grows into can be chosen only before it is touched. So the region looks at the
-//! pages before: if all but a tenth of them are resident, the next ones may be huge.
+//! A huge page is resident as a whole once a part of it is touched, and a program may never touch
+//! much of a small heap: large objects that are not written to their end, pages that were given
+//! back, objects in sheaves that were never used. The page size of what the region grows into can
+//! be chosen only before it is touched. So the region examines the pages before: if all but a
+//! tenth of them are resident, the next ones may be huge.
 //!
 //! Neighbours: [`super::region`] decides while it grows, by one thread at a time.
 

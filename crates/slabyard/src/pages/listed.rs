@@ -1,7 +1,7 @@
-//! Page lists that were chosen, in front of the buddy of a yard.
+//! Page lists of a chosen kind, in front of the buddy of a yard.
 //!
-//! Neighbours: [`super::lists`] has the kinds and what a call does; [`super::on_cpus`] the lists of
-//! real runs; [`super::percpu`] serves where none was chosen.
+//! Neighbours: [`super::lists`] has the kinds and what a call does; [`super::on_cpus`] the lists
+//! of real runs; [`super::percpu`] serves a yard without a chosen kind.
 
 use super::heap::PageHeap;
 use super::lists::policy;

@@ -7,9 +7,9 @@
 //! used, and a search for an absent address is short however many mappings came and went.
 //! At most half of a table's slots are used, which keeps that distance small.
 //!
-//! The first table exists from the begin. The second is made when a program has more
-//! mappings than the first takes: from then on smaller blocks come from the region, but
-//! sparse ones would be most of it.
+//! The first table exists from the begin. The second is made when a program has more mappings than
+//! the first has room for: from then on smaller blocks come from the region, but sparse ones would
+//! be most of it.
 
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};

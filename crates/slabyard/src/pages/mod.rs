@@ -1,6 +1,6 @@
-//! Floor 2: the page heap. A region of reserved address space, a page descriptor for each of
-//! its granules, the buddy that allocates runs of them, each CPU's lists of free runs,
-//! separate mappings for larger blocks, and the memory of the sheaves.
+//! Floor 2: the page heap. It has a region of reserved address space, a page descriptor for each
+//! granule, the buddy that allocates runs of granules, each CPU's lists of free runs, separate
+//! mappings for larger blocks, and the memory of the sheaves.
 //!
 //! [`PageHeap`] owns all of it and the platform; engines build on it. The files of its parts
 //! ([`advice`], [`buddy`], [`mappings`], [`region`], [`sheaf_pool`]) lie below [`heap`], those of its

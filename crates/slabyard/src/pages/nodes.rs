@@ -6,13 +6,14 @@
 //! ```
 //!
 //! The region is cut into stripes of [`STRIPE`] granules, which belong to the nodes in turn. Its
-//! begin is aligned so that the number of the node is bits of the address: a sequence tells by a
-//! mask whose object it has. As in a kernel with nodes made up (`numa=fake`), a node is a part of
-//! the addresses; where it is a real one, the system is asked to take the stripe's pages there.
+//! begin is aligned so that bits of an address are the node's number: a sequence finds by a mask
+//! which node an object belongs to. As with a kernel's made-up nodes (`numa=fake`), a node is a
+//! part of the addresses; if it is a real one, the system is asked to take the stripe's pages
+//! there.
 //!
 //! Neighbours: [`super::region`] grows by whole stripes if need be; [`super::blocks`] looks for a
 //! run among a node's blocks only.
-//! Invariant: no block and no run spans two stripes, where there is more than one node.
+//! Invariant: if there is more than one node, no block and no run spans two stripes.
 
 use super::blocks::Lists;
 use super::heap::PageHeap;

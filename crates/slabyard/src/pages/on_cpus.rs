@@ -3,8 +3,8 @@
 //! The list of an order is in that order's slot, counted in granules; cold pages are in the last
 //! one. The head is the stack's top. A pop and a push are the platform's; a refill and a give-back
 //! take the stack out of its entry by an exchange, work on it in private, and put it back by
-//! another. What another thread of this CPU put there meanwhile goes to the buddy; so does all of
-//! it if the stack was stopped. Drains, passes and checks find the lists as they find the yard's
+//! another. Runs that another thread on this CPU put there meanwhile go to the buddy; so do all
+//! runs if the stack was stopped. Drains, passes and checks find the lists as they find the yard's
 //! own ones.
 //!
 //! Invariant: a run on a list is of kind [`GranuleKind::Parked`], with its order.

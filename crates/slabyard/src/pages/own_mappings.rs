@@ -1,4 +1,4 @@
-//! Blocks that are mappings of their own: made, resized, given back.
+//! Blocks that are mappings of their own: made, resized, freed.
 //!
 //! Neighbour: [`super::mappings`] knows them.
 

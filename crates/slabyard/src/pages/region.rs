@@ -2,15 +2,15 @@
 //! from its begin up to `top`; and three tables beside it: descriptors, the page map
 //! (granule to slot, which `free` reads), and the dirty bits.
 //!
-//! It is committed in larger steps than `top` moves. Where it grows for a large run, `top` moves
-//! to the run's end: no block lies behind it, whose descriptors would be touched, though a
-//! program that leaves its large blocks untouched may never need them. Where large runs come and
-//! go, what is free behind one lets the next one fit where it was.
+//! It is committed in larger steps than `top` moves. When it grows for a large run, `top` moves to
+//! the run's end, so that no block lies behind it: the block's descriptors would be touched, and a
+//! program that leaves its large blocks untouched may never need them. If large runs come and go,
+//! free memory behind one lets the next one fit in its place.
 //!
 //! Granule 0 is never allocated: index 0 ends lists.
 //!
-//! A dirty bit says that a free granule may hold something else than zeros. A free of a run
-//! sets it, and a purge clears it.
+//! A dirty bit says that a free granule may contain other bytes than zeros. A free of a run sets
+//! it, and a purge clears it.
 //!
 //! Neighbours: [`super::buddy`] grows the region and allocates from it; [`super::huge`]
 //! decides which page sizes a new part may have.

@@ -1,7 +1,7 @@
-//! Runs: taken out of the buddy's blocks, and back.
+//! Runs: taken out of the buddy's blocks, and returned.
 //!
-//! Neighbours: [`super::buddy`] has the free blocks; [`super::coalesce`] keeps freed runs for a while
-//! before they are coalesced; [`super::region`] grows where nothing is free.
+//! Neighbours: [`super::buddy`] has the free blocks; [`super::coalesce`] keeps freed runs for a
+//! while before they are coalesced; [`super::region`] grows when no block is free.
 
 use super::blocks::Lists;
 use crate::pages::blocks::{ORDERS, Wanted};

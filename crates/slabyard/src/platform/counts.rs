@@ -1,4 +1,4 @@
-//! Counts: what policy tells a platform that keeps them. The others have no code for it.
+//! Counts that the policy reports to a platform that keeps them. The others have no code for it.
 //!
 //! Neighbours: `abi::stats` lays the words out; the engines count, [`crate::mail`] says where the
 //! words are.

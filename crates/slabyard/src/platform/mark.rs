@@ -1,6 +1,6 @@
 //! A mark of a slow path: a word in the stack frame of its call, of which the thread knows the
-//! address. As long as the frame is alive nobody else writes there, whichever stack a handler or a
-//! coroutine runs on; so a word that is not the mark any more says that the frame is gone.
+//! address. As long as the frame is alive no other code writes there, whichever stack a handler or
+//! a coroutine runs on; so a word that is not the mark any more says that the frame is gone.
 //!
 //! Neighbours: `slow_path` sets it; [`crate::jumped`] asks.
 //! Invariant: while the thread's word has a mark without [`PASSING`], the gate counts this thread

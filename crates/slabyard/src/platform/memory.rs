@@ -1,9 +1,9 @@
-//! Memory from the system: addresses are reserved, parts of them committed, and pages go back;
-//! beside that there are mappings of their own.
+//! Memory from the system: addresses are reserved, parts of them committed, and pages given back;
+//! besides, there are mappings of their own.
 //!
 //! Neighbours: [`super::object_memory`] has what such memory holds; [`crate::pages`] and
 //! [`crate::table`] ask for it.
-//! Invariant: nothing here is trusted to succeed. Each function says what a refusal leaves.
+//! Invariant: every function may fail. Each says what a refusal leaves.
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;

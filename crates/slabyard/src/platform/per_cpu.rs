@@ -1,9 +1,9 @@
-//! The stacks of this CPU: the row that a thread has, the sequences that work on it, and the fence
-//! that ends those of other CPUs.
+//! The stacks of this CPU: the row of the running thread, the sequences that work on it, and the
+//! fence that ends sequences of other CPUs.
 //!
 //! Neighbours: [`super::stack`] draws a row; [`super::stops`] stops stacks, by marks and a fence;
 //! [`super::rseq`] has the sequences on real CPUs.
-//! Invariant: only the owner of a row changes a stack, by one committing store, but who
+//! Invariant: only the owner of a row changes a stack, by one committing store, and a thread that
 //! [stopped](super::stop) it.
 
 use super::FastPath;

@@ -1,6 +1,6 @@
-//! Bugs that tests plant, to see the checks find them. The code that would have the bug asks its
-//! platform: the modelled machine (`slabyard-testkit`) answers what a test planted there. Every other
-//! platform has none, as a constant, so that no library has code for them.
+//! Bugs that tests plant, to see that the checks find them. The code that would have the bug asks
+//! its platform: the modelled machine (`slabyard-testkit`) answers what a test planted there.
+//! Every other platform has none, as a constant, so that no library has code for them.
 //!
 //! Neighbours: [`crate::reclaim`] and [`crate::child`] ask.
 

@@ -1,10 +1,10 @@
-//! Stopped stacks: their owner finds them neither poppable nor pushable, and who stopped them owns
+//! Stopped stacks: their owner can neither pop nor push, and the thread that stopped them owns
 //! what they hold.
 //!
 //! Neighbours: [`super::stack`] has the marks, [`super::PerCpu::fence`] ends the sequences that may
 //! have read a stack before its mark; [`crate::reclaim`] drains what is stopped.
-//! Invariant: the caller sees to it that no other thread stops or starts these stacks, and
-//! that [`super::PerCpu::can_stop`] was true.
+//! Invariant: the caller ensures that no other thread stops or starts these stacks, and that
+//! [`super::PerCpu::can_stop`] was true.
 
 use super::PerCpu;
 use super::stack::{STOPPED, Slot};

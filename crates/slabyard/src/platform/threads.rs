@@ -1,9 +1,9 @@
-//! Threads: the words of the one that runs, what it announces as a reader, and the child of a fork,
-//! in which the others are gone.
+//! Threads: the words of the running thread, what it announces as a reader, and the child of a
+//! fork, in which the other threads are gone.
 //!
-//! Neighbours: [`super::birth`] tells a child from its parent, and [`crate::child`] repairs what
-//! it got; [`super::mark`] marks slow paths; [`super::reader`] has a reader's place, and
-//! [`crate::rcu`] the places.
+//! Neighbours: [`super::birth`] tells a child from its parent, and [`crate::child`] repairs its
+//! yard; [`super::mark`] marks slow paths; [`super::reader`] has a reader's slot, and
+//! [`crate::rcu`] the slots.
 
 use super::{birth, reader};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

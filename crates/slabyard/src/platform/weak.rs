@@ -1,5 +1,5 @@
-//! Functions that one C library has and another has not, by their weak names: one library
-//! of ours is to load beside each. For x86-64.
+//! Functions that one C library has and another lacks, by weak names, because one library of ours
+//! must load beside each. For x86-64.
 
 /// The address of the first of these functions that the process has; 0 if it has none.
 #[doc(hidden)]

@@ -1,11 +1,11 @@
 //! Floor 9: yards of a program that links this crate: a `static` that starts at its first use,
 //! from any thread, and that forks and ends of threads leave whole.
 //!
-//! Neighbours: typed caches and the global allocator stand on a [`ProcessYard`]; the malloc
-//! library starts its yard itself, by options and earlier than any of these could.
+//! Neighbours: typed caches and the global allocator use a [`ProcessYard`]; the malloc library
+//! starts its yard itself, by options and earlier than any of these could.
 //! Invariants: a yard that has started is on a list that only grows. Starts are serialised, by a
-//! lock that a fork takes as well ([`started`]). What is not generic here names no yard: a library
-//! that has a yard of its own has no second copy of its code.
+//! lock that a fork takes as well ([`started`]). Code that is not generic names no yard here, so a
+//! library with a yard of its own has no second copy of the code.
 
 mod ends;
 pub mod fork;

@@ -1,4 +1,4 @@
-//! What names a grace period, and the one under way.
+//! The number of a grace period, and the state of the one under way.
 //!
 //! Neighbour: [`super::periods`] begins and ends them.
 

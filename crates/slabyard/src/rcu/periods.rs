@@ -1,4 +1,4 @@
-//! Grace periods: one at a time, advanced in slices by whoever wants its end.
+//! Grace periods: one at a time, advanced in slices by any thread that waits for its end.
 //!
 //! Neighbours: [`super`] says why one phase is enough; [`crate::waiting`] polls in slow paths.
 //! Invariant: at the end of the grace period e, each section is over whose epoch is below e, and

@@ -1,9 +1,9 @@
-//! A yard's caches as the clock of 2.4 sees them (kmem_cache_reap).
+//! A yard's caches as the clock of 2.4 reaps them (kmem_cache_reap).
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] is the policy; [`super::pass`] and
 //! [`crate::reap`] turn it.
-//! Invariant: the hand is in the first class's engine, and the clock serves all caches of a yard or
-//! none.
+//! Invariant: the position of the clock is in the first class's engine, and the clock serves all
+//! caches of a yard or none.
 
 use crate::engine::Engine;
 use crate::engine::array_cache::clock::{Chain, Look};

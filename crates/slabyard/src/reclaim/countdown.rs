@@ -8,9 +8,9 @@
 //! at the largest number that the word holds.
 //!
 //! The count costs a free two instructions, 1 to 3 % of a load of small objects. Before,
-//! allocations popped from the spare sheaf while the ticker ran, which cost none; but what was
-//! freed last was not allocated next, and ten loads took 5 % longer with peaks 2.5 % higher
-//! (22fc58f).
+//! allocations popped from the spare sheaf while the ticker ran, which cost no instruction; but
+//! then the object that was freed last was not allocated next, and ten loads took 5 % longer with
+//! peaks 2.5 % higher (22fc58f).
 //!
 //! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and clears
 //! it again if the interval changed meanwhile; [`super::ticker`] sets the interval.

@@ -1,5 +1,5 @@
-//! Drains CPU partial lists of their empty slabs alone, on request: the rest of a list stays with
-//! its CPU.
+//! Drains only the empty slabs of CPU partial lists, on request: the rest of a list stays with its
+//! CPU.
 //!
 //! Neighbours: [`crate::mail`] asks; [`crate::reclaim::drain`] drains whole stacks. The
 //! caller holds the drain lock.

@@ -16,8 +16,8 @@
 //! next slow path come after so many frees; [`pass`] is the work, cut into slices; [`drain`] does
 //! all of it at once, on request.
 //!
-//! Neighbours: [`crate::slow_path`] gives each slow path its slice; the engine's `age`
-//! and the page heap's `purge` do what a slice is about.
+//! Neighbours: [`crate::slow_path`] gives each slow path its slice; the engine's `age` and the
+//! page heap's `purge` do the work of a slice.
 
 pub(crate) mod clock;
 pub(crate) mod countdown;

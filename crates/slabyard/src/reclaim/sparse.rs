@@ -1,27 +1,29 @@
-//! Sparse caches: of those few objects are live, and what is parked keeps slabs alive.
+//! Sparse caches: few of their objects are live, and parked objects keep their slabs.
 //!
-//! A parked object keeps its slab as a live one does. Of a heap that is given up at random, each
-//! slab may have one object in a sheaf at last, and no page is free. A pass would flush the
+//! A parked object keeps its slab as a live one does. If a program frees a heap in random order,
+//! each slab may at last have one object in a sheaf, and no page is free. A pass would flush the
 //! sheaves that are idle, but needs calls for it; and nobody knows which call is the last one
 //! before a rest ([`crate::reclaim::surplus`]).
 //!
-//! A slab that has no live object goes when all that is parked is flushed. So a cache with more
-//! slabs than live objects is *sparse*: at least the difference goes. A slow path of a free that
-//! finds its cache sparse, by as much as is worth the flush, asks for that. From then on slow
-//! paths make slices: they stop the stacks of all CPUs and flush them, and then the barn; and end
-//! empty slabs. The next free on each CPU finds no stack, and while the cache is sparse the object
-//! goes to its slab (`Header::is_sparse`).
+//! A slab without a live object ends when all parked objects are flushed. So a cache with more
+//! slabs than live objects is *sparse*: at least the difference can end. A slow path of a free
+//! that finds its cache sparse, by enough to be worth the flush, asks for it. From then on slow
+//! paths make slices: they stop the stacks of all CPUs and flush them, then flush the barn, and
+//! end empty slabs. The next free on each CPU finds no stack, and while the cache is sparse the
+//! object goes to its slab (`Header::is_sparse`).
 //!
 //! A program that fills and empties its heap in a loop would refill from slabs what was flushed.
-//! So an object that is flushed here takes a token, as a page does of the surplus, and tokens come
-//! with time: at most four for each page of the heap, of which a process has one at its begin.
+//! So an object that is flushed here takes a token, as a page of the surplus does, and tokens come
+//! with time: at most four for each page of the heap, of which a process has one at its start.
 //!
-//! Tried and refused: four tokens a page at the begin, 1.04 of the time of short loads; none at the
-//! begin, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight queues; a
-//! look at eight caches in each rare free, 1.6 % more instructions and the same memory at rest.
+//! Tried and refused: four tokens a page at the start, 1.04 of the time of short loads; none at
+//! the start, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight
+//! queues; a check of eight caches in each rare free, 1.6 % more instructions and the same memory
+//! at rest.
 //!
 //! Neighbours: slow paths of frees ask, [`crate::reclaim::ticker`] has them make slices.
-//! Invariant: the words are hints, but the position in [`Flushing`], which the drain lock protects.
+//! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock
+//! protects.
 
 use crate::cache::Cache;
 use crate::engine::{Engine, Shape};

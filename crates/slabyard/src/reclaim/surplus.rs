@@ -7,19 +7,19 @@
 //! a block above a slice's size in proportion to it.
 //!
 //! A program that fills and empties its heap in a loop would fault each page in again. So a page
-//! that goes back here takes a token, and one token comes in a millisecond. A heap that
+//! that is given back here takes a token, and one token comes in a millisecond. A heap that
 //! *collapsed*, of which a quarter is left, gets tokens for all its pages, if it was larger by a
-//! quarter than the one before that did: what this costs all such heaps together is in
-//! proportion to the largest. Without tokens pages wait for the decay time. (A leaky bucket,
-//! ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal
-//! algorithm for unbounded searching", 1976.)
+//! quarter than the last heap that did: so the cost of all such heaps together is in proportion to
+//! the largest. Without tokens pages wait for the decay time. (A leaky bucket, ITU-T I.371, as in
+//! [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal algorithm for
+//! unbounded searching", 1976.)
 //!
 //! Tried and refused: to count the pages that were touched again and to stop when they were many,
 //! 73,000 page faults of `large` in place of 49,000; and tokens of time while large blocks come and
 //! go, 60,600.
 //!
-//! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a
-//! pass; the ticker has the bound looked at again.
+//! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a pass; the
+//! ticker has the bound computed again.
 //! Invariant: the words are hints, which threads overwrite without a lock: a lost count makes a
 //! wrong guess.
 

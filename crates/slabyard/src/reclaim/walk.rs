@@ -1,4 +1,4 @@
-//! Walks over the stacks of all rows: which entries a drain, a pass or a check is about.
+//! Walks over the stacks of all rows, for the entries that a drain, a pass or a check needs.
 //!
 //! Neighbours: [`crate::cache::used`] says which slots are in use, so a walk costs in
 //! proportion to them; [`super`] and [`crate::observe`] walk.

@@ -1,10 +1,11 @@
-//! The constructor of a cache: a function that makes each object of a slab once, where the slab
-//! begins, so that a freed object that is handed out again still is what it was when it was
-//! freed (Bonwick, "The slab allocator", USENIX 1994). The destructor ends each of them once,
-//! before the slab's pages are used for something else.
+//! The constructor of a cache: a function that makes each object of a slab once, when the slab
+//! begins, so that a freed object that is allocated again is as it was when it was freed (Bonwick,
+//! "The slab allocator", USENIX 1994). The destructor ends each of them once, before the slab's
+//! pages are used for something else.
 //!
-//! Neighbours: the engine's partial list calls the one for a new slab, before any other thread sees
-//! the slab, and the other for a slab that ended, which no other thread sees any more.
+//! Neighbours: the engine's partial list calls the constructor for a new slab, before any other
+//! thread sees the slab, and the destructor for a slab that ended, which no other thread sees any
+//! more.
 //! Invariant: no lock of the cache or of the pages is held meanwhile; what the functions allocate
 //! from the same yard, or free to it, is served as in a signal handler that interrupts a slow
 //! path.

@@ -11,8 +11,8 @@
 //!
 //! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these; each says how
 //! many of its compare-exchanges failed, because another thread changed the word.
-//! Invariants: as of the free set: bits are set before they are counted, and cleared after; who
-//! takes holds the slab: it is frozen, or on no list, or the list's lock is held.
+//! Invariants: as of the free set: bits are set before they are counted, and cleared after; a
+//! thread that takes bits holds the slab: it is frozen, or on no list, or the list's lock is held.
 
 use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;

@@ -10,8 +10,8 @@
 //!                 |<---- size ----->|
 //! ```
 //!
-//! The words of the free set that the slab's descriptors have no room for lie at its begin, in
-//! whole cache lines: of objects of 8 bytes alone.
+//! If the slab's descriptors have no room for all words of the free set, the others lie at the
+//! slab's begin, in whole cache lines: this is so only for objects of 8 bytes.
 
 use super::word::Word;
 use crate::pages::descriptor::DESCRIPTOR_BITS;

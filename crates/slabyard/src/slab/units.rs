@@ -6,8 +6,8 @@
 //! * the word counts free units;
 //! * `granules` of the descriptor is the first unit of the first free block.
 //!
-//! Neighbours: [`crate::engine::slob`] decides; [`super::freeset`] begins and ends such slabs,
-//! and has the bits. Invariant: the engine's lock is held by who changes any of it.
+//! Neighbours: [`crate::engine::slob`] decides; [`super::freeset`] begins and ends such slabs, and
+//! has the bits. Invariant: the engine's lock is held for every change.
 
 use super::Word;
 use super::freeset::{FREE_MASK, parts};

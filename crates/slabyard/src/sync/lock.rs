@@ -4,8 +4,8 @@
 //! assertions, taking a lock of a rank that is not above every rank held by
 //! this thread panics.
 //!
-//! Under a [`LEAVES`] lock nothing waits: no other lock is taken, and no system
-//! call is made ([`may_call`]).
+//! Under a [`LEAVES`] lock no thread waits: no other lock is taken, and no system call is made
+//! ([`may_call`]).
 
 use super::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;

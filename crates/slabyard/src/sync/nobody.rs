@@ -1,5 +1,5 @@
-//! Who waits for locks where one call is under way at a time: nobody. Policy takes its locks there as
-//! everywhere, and finds each of them free.
+//! How threads wait for locks if one call is under way at a time: they never do. The policy takes
+//! its locks there as everywhere, and finds each of them free.
 //!
 //! Neighbour: [`super::lock`] asks [`Park`] how to wait.
 

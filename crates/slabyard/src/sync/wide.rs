@@ -2,11 +2,11 @@
 //! 32 bits: under a lock that spins, one for all of them.
 //!
 //! Neighbours: [`super`] names it `AtomicU64` there. The functions are those of the standard
-//! library's type that this crate uses. Each is a call: inlined, the lock would stand wherever a
-//! number is counted, which is up to a twelfth of an image's code.
+//! library's type that this crate uses. Each is a call: inlined, the lock would take up to a
+//! twelfth of an image's code.
 //! Invariant: whoever holds the lock runs to its end. A handler that interrupts the holder on its
-//! CPU and comes here would spin for ever: a yard of such a machine is called with interrupts off
-//! (`slabyard_fixed::Board`).
+//! CPU and uses such a number would spin for ever: a yard of such a machine is called with
+//! interrupts off (`slabyard_fixed::Board`).
 
 use super::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;

@@ -1,9 +1,9 @@
-//! A cache as the allocator of collections: what fits its object is one, the rest is of the yard's
-//! size classes.
+//! A cache as the allocator of collections: a block that fits its object is one, others are of the
+//! yard's size classes.
 //!
 //! Neighbours: [`crate::allocator`] has the trait's calls, and a whole yard as an allocator.
-//! Invariant: an object is said to have all its bytes, so whatever layout comes back with it fits
-//! an object, too; and none of a block of the yard does.
+//! Invariant: an object is reported with all its bytes, so any layout that returns with it fits an
+//! object, too; and no layout of a block of the yard does.
 
 use super::handle::ObjectCache;
 use super::home::Home;

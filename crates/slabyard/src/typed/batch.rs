@@ -8,8 +8,8 @@
 //! them back reads them here. So nothing is copied on the way.
 //!
 //! Neighbour: [`super::bulk`] has the bulk calls whose objects get boxes.
-//! Invariant: the batch borrows the handle of its cache, so nobody closes the cache's words while
-//! its objects are freed in bulk.
+//! Invariant: the batch borrows the handle of its cache, so the cache's words stay open while its
+//! objects are freed in bulk.
 
 use super::boxed::CacheBox;
 use super::cache::no_memory;

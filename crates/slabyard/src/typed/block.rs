@@ -1,15 +1,15 @@
-//! What a typed cache keeps of itself, in a block of its yard: the words that its fast path reads,
-//! and what its slow paths need. Boxes point to it, so it stays until the last is gone.
+//! The state of a typed cache, in a block of its yard: the words that its fast path reads, and
+//! what its slow paths need. Boxes point to it, so it stays until the last is gone.
 //!
 //! ```text
 //! Block  | owner |   inside (a line)   |   outside (a line)   |
 //!                  ^ handle, boxes       ^ boxes of objects that lie in mappings
 //! ```
 //!
-//! An object that was allocated in a handler that interrupted a slow path, or while another
-//! thread forked, lies in a mapping and not in a slab. Its box points to the second record, whose
-//! slot is 0: so its free takes the slow path, which looks at the page map, and a free by the fast
-//! path needs no look.
+//! An object that was allocated in a handler that interrupted a slow path, or while another thread
+//! forked, lies in a mapping and not in a slab. Its box points to the second record, whose slot is
+//! 0, so its free takes the slow path, which reads the page map, and a free by the fast path need
+//! not.
 
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, ObjectKind};

@@ -1,8 +1,8 @@
 //! Bulk calls of typed caches: many objects by few sequences.
 //!
-//! The guards that free what a panic leaves behind hold the addresses by reference: a counter beside
-//! them would be in memory that a call has seen, and each object would wait for the store of the one
-//! before.
+//! The guards that free objects after a panic hold the addresses by reference: a counter beside
+//! them would be in memory that a call has seen, and each object would wait for the store of the
+//! one before.
 //!
 //! Neighbour: [`crate::calls::bulk`] has those of caches without a type, which look each address up.
 

@@ -1,4 +1,4 @@
-//! The calls of a typed cache: how it is made, allocates, and goes.
+//! The calls of a typed cache: its creation, allocations, and end.
 //!
 //! Neighbour: [`super::handle`] is its handle.
 

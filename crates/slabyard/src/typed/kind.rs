@@ -4,10 +4,10 @@
 //! object of a kept cache:  | value | made |
 //! ```
 //!
-//! The engine's constructor, which runs where a slab begins, only says that no value is there; the
-//! user's runs when an object is handed out the first time, outside of the yard. So it may
-//! allocate, and panic. The values that are there when a slab ends are dropped inside of the yard:
-//! what they free then is freed later, and a panic aborts the process.
+//! The engine's constructor, which runs when a slab begins, only records that no value is there;
+//! the user's runs when an object is first allocated, outside of the yard. So it may allocate, and
+//! panic. The values in a slab that ends are dropped inside of the yard: what they free then is
+//! freed later, and a panic aborts the process.
 
 use super::home::Home;
 use super::record::{Lies, Record};

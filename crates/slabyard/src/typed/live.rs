@@ -1,7 +1,7 @@
 //! Which objects of a typed cache are live: how many, and where.
 //!
-//! The walk gives addresses and no references: the objects belong to boxes, of which other threads
-//! have some, that write to their objects and free them meanwhile.
+//! The walk gives addresses and no references: the objects belong to boxes, and other threads may
+//! write to their objects and free them meanwhile.
 //!
 //! Neighbour: [`crate::live`] walks.
 

@@ -1,8 +1,8 @@
 //! Floor 10: typed object caches: the allocator of one type, with a name.
 //!
 //! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
-//! free a push, and both lie in the caller's code: no call, no locked instruction, no look at the
-//! page map. `tests/inlined.rs` pins their instructions.
+//! free a push, and both are inlined into the caller's code: no call, no locked instruction, and
+//! the page map is not read. `tests/inlined.rs` pins their instructions.
 //!
 //! Neighbours: a cache lives in a [`Home`], a [`crate::process::ProcessYard`] as a rule; it is a
 //! cache that [`crate::created`] makes, abandons and destroys.

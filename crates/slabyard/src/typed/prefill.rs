@@ -2,7 +2,7 @@
 //! meet a lack of memory.
 //!
 //! Neighbours: [`crate::calls::prefill`] has those of caches without a type, and does the work.
-//! Invariant: what is in the sheaf is memory of the cache, and no value; of kept objects it may be
+//! Invariant: an object in the sheaf is memory of the cache, and no value; a kept object may be
 //! one that was made before.
 
 use super::boxed::CacheBox;

@@ -1,4 +1,4 @@
-//! A program's look through the objects of all caches with debugging.
+//! A program's check of the objects of all caches with debugging.
 //!
 //! Neighbour: [`crate::debugging`] looks.
 

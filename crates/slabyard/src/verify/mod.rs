@@ -12,7 +12,7 @@
 //! * every granule below the top belongs to one thing, and free granules are in
 //!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
 //!
-//! While it runs, the yard is quiesced ([`Yard::quiesce`]). Where the platform cannot stop other
+//! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other
 //! rows, it does not check the objects that are parked there.
 
 pub(crate) mod close;

@@ -1,5 +1,5 @@
 //! Fills batches of objects that wait for readers, and frees those whose epoch is over onto the
-//! CPU's stack like any others, so that they are handed out again first: full sheaves go to the
+//! CPU's stack like any others, so that they are allocated again first: full sheaves go to the
 //! barn from there.
 //!
 //! Neighbours: [`crate::yard::batches`] keeps them; [`super`] decides when.

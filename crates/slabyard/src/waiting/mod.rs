@@ -1,12 +1,12 @@
 //! Floor 7: what waits for readers ([`crate::rcu`]): frees after them, and slabs that ended.
 //!
-//! Nothing here needs a thread of its own: what waits is looked at by the end of each slow path
-//! ([`batches::serve_waiting`]), which advances the grace period and frees one batch of objects and
-//! some slabs; [`Yard::rcu_barrier`] does all of it.
+//! Nothing here needs a thread of its own: the end of each slow path ([`batches::serve_waiting`])
+//! advances the grace period and frees one batch of objects and some slabs; [`Yard::rcu_barrier`]
+//! does all of it.
 //!
 //! Neighbours: [`crate::calls::readers`] has what programs call; [`batches`] frees the objects;
 //! [`deferred`] has the frees that wait for the end of a slow path.
-//! Invariant: a yard without readers has no code of this but a look at one word.
+//! Invariant: a yard without readers has no code of this but a read of one word.
 
 pub(crate) mod batches;
 pub(crate) mod deferred;

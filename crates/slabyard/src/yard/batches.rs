@@ -10,7 +10,7 @@
 //! ```
 //!
 //! When a batch's epoch is over, its objects are freed onto the CPU's stack like any others, so
-//! that they are handed out again first: full sheaves go to the barn from there.
+//! that they are allocated again first: full sheaves go to the barn from there.
 //!
 //! Neighbours: [`crate::waiting::batches`] fills and frees them; the memory is the sheaves' pool.
 //! Invariants: the epochs in a ring do not fall; `closed` - `freed` = batches in the ring and in

@@ -1,4 +1,4 @@
-//! The table of blocks that grew: for an address, how much was asked for last.
+//! The table of blocks that grew: for an address, the size that was requested last.
 //!
 //! Neighbours: [`crate::calls::growth`] gives such blocks room; [`crate::large`] forgets one that
 //! is freed.

@@ -1,15 +1,15 @@
-//! Looks at live large blocks, beside threads that make and free them.
+//! Checks of live large blocks, beside threads that make and free them.
 //!
-//! A block is known before it has its seal, and when it is freed its pages fault: a look must meet
-//! neither. It names the block, and reads it only if no change is under way, and believes what it
-//! read only if none began meanwhile. Who makes or frees a block counts that it began, and lets a
-//! block that is being looked at keep its pages.
+//! A block is known before it has its seal, and when it is freed its pages fault: a check must
+//! meet neither. A check names the block, reads it only if no change is under way, and uses the
+//! result only if none began meanwhile. A thread that makes or frees a block counts that it began,
+//! and leaves the pages to a block that is being checked.
 //!
-//! All is SeqCst: a look stores the block and then reads the counts, a change adds to its count and
-//! then reads the block, so that one of them sees the other (Dekker's argument). Nobody waits
-//! without end: a change may interrupt a look on the same thread, in a signal handler.
+//! All is SeqCst: a check stores the block and then reads the counts, a change adds to its count
+//! and then reads the block, so that one of them sees the other (Dekker's argument). No thread
+//! waits without end: a change may interrupt a check on the same thread, in a signal handler.
 //!
-//! Neighbour: [`crate::guarded`] makes, frees and looks.
+//! Neighbour: [`crate::guarded`] makes, frees and checks.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
-//! What a yard knows of its sparse caches: which of them are to be flushed, the tokens that pay for
-//! flushed objects, and when the next look is due.
+//! What a yard knows of its sparse caches: which of them are to be flushed, the tokens for flushed
+//! objects, and when the next check is due.
 //!
-//! Neighbour: [`crate::reclaim::sparse`] looks and flushes.
-//! Invariant: the words are hints, but the position in [`Flushing`], which the drain lock protects.
+//! Neighbour: [`crate::reclaim::sparse`] checks and flushes.
+//! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock
+//! protects.
 
 use crate::cache::slots::number_of;
 use crate::platform::stack::Slot;

@@ -1,7 +1,7 @@
 //! What a yard knows of its surplus, the dirty free pages that slow paths give back at once: the
-//! bound above which there is one, and the tokens that pay for the pages that go back.
+//! bound above which there is one, and the tokens for the pages that are given back.
 //!
-//! Neighbour: [`crate::reclaim::surplus`] finds and gives it.
+//! Neighbour: [`crate::reclaim::surplus`] finds it and gives it back.
 //! Invariant: the words are hints, which threads overwrite without a lock: a lost count makes a wrong
 //! guess.
 

@@ -1,5 +1,5 @@
-//! Caches with debugging: the cases of the kernel's own test of SLUB as behaviour
-//! here, on the modelled machine, and what beside the bytes must hold.
+//! Caches with debugging: the cases of the kernel's own test of SLUB, on the modelled machine, and
+//! what must hold besides.
 //!
 //! Case by case, the kernel's (slub_kunit) and ours:
 //!

@@ -1,4 +1,4 @@
-//! Slabs and large blocks as a whole: what lies behind, between and after their objects.
+//! Slabs and large blocks as a whole: the bytes behind, between and after their objects.
 
 use super::*;
 use slabyard::pages::runs;

@@ -1,5 +1,5 @@
 //! Array caches of a yard on the modelled machine: what each slow path moves, by the rules of
-//! SLAB, and that the checks find what is planted into the shared array and the list.
+//! SLAB, and that the checks find bugs that are planted into the shared array and the list.
 
 use slabyard::cache::{Cache, classes};
 use slabyard::engine::array_cache::Limits;

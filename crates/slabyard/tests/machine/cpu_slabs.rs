@@ -1,4 +1,5 @@
-//! CPU slabs: what takes two threads, or a CPU that is stopped, at one moment: brought about by one.
+//! CPU slabs: states that need two threads, or a stopped CPU, at one moment, brought about by one
+//! thread.
 
 use slabyard::cache::Cache;
 use slabyard::cache::classes::ROWS;

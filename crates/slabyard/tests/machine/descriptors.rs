@@ -1,5 +1,5 @@
-//! Descriptors of free memory: the page heap faults them in by few calls as it grows, and
-//! keeps them for a while where it is small.
+//! Descriptors of free memory: the page heap faults them in by few calls as it grows, and a small
+//! heap keeps them for a while.
 
 use slabyard::pages::{Descriptor, runs};
 use slabyard::platform::GRANULE;

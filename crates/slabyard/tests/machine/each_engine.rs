@@ -1,10 +1,10 @@
 //! One test body for each engine: of CPU slabs for each kind of rules, and with
 //! [`each_engine_and_policy`] of SLAB for each policy.
 //!
-//! The kind is the thread's: [`new_yard`] follows it. A body runs until each of the kinds had its
-//! turn: a short one once for each, whatever else it walks over. A long one asks for the [next]
-//! before each of its runs, so that kinds are dealt over seeds and machines; with
-//! `SLABYARD_ALL_KINDS=1`, minutes by hand, each of its runs is made by each kind.
+//! The kind belongs to the thread: [`new_yard`] follows it. A short body runs once for each kind,
+//! whatever else it walks over. A long one asks for the [next] before each of its runs, so that
+//! kinds are dealt over seeds and machines; with `SLABYARD_ALL_KINDS=1`, minutes by hand, each of
+//! its runs is made by each kind.
 //!
 //! [next]: next_kind
 

@@ -1,5 +1,5 @@
-//! Empty slabs: a drain of them alone, of which CPU partial lists keep the others, in their order;
-//! and how many of a cache stay.
+//! Empty slabs: a drain of them alone, which leaves the others on CPU partial lists in their
+//! order; and how many of a cache stay.
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;

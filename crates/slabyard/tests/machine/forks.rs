@@ -1,5 +1,5 @@
-//! The child of a fork, wherever its parent's other threads were: at any step of any slow path they
-//! are gone, with what they held, and the one that is left repairs the yard and goes on.
+//! The child of a fork, wherever its parent's other threads were: they are gone at any step of any
+//! slow path, with what they held, and the remaining thread repairs the yard and goes on.
 
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};

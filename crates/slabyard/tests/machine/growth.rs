@@ -1,5 +1,5 @@
-//! Threads that find nothing free at the same time grow the region once: a thread that waited
-//! for another's growth looks at the lists again.
+//! Threads that find no free memory at the same time grow the region once: a thread that waited
+//! for another's growth searches the lists again.
 
 use slabyard::pages::runs;
 use slabyard::yard::{Settings, Yard};

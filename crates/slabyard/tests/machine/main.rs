@@ -1,8 +1,8 @@
 //! The yard on the modelled machine.
 //!
-//! All in one program: each program would compile the engines that it uses anew. A new file of
-//! tests is a module here. One has a program of its own, beside this directory, only if it asks
-//! about the whole process or about a real machine's sequences.
+//! All tests are in one program, because each program would compile the engines that it uses
+//! again. A new file of tests is a module here. A test has a program of its own, beside this
+//! directory, only if it asks about the whole process or about a real machine's sequences.
 
 #[macro_use]
 mod each_engine;

@@ -1,4 +1,5 @@
-//! Memory nodes: what a CPU gets is of its node, and what it frees of another one goes there.
+//! Memory nodes: the objects that a CPU gets are of its node, and objects of another node return
+//! there.
 
 mod aliens;
 mod barns;

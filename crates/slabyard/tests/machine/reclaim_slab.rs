@@ -1,5 +1,5 @@
-//! SLAB's policies of free slabs in a yard on the modelled machine: which slabs stay, what the
-//! clock ends, and who may turn it.
+//! SLAB's policies of free slabs in a yard on the modelled machine: which slabs stay, which the
+//! clock ends, and which thread may turn it.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;

@@ -1,5 +1,5 @@
-//! What a signal handler gets that interrupted a slow path of its thread: no slow path serves it, and
-//! all that is promised of an allocation holds.
+//! What a signal handler gets that interrupted a slow path of its thread: no slow path serves it,
+//! and its allocations keep all promises.
 
 use slabyard::cache::classes::{LARGEST, request_for_aligned};
 use slabyard::engine::cpu_slabs::OnCpus;

@@ -1,5 +1,5 @@
-//! The pool gives the pages of unused sheaves back, and keeps those of sheaves that come and
-//! go. Objects leave sheaves in an order that keeps neighbours together.
+//! The pool returns the pages of unused sheaves, and keeps those of sheaves that come and go.
+//! Objects leave sheaves in an order that keeps neighbours together.
 
 use slabyard::pages::Sheaf;
 use slabyard::platform::Time;

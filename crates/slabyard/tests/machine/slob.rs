@@ -1,5 +1,5 @@
-//! SLOB in a yard: each call is served by its exact size, misuse is found where it happens, and
-//! what a program writes to memory that it freed leads nowhere.
+//! SLOB in a yard: each call is served by its exact size, misuse is found where it happens, and a
+//! program's writes to freed memory do no harm.
 
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Slob;

@@ -1,8 +1,8 @@
-//! Parked objects keep no slabs alive where next to nothing is live: of a heap that is given up in
-//! any order little is left with its last free, and no call follows. A program that fills and
-//! empties its heap again and again keeps what it parked.
+//! Parked objects keep no slabs if next to nothing is live: of a heap that is freed in any order
+//! little is left after its last free, and no call follows. A program that fills and empties its
+//! heap again and again keeps what it parked.
 //!
-//! All of it is about sheaves.
+//! All tests are about sheaves.
 
 use slabyard::cache::classes::{self, ROWS};
 use slabyard::platform::GRANULE;

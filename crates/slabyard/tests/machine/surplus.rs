@@ -1,5 +1,5 @@
-//! What a program frees goes back as it frees, so that little is left where it makes no call from
-//! then on; and a program that fills and empties its heap again and again keeps its pages.
+//! Pages that a program frees are returned as it frees, so that little is left if it makes no call
+//! from then on; and a program that fills and empties its heap again and again keeps its pages.
 
 use crate::each_engine;
 use slabyard::engine::Engine;

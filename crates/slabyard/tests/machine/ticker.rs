@@ -1,6 +1,6 @@
-//! While the reclaim ticker runs, the fast path stays fast and the object freed last is
-//! allocated next; and yet slow paths come often enough. The dirty free pages are bounded,
-//! however young they are.
+//! While the reclaim ticker runs, the fast path stays fast and the object freed last is allocated
+//! next, and slow paths still come often enough. The dirty free pages are bounded, however young
+//! they are.
 //!
 //! Tests of the fast path, and of a sheaf that a slow path holds, are about sheaves alone:
 //! every call of the engine `tiny` is a slow path. The others run on each engine.

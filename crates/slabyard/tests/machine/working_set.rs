@@ -2,7 +2,7 @@
 //! sheaves hold comes to exchange whole sheaves; one that frees for good parks no more than
 //! before.
 //!
-//! All of it is about sheaves: the engine `tiny` has no barn.
+//! All tests are about sheaves, because the engine `tiny` has no barn.
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;

@@ -1,5 +1,5 @@
-//! Several threads push, pop and exchange, one stops and drains: no object may
-//! get lost or be in two hands.
+//! Several threads push, pop and exchange, one stops and drains: no object may be lost or have two
+//! owners.
 
 use crate::checks::{array_of, arrays, element, stack};
 use slabyard::platform::stack::STOPPED;

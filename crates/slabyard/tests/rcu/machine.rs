@@ -1,9 +1,9 @@
 //! Readers and writers on the modelled machine, preempted at any step.
 //!
-//! Writers publish objects that carry a token of their address, and free those that were
-//! published before; readers look, within one section, again and again at the object that they
-//! found. An object that is handed out again has no token at first. So a reader that is not
-//! waited for finds another word, which each planted bug must lead to.
+//! Writers publish objects that carry a token of their address, and free those that were published
+//! before; readers look, within one section, again and again at the object that they found. An
+//! object that is allocated again has no token at first. So a reader that is not waited for finds
+//! another word, which each planted bug must cause.
 
 use super::{check, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};

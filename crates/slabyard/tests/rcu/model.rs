@@ -2,8 +2,9 @@
 //! buffers (Sewell, Sarkar, Owens, Zappa Nardelli and Myreen, "x86-TSO", CACM 2010).
 //!
 //! The reader announces its section and loads the pointer; the writer unlinks, raises the epoch,
-//! fences, looks at the place, and frees. A state in which the reader has an object that was
-//! freed is a fault. Each part that the protocol needs is left out in turn, and must lead to one.
+//! fences, reads the reader's slot, and frees. A state in which the reader has an object that was
+//! freed is a fault. Each part that the protocol needs is left out in turn, and must lead to a
+//! fault.
 
 use std::collections::HashSet;
 

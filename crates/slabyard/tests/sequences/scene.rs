@@ -1,8 +1,8 @@
 //! One case: stacks with known objects, a breakpoint, what its handler does.
 //!
-//! An object is in a stack, in `held`, or on its way inside of the one call that
-//! is interrupted; the handler touches the first two only. What it cannot assert
-//! it leaves in the scene, for `verify`.
+//! An object is in a stack, in `held`, or on its way inside of the one call that is interrupted;
+//! the handler touches the first two only. A fault that the handler cannot assert is stored in the
+//! scene, for `verify`.
 
 use crate::{LINUX, SLOT};
 use slabyard::platform::stack::{ELEMENT_BYTES, Tag};

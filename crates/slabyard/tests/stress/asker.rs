@@ -1,4 +1,4 @@
-//! Asks the yard through its mailbox, as another process would, without end: shrinks,
+//! Sends requests to the yard through its mailbox, as another process would, without end: shrinks,
 //! tunables, torn and absurd requests, while the workers go on.
 
 use crate::token;

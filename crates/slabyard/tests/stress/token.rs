@@ -1,4 +1,4 @@
-//! What an object carries in its first and last words, and what is wrong.
+//! The contents of an object's first and last words, and the check of them.
 //!
 //! ```text
 //! 63     56 55     46 45            21 20       0

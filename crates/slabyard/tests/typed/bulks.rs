@@ -1,5 +1,5 @@
-//! Bulks and batches: that each object comes and goes once, whether a value is not made, or panics
-//! as it ends, or an object lies in a mapping.
+//! Bulks and batches: each object is allocated and freed once, also if a value is not made, or
+//! panics as it ends, or an object lies in a mapping.
 
 use super::in_modes::in_each_mode;
 use slabyard::platform::Threads;

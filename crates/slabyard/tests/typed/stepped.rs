@@ -1,6 +1,6 @@
 //! A debugger's single step gets through the inlined sequences, each of which it aborts, and finds
-//! every register as the compiler left it: what the kernel goes on at is a text that the compiler
-//! does not know of.
+//! every register as the compiler left it: the kernel continues at code that the compiler does not
+//! know of.
 
 use crate::in_modes::in_each_mode;
 use slabyard::{CacheBox, ObjectCache, ProcessYard};

@@ -1,4 +1,4 @@
-//! Caches of values: what boxes promise, across threads, panics, forks and handles that are gone.
+//! Caches of values: what boxes guarantee across threads, panics, forks and handles that are gone.
 
 use super::in_modes::{check, in_each_mode, nr_caches};
 use slabyard::platform::linux::Mode;

@@ -1,4 +1,4 @@
-//! The promises of a load.
+//! Tests of what a load guarantees.
 
 extern crate std;
 

@@ -1,4 +1,4 @@
-//! What a machine is made of, the bugs that it may have, and what it tells of a thread.
+//! What a machine is made of, the bugs that it may have, and what it reports of a thread.
 
 use slabyard::platform::GRANULE;
 

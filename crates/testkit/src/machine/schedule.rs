@@ -1,8 +1,7 @@
 //! Virtual threads: system threads that take turns, one at a time.
 //!
-//! The baton is `Turns::current`. A thread gives it away in `Machine::step`
-//! (preemption), in a wait, and at its end; who gets it, and on which CPU, is
-//! chosen by a seeded generator.
+//! The baton is `Turns::current`. A thread gives its turn away in `Machine::step` (preemption), in
+//! a wait, and at its end; a seeded generator chooses which thread gets it, and on which CPU.
 //!
 //! Waiting is that of a futex: a sleeper is woken by [`Machine::wake_one`] of
 //! its word, or early by chance, so a forgotten wake ends in a deadlock, which

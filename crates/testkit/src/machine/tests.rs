@@ -1,4 +1,5 @@
-//! The machine itself: same seed, same schedule; what it must report.
+//! Tests of the machine itself: the same seed gives the same schedule, and faults that it must
+//! report.
 
 use super::*;
 use crate::write_word;

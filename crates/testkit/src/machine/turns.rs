@@ -1,4 +1,4 @@
-//! Whose turn it is: the words of each virtual thread, and the state of all.
+//! Which thread has the turn: the words of each virtual thread, and the state of all.
 //!
 //! Neighbours: [`super::schedule`] gives turns.
 

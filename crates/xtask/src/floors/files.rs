@@ -1,5 +1,5 @@
-//! Each source file, of tests too, is a module of the file above it: what no file names is
-//! compiled by nobody, and no test in it runs.
+//! Each source file, of tests too, is a module of the file above it: a file that no other names is
+//! not compiled, and its tests do not run.
 
 use crate::source::{Source, Tokens};
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,6 @@
 //! Policy owns no `unsafe`, its tests neither. The compiler refuses it where the attribute is, in
-//! what it compiles; this rule sees that the attribute is there, and what is compiled elsewhere.
+//! what it compiles; this rule checks that the attribute is there, and code that is compiled
+//! elsewhere.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

@@ -1,4 +1,4 @@
-//! Looks at a kernel and at a process that never were, always the same.
+//! Made-up samples of a kernel and of a process, always the same.
 
 use crate::top::app::{App, Start};
 use crate::top::columns::Column;

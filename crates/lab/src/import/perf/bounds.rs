@@ -1,8 +1,9 @@
-//! Whether the sizes that a `perf.data` tells lie within the file.
+//! Checks that the sizes in a `perf.data` lie within the file.
 //!
-//! The crate that reads such files takes memory by sizes and counts before it looks at what follows, so
-//! that a damaged one would ask for more memory than there is, which ends the program. Here each such
-//! size is held against the file first; what else is wrong the crate tells by itself.
+//! The crate that reads such files allocates memory by sizes and counts before it reads what
+//! follows, so a damaged file could ask for more memory than there is, which ends the program.
+//! Here each such size is first compared with the file's; the crate itself reports all other
+//! faults.
 //!
 //! The format: `tools/perf/Documentation/perf.data-file-format.txt` of Linux.
 //! Neighbour: [`super`].

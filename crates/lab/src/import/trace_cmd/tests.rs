@@ -1,4 +1,5 @@
-//! Files of both versions, made here: read as they are, cut off anywhere, with any byte changed.
+//! Files of both versions, made here: read as they are, cut off at any byte, and with any byte
+//! changed.
 
 use super::*;
 use crate::event::EventKind;

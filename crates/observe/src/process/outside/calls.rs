@@ -1,9 +1,9 @@
-//! In which system calls a thread may be stopped and go on as if nothing had been.
+//! The system calls in which a thread may be stopped and then continue as if it had not been.
 //!
-//! A thread that a tracer interrupts leaves its call. Most calls are then begun again by the system
-//! itself (signal(7), on calls that are restarted). Some end with EINTR, as they do after SIGSTOP and
-//! SIGCONT: these are begun again by who stopped the thread. A call that may have done a part of its work is in no
-//! row here.
+//! A thread that a tracer interrupts leaves its call. Most calls are then begun again by the
+//! system itself (signal(7), on calls that are restarted). Some end with EINTR, as they do after
+//! SIGSTOP and SIGCONT: the process that stopped the thread begins these again. Calls that may
+//! have done a part of their work have no row here.
 //!
 //! Neighbours: [`super::candidates`] asks of threads that wait; [`super::thread`] stops one of them.
 

@@ -1,4 +1,5 @@
-//! The threads of a process that stand still, those first whose calls go on most exactly.
+//! The threads of a process that wait in system calls, in the order of how exactly their calls can
+//! continue.
 
 use super::calls::{Call, GoesOn};
 use nix::unistd::Pid;

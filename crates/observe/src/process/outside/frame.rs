@@ -2,8 +2,8 @@
 //! a signal, and reads them as the handler returns (x86-64: `struct ucontext` of the kernel's
 //! `asm/ucontext.h` and `asm/sigcontext.h`).
 //!
-//! Neighbour: [`super::thread`] has it written into the process. It is used only if who stopped the
-//! thread ends meanwhile.
+//! Neighbour: [`super::thread`] has it written into the process. It is used only if the process
+//! that stopped the thread ends meanwhile.
 
 use nix::libc::user_regs_struct;
 

@@ -1,4 +1,4 @@
-//! Serves a request where the process stands still: a thread of it that waits in a system call is stopped
+//! Serves a request if the process is at rest: a thread that waits in a system call is stopped
 //! (ptrace(2)), serves its mailbox, and waits in its call again.
 //!
 //! ```text
@@ -6,11 +6,10 @@
 //!            calls         frame
 //! ```
 //!
-//! Neighbours: [`super::mailbox`] has placed the request and was not answered; `abi::region::outside` says
-//! what the process offers; [`super::rouse`] wakes a helper instead.
-//! Invariants: one thread at a time, which has memory of the library's as its stack and
-//! takes the library's locks alone; no other thread is stopped; who ends meanwhile leaves a
-//! process that goes on by itself.
+//! Neighbours: [`super::mailbox`] has placed the request and got no answer; `abi::region::outside`
+//! says what the process offers; [`super::rouse`] wakes a helper instead.
+//! Invariants: one thread at a time is stopped, and uses memory of the library's as its stack and
+//! takes the library's locks alone; if we end meanwhile, the process continues by itself.
 
 #[cfg(target_arch = "x86_64")]
 mod calls;

@@ -1,4 +1,4 @@
-//! What came of an attempt to have a stopped thread serve a request.
+//! The result of an attempt to let a stopped thread serve a request.
 
 /// What came of an attempt to have a stopped thread serve a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The order of things: which thread, what is written, who else may be at it.
+//! The order of the steps: which thread is stopped, what is written, and which other process may
+//! do the same.
 //!
 //! Neighbours: [`super::candidates`] has the threads; [`super::thread`] stops one.
 

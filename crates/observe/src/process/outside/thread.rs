@@ -1,18 +1,19 @@
-//! One thread of another process, stopped in a system call: it works elsewhere, and goes on.
+//! One thread of another process, stopped in a system call: it serves the request, and then
+//! continues.
 //!
-//! Each step leaves the process such that it goes on by itself if we end at once, by any signal: the
-//! system lets a thread go whose tracer is gone.
+//! After each step the process continues by itself if we end, by any signal, because the system
+//! releases a thread whose tracer is gone.
 //!
 //! 1. Stopped: nothing was changed, and the call is begun again.
 //! 2. The frame is written: into memory that nobody reads.
 //! 3. The registers: the thread works, and the frame restores it. A call that the system began again by
 //!    what it knew of its time ends with EINTR then.
 //! 4. The mask of signals: the frame has the old one.
-//! 5. It has come to rt_sigreturn, which we see before the system does. In place of that call, the one
-//!    in which it was is made: first the other registers and the mask are restored, then at last the
-//!    registers, so that whichever of them is missing, the frame restores it.
+//! 5. The thread has come to rt_sigreturn, which we see before the system runs it. In place of
+//!    that call the thread makes its original one: the signal mask and all but the last registers
+//!    are restored first, so that at each moment the frame can restore what is still missing.
 //!
-//! Neighbours: [`super::calls`] knows how calls go on; [`super::frame`] writes the frame.
+//! Neighbours: [`super::calls`] says how calls continue; [`super::frame`] writes the frame.
 #![allow(unsafe_code)]
 
 use super::calls::SyscallRestart;

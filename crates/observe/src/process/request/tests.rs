@@ -1,4 +1,4 @@
-//! Requests to a planted yard, which a thread of the test serves, or nobody.
+//! Requests to a planted yard, which a thread of the test serves, or no thread.
 
 use super::*;
 use crate::process::front::Front;

@@ -1,5 +1,5 @@
-//! What a cache counted: each counter and its parts by CPU, as a kernel's files have them; what
-//! follows from them; and how long slow frees took by the slabs that they drained.
+//! What a cache counted: each counter and its parts by CPU, as in a kernel's files; ratios of
+//! counters; and how long slow frees took by the slabs that they drained.
 
 use crate::drains::{self, DrainBucket};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, field};

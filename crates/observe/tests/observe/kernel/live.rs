@@ -1,4 +1,5 @@
-//! The kernel that runs, as root: against its own files, read beside ours.
+//! The running kernel, as root: its numbers compared with its own files, which the test reads
+//! itself.
 
 use slabyard_observe::fields::{self, field};
 use slabyard_observe::kernel::{self, Error};

@@ -1,5 +1,5 @@
-//! The kernel as a source: trees built from what real kernels showed, trees of
-//! kernels that were not at hand, and the kernel that runs.
+//! The kernel as a source: trees of files as real kernels showed them, trees of kernels that could
+//! not be run here, and the running kernel.
 
 mod changes;
 mod exact;

@@ -1,4 +1,4 @@
-//! Kernels that do not let us read: what can be read is shown, the rest is named.
+//! Kernels whose files may not be read: what can be read is shown, and the rest is named.
 
 use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Error};

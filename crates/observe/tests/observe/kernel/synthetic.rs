@@ -1,5 +1,5 @@
-//! Kernels that were not at hand: 7.1, where sheaves replaced CPU slabs, one with
-//! 16 KiB pages and two nodes, and ones with files that nobody expects.
+//! Kernels that could not be run here: 7.1, where sheaves replaced CPU slabs, one with 16 KiB
+//! pages and two nodes, and ones with unexpected files.
 
 use super::tree::{Kernel, put, scratch};
 use slabyard_observe::fields::{self, field};

@@ -1,5 +1,5 @@
 //! Files of the thread that watches: its own table of them, reading and writing small ones, and
-//! the bell that ends it.
+//! the pipe that ends it.
 //!
 //! Neighbours: [`super::sources`] and [`super::cgroup`], which open what is watched.
 

@@ -1,13 +1,13 @@
 //! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the system says
-//! that memory is short, and gives back what is parked and free, though the program makes no
-//! call. The package `slabyard-engines` has it alone: the preload library has no room for it.
+//! that memory is short, and gives back what is parked and free, though the program makes no call.
+//! Only the package `slabyard-engines` has it, to keep the preload library small.
 //!
 //! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds where, [`crate::helper`] makes
 //! threads like this one, `slabyard::observe` drains.
 //! Invariants:
 //! * The thread has a table of files of its own, with its own files in it alone. A daemon that
-//!   closes all does not reach it, no fork or exec inherits them, and a pipe that the program
-//!   closes has no second holder here.
+//!   closes all files does not reach these, no fork or exec inherits them, and they hold no end of
+//!   the program's pipes.
 //! * It is made in the constructor and in the child of a fork, with all signals blocked, and never
 //!   from an allocation (as the helper).
 //! * The process ends as if the thread were not there: where the main thread ends alone, this one

@@ -4,8 +4,8 @@
 //!
 //! Neighbours: [`super::files`] for each call, [`super::cgroup`] finds the cgroup; [`super`] waits
 //! and drains. `tests/cgroup.rs` runs this file on trees of fake files.
-//! Invariant: what cannot be opened is said on standard error, once, while this thread still has
-//! that file; without any source there is no watch.
+//! Invariant: a source that cannot be opened is reported on standard error, once, while this
+//! thread still has that file; without any source there is no watch.
 
 use super::cgroup::Cgroup;
 use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};

@@ -1,16 +1,16 @@
 //! Alien arrays: free objects whose slabs lie on another memory node than the CPU that freed
 //! them.
 //!
-//! A CPU hands out objects of its own node. What it frees of another one waits in
-//! an array of [`MOST`] objects that the CPU's node has for that node, and when this is full, all
-//! of it goes to the other node at once: to its shared array, as far as that has room, and to
-//! its slabs. So the locks of the other node are taken once for a dozen frees, and not for each.
-//! Where there are no such arrays (the kernel's `noaliencache`), each goes to its slab alone.
+//! A CPU hands out objects of its own node. Its frees of another node's objects wait in an array
+//! of [`MOST`] objects that the CPU's node has for that node; when this is full, all of it goes to
+//! the other node at once: to its shared array, as far as that has room, and to its slabs. So the
+//! locks of the other node are taken once for a dozen frees, and not for each. Without such arrays
+//! (the kernel's `noaliencache`) each object goes to its slab alone.
 //!
 //! Neighbours: [`super::array`] frees objects of its own node; [`super::shared`] is what an alien
-//! array is made of, and where its objects go. An alien array is under a lock of its own, of the
-//! rank of barns: it is let go before objects are handed over. What waits counts as parked at the
-//! node whose memory it is.
+//! array is made of, and where its objects go. An alien array has a lock of its own, of the rank
+//! of barns, which is released before objects are handed over. Waiting objects count as parked at
+//! the node that their memory belongs to.
 
 use super::shared::Shared;
 use super::{Arrays, Limits, array};

@@ -1,13 +1,13 @@
-//! The clock of 2.4: one hand over all caches, which reaps the best of those that it looks at.
+//! The clock of 2.4: one hand over all caches, which reaps the best of those that it examines.
 //!
-//! kmem_cache_reap ran whenever the kernel wanted memory, under one semaphore for all caches.
-//! From where the hand stands it looks at up to [`SCANNED`] caches. It passes over those that
-//! must not be reaped, that grow, or that grew since it was there last; of the others it drains
-//! this CPU's array, and scores the free slabs. The first one with [`PERFECT`] pages ends the
-//! search. The half of the best one's free slabs end.
+//! kmem_cache_reap ran whenever the kernel wanted memory, under one semaphore for all caches. From
+//! where the hand stands it examines up to [`SCANNED`] caches. It skips those that must not be
+//! reaped, that grow, or that grew since the last turn; of the others it drains this CPU's array,
+//! and scores the free slabs. The first one with [`PERFECT`] pages ends the search. Half of the
+//! best one's free slabs end.
 //!
 //! Written once, on [`Chain`]: a yard's caches ([`crate::reap`]) and the lab's are chains.
-//! Invariant: who reaps holds what the chain has for the semaphore.
+//! Invariant: the caller holds the chain's lock, which stands for the semaphore.
 
 use crate::sync::{AtomicU32, Ordering};
 

@@ -1,4 +1,4 @@
-//! How much arrays hold, by the size of objects.
+//! How many objects arrays hold, by the size of objects.
 //!
 //! Larger objects have smaller arrays, so that a CPU never holds much memory. Source: what
 //! `/proc/slabinfo` shows of kernels from 2.6 to 6.7.

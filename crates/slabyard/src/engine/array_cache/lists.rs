@@ -3,7 +3,7 @@
 //! One list has both: a refill takes from its head, so from a partial slab as long as there is
 //! one, and then from the free slab that became so last. A free moves its slab to the end of the
 //! partial ones, whether it was full or partial: so the others of its objects have the longest
-//! time to be freed, too (kernel commit 69e7493958, 2002). A slab that became empty is the first
+//! time to be freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty is the first
 //! free one; slabs end from the other end of the list.
 //!
 //! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] is the

@@ -2,14 +2,14 @@
 //!
 //! Containers of a cache, from the fast path down: each CPU's array of free objects
 //! ([`mod@array`]), the node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages
-//! below. An array is a stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed
-//! last. Where it is empty, a batch is moved into it; where it is full, the batch that has been
-//! there longest is moved out. Free slabs stay for the next allocations as long as the node has
-//! no more than [`free_limit`](lists::free_limit) free objects, and [`reap`] ends some of those
-//! that nobody needed.
+//! below. An array is a stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed last.
+//! If it is empty, a batch is moved into it; if it is full, the batch that has been there longest
+//! is moved out. Free slabs stay for the next allocations as long as the node has no more than
+//! [`free_limit`](lists::free_limit) free objects, and [`reap`] ends some of those that nobody
+//! needed.
 //!
-//! That is what later kernels do. What earlier ones did instead is a [`policy`], which a cache
-//! may follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
+//! That is what later kernels do. Earlier kernels had another [`policy`], which a cache may
+//! follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
 //! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003
@@ -33,8 +33,8 @@
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! For each slab: free + in arrays + in transit + live = objects. On the list, slabs that are
-//! apart are empty, as many as are counted, and no other slab is behind them.
+//! For each slab: free + in arrays + in transit + live = objects. On the list, the slabs that are
+//! kept apart are empty, their number is right, and no other slab is behind them.
 
 pub mod alien;
 pub mod array;

@@ -1,4 +1,4 @@
-//! What becomes of a node's free slabs, as one kernel or another has it.
+//! What happens to a node's free slabs, by kernel.
 //!
 //! A [`Policy`] is what changes between kernels, by the table of `slabyard-kernels`; [`Choice`] is a
 //! policy, and whether CPUs have arrays at all (a kernel for one CPU had none until October 2002: there

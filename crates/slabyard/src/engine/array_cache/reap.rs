@@ -1,4 +1,4 @@
-//! Reaping: what nobody needed since the last time goes back, a fifth of it at a time.
+//! Reaping: frees a fifth at a time of what nobody needed since the last time.
 //!
 //! A kernel's timer reaps each CPU's own arrays every 2 s, and every 4 s the shared array and the
 //! free slabs of the node. A yard's reclaim pass is that timer. It finds arrays whose tops did

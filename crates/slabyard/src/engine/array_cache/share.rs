@@ -1,4 +1,4 @@
-//! Batches between a CPU's array and the shared one.
+//! Moves batches between a CPU's array and the shared one.
 //!
 //! Neighbours: [`super::shared`] is the shared array; [`super::array`] asks.
 

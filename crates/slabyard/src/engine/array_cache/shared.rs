@@ -1,4 +1,4 @@
-//! The shared array: objects that one CPU's array had too many of, for the node's other CPUs.
+//! The shared array: surplus objects of a CPU's array, for the node's other CPUs.
 //!
 //! A CPU that allocates what another one frees would refill from slabs and flush to them; so both
 //! exchange batches here. It holds [`Limits::shared_capacity`](super::Limits::shared_capacity)

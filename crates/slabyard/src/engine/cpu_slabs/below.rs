@@ -1,9 +1,9 @@
 //! CPU slabs below sheaves: where they lie, since the CPU's stacks are the sheaves.
 //!
 //! A sheaf of the pool holds them, in banks of `abi::region::front::BANK` elements: a CPU's slab,
-//! and its partial list, each by the top of its array. A CPU uses the bank of its row's number;
-//! where there are more rows than banks, some share one. Only slow paths come here, so a thread
-//! takes what a bank has by an atomic exchange, and any thread may: a drain needs no fence.
+//! and its partial list, each by the top of its array. A CPU uses the bank of its row's number; if
+//! there are more rows than banks, some share one. Only slow paths come here, so a thread takes
+//! what a bank has by an atomic exchange, and any thread may: a drain needs no fence.
 //!
 //! Four slots for each cache of each engine were refused: they would have doubled the lines that
 //! the fast path of the preload library touches.

@@ -1,4 +1,4 @@
-//! The slow path of a free: the object is not of the CPU's slab.
+//! The slow path of a free: the object does not belong to the CPU's slab.
 
 use super::{CpuSlabs, lists};
 use crate::engine::partial::{self, Why, relist};

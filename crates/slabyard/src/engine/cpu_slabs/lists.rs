@@ -1,7 +1,6 @@
 //! CPU partial lists: each CPU's, last in first out.
 //!
-//! A list without room is drained as a whole, by the free that brings one more slab: the
-//! unlucky free.
+//! A list without room is drained as a whole, by the free that brings one more slab.
 
 use super::{CpuSlabs, Planted};
 use crate::engine::partial::{self};

@@ -5,7 +5,8 @@
 //! ([`super::partial`]); the pages below.
 //!
 //! A thread checks a CPU's slab, or its partial list, out of its entry, works on it in private,
-//! and checks it in. What it finds there meanwhile is surplus, and goes to the node's list.
+//! and checks it in. A slab or list that it then finds in the entry is surplus, and goes to the
+//! node's list.
 //!
 //! # States of a slab
 //!
@@ -16,8 +17,8 @@
 //! | CPU partial | frozen | - | 1 to all |
 //! | CPU slab | frozen | frozen | any, and the CPU's own |
 //!
-//! A frozen slab is its CPU's: a free only adds to it. Who takes a full slab's first free
-//! object back puts it on a list.
+//! A frozen slab is its CPU's: a free only adds to it. The free of a full slab's first object puts
+//! the slab on a list.
 
 pub mod alloc;
 mod below;

@@ -1,9 +1,9 @@
-//! What CPUs have of a cache of a yard: the policy of CPU slabs works on it.
+//! What CPUs have of a yard's cache; the policy of CPU slabs works on it.
 //!
 //! A CPU's slab is the main stack: its elements are the slab's objects that the CPU alone may
 //! take, its tag lets a free push objects of this slab only. A CPU partial list is the spare
 //! stack, whose elements are [`Parked`] slabs; nothing is pushed to it or popped from it but by a
-//! thread that checked it out. Of both, the first note of the array ([`Sheaf`]) names the slab, or
+//! thread that checked it out. The first note of either array ([`Sheaf`]) names the slab, or
 //! counts the objects.
 //!
 //! [`Sheaf`]: crate::pages::Sheaf

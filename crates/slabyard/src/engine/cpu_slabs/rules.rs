@@ -1,5 +1,5 @@
-//! The rules of a cache with CPU slabs: its kernel's, by the table of `slabyard-kernels`, what follows
-//! from its objects, and what is planted for tests.
+//! The rules of a cache with CPU slabs: those of its kernel, by the table of `slabyard-kernels`,
+//! what follows from its objects, and bugs that are planted for tests.
 //!
 //! Sources: C. Lameter's design (2007) and its changes as told by the kernel's commit messages:
 //! 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted, not objects), the series

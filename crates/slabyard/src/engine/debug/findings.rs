@@ -1,5 +1,5 @@
-//! Findings: what is wrong with an object is reported, and its slab is set aside; and the look
-//! through all objects of a cache.
+//! Findings: reports what is wrong with an object and sets its slab aside; and checks all objects
+//! of a cache.
 //!
 //! Neighbours: [`crate::slab::debug`] compares bytes; the yard's hooks print
 //! ([`crate::pages::finding`]). No lock is held here.

@@ -3,24 +3,24 @@
 //!
 //! The entries of such a cache stay zeros, so every call takes the slow path, and a cache without
 //! debugging pays nothing. Objects come from slabs as with the engine `tiny`. A freed object waits
-//! in quarantine ([`quarantine`]) before its slab has it again, so that a second free of it, and
-//! a write to it, are found where another allocation would else have hidden them.
+//! in quarantine ([`quarantine`]) before it returns to its slab, so that a second free of it, and
+//! a write to it, are found that another allocation would have hidden.
 //!
-//! A slab that becomes empty stays, up to [`EMPTY_BYTES`] of them: what is written to objects whose
-//! last neighbour was freed is found, too. The rest ends after a last look.
+//! A slab that becomes empty stays, up to [`EMPTY_BYTES`] of them, so that writes to its objects
+//! are found, too. Others end after a last check.
 //!
-//! A finding is reported, and its slab is set aside: it hands nothing out any more.
-//! [`findings`] makes the reports, and looks through all objects of a cache.
+//! A finding is reported, and its slab is set aside: its objects are not allocated any more.
+//! [`findings`] makes the reports, and checks all objects of a cache.
 //!
 //! # Locks
 //!
 //! The list lock protects the list, the quarantine and who takes bits. Parts of an object are
-//! filled and checked without a lock, by whom its state says that it belongs to.
+//! filled and checked without a lock, by the thread to which its state says that it belongs.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! In a slab that is not set aside an object's bit is set, or it is in quarantine, just when its
-//! state is Free; else its state is Live. One that waits for readers is Live.
+//! In a slab that is not set aside, an object's state is Free exactly if its bit is set or it is
+//! in quarantine; otherwise its state is Live. One that waits for readers is Live.
 
 pub mod findings;
 mod quarantine;

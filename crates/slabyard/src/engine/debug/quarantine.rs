@@ -1,8 +1,9 @@
 //! The quarantine: freed objects wait for their slab in the order of their frees.
 //!
-//! It is a ring of addresses in one array of the pool of sheaves, with room for some
-//! [`BYTES`] of objects. To readers outside its objects are those of a barn.
-//! Invariant: the list lock's holder alone changes it. Without memory for the array nothing waits.
+//! It is a ring of addresses in one array of the pool of sheaves, with room for some [`BYTES`] of
+//! objects. Readers outside see its objects as those of a barn.
+//! Invariant: the list lock's holder alone changes it. If there is no memory for the array, no
+//! object waits.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Objects that wait in quarantine: put there by a free, and returned to their slabs.
+//! Objects in quarantine: a free puts them there, and later they return to their slabs.
 //!
 //! Neighbour: [`super::quarantine`] is the ring.
 

@@ -1,4 +1,4 @@
-//! The node's side of exchanges: full and empty sheaves go to the barn and come from there.
+//! The node's side of exchanges: puts full and empty sheaves into the barn and takes them.
 //!
 //! Neighbours: [`super::barn`] keeps them; [`super::alloc`] and [`super::free`] exchange.
 

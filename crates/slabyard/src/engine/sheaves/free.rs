@@ -1,5 +1,5 @@
-//! The slow path of a free: it makes room in this CPU's sheaf. Where neither spare nor barn
-//! has room, [`crate::engine::flush`] returns objects to their slabs.
+//! The slow path of a free: it makes room in this CPU's sheaf. If neither spare nor barn has room,
+//! [`crate::engine::flush`] returns objects to their slabs.
 
 use super::Sheaves;
 use crate::engine::slabs::{Flush, Held, Offered, Stacks};

@@ -1,18 +1,17 @@
 //! Adapts the limit of full sheaves in a barn to the program's use.
 //!
-//! The slow path of a free flushes objects to the slabs where the barn is full. Where the
-//! same cache refills a sheaf from its slabs before the next reclaim pass, the barn should
-//! have kept them: these objects count as *overflow misses*, and for each [`RISE`] sheaves'
-//! worth of them the limit rises by one. At a pass the limit falls by the sheaves that were
-//! unused since the last one (the depot's working set of Bonwick and Adams, USENIX 2001),
-//! and by one part in [`FALL`] at least: what is needed once in a while is not worth its
-//! memory. So a program whose number of objects goes up and down by more than sheaves hold
-//! comes to exchange whole sheaves, and one that frees for good, or goes on with other
-//! sizes, parks no more than before.
+//! The slow path of a free flushes objects to the slabs if the barn is full. If the same cache
+//! refills a sheaf from its slabs before the next reclaim pass, the barn should have kept them:
+//! these objects count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the
+//! limit rises by one. At a pass the limit falls by the sheaves that were unused since the last
+//! one (the depot's working set of Bonwick and Adams, USENIX 2001), and by one part in [`FALL`] at
+//! least: what is needed once in a while is not worth its memory. So a program whose number of
+//! objects goes up and down by more than sheaves hold comes to exchange whole sheaves, and one
+//! that frees for good, or continues with other sizes, parks no more than before.
 //!
-//! An object of a cache line or less needs an eighth of its size or more for its element in
-//! a sheaf, and such objects live by the million: there the limit may rise only to a share
-//! of the objects that are out of the slabs.
+//! An object of a cache line or less needs an eighth of its size or more for its element in a
+//! sheaf, and programs have millions of such objects: there the limit may rise only to a share of
+//! the objects that are out of the slabs.
 //!
 //! Neighbours: [`super::free`] counts what it flushed, [`super::alloc`] what it refilled,
 //! [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is

@@ -1,4 +1,4 @@
-//! What SLOB needs of its pages: blocks of units, and what a request asks for.
+//! What SLOB needs of its pages: blocks of units, and the size of a request.
 //!
 //! Neighbours: the lab's memory (`slabyard-model`) and `on_pages` have pages; [`super::lists`] and
 //! [`super::page`] work on them.

@@ -2,9 +2,9 @@
 //! free blocks in single pages, in place of slabs of one size.
 //!
 //! The policy is written once: [`page`] finds and merges the free blocks of a page, [`lists`] has
-//! the three lists of partly free pages, and this module chooses the page. It stands on
-//! [`Pages`]: memory of a modelled kernel (the crate `slabyard-model`), or slabs of a yard
-//! (`on_pages`), of which [`Slob`] is the engine.
+//! the three lists of partly free pages, and this module chooses the page. It works on [`Pages`]:
+//! memory of a modelled kernel (the crate `slabyard-model`), or slabs of a yard (`on_pages`), of
+//! which [`Slob`] is the engine.
 //!
 //! * A page is cut into units. Free blocks of a page are a list in order of addresses, written
 //!   into the free memory itself.
@@ -14,13 +14,13 @@
 //! * The search for a page begins where the last one ended: the list is rotated so that the page
 //!   that served is its first (next fit: Knuth, The Art of Computer Programming 1, 2.5). Inside of
 //!   a page the first block that fits serves.
-//! * A page that is all free goes back at once.
+//! * A page that is all free is returned at once.
 //!
 //! # Locks
 //!
-//! One lock protects the lists and the blocks of all pages. A page is made, and given back,
-//! without it. Nothing is kept for each CPU, and an allocation looks at any number of pages: with
-//! many partly free ones it is slow.
+//! One lock protects the lists and the blocks of all pages. A page is made and returned without
+//! it. Nothing is kept for each CPU, and an allocation looks at any number of pages: with many
+//! partly free ones it is slow.
 //!
 //! # Equations (asserted by `verify`)
 //!

@@ -8,8 +8,8 @@
 //! `next` is the first unit of the next free block, and the number of units of a page behind the
 //! last one. Blocks are in order of addresses, and no two touch: a free merges them.
 //!
-//! The blocks lie in memory that programs have had, so each is checked as it is read: a program
-//! that writes to what it freed is found, and the walk never leaves the page.
+//! The blocks lie in memory that programs have written to, so each is checked as it is read: a
+//! write to freed memory is found, and the search never leaves the page.
 
 use super::blocks::{Pages, Request};
 

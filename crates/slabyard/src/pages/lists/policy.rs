@@ -3,7 +3,7 @@
 //!
 //! A refill puts a batch from the buddy behind what the list has; a give-back returns the list's
 //! oldest pages. Each of them takes the buddy's lock once. Between them a call takes no lock, and
-//! the page that was freed last is the next to be handed out: its lines may still be in the CPU's
+//! the page that was freed last is allocated next, because its lines may still be in the CPU's
 //! caches.
 //!
 //! Neighbours: [`crate::pages::on_cpus`] are lists of real runs; those of modelled kernels are in

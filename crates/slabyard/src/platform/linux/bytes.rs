@@ -1,7 +1,7 @@
-//! Looks at bytes that a program may write to meanwhile: it has a bug then, which is what is
-//! looked for.
+//! Checks bytes that a program may write to meanwhile; if it does, it has the bug that the check
+//! looks for.
 //!
-//! Neighbour: [`super`] looks through memory of objects, for caches with debugging.
+//! Neighbour: [`super`] checks memory of objects, for caches with debugging.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 

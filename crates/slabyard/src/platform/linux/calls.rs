@@ -1,5 +1,5 @@
-//! The system calls that change mappings, each with its fallback where a filter (seccomp)
-//! refuses an option of it.
+//! The system calls that change mappings, each with its fallback if a filter (seccomp) refuses an
+//! option of it.
 //!
 //! Neighbour: [`super::memory`] decides what is mapped where.
 

@@ -1,5 +1,5 @@
-//! The contract ([`Platform`]) as Linux keeps it, part by part: each function, by what the other
-//! files know.
+//! The contract ([`Platform`]) on Linux, part by part: each function, by what the other files
+//! have.
 //!
 //! Neighbour: [`super`] has the state and finds out what there is.
 //! Invariant: once the process is sealed, no system call about memory is made.

@@ -1,4 +1,4 @@
-//! What the platform counts and tells where it has the code for it, and its memory nodes.
+//! Counts that the platform keeps if it has the code for them, and its memory nodes.
 //!
 //! Neighbours: [`super::counts`] keeps the counts, [`super::nodes`] finds the nodes.
 

@@ -5,9 +5,9 @@
 //! (proc_pid_status(5)), so their width is that number, rounded up. The file of possible CPUs in
 //! sysfs would be exact, but it may say too little: containers show their own share there, or a
 //! mount lies over it. The width counts only if it is possible: no less than the highest CPU that
-//! this thread may use, and no more than the kernel's masks have room for, which is what the system
-//! call for a thread's mask returns (sched_getaffinity(2)). Else there are rows for all of that
-//! room.
+//! this thread may use, and no more than the kernel's masks have room for, which is what the
+//! system call for a thread's mask returns (sched_getaffinity(2)). Otherwise there are rows for
+//! all of that room.
 
 use crate::platform::sys;
 

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: the platform asks for it in modes with restartable sequences; [`super::readers`] have
 //! another.
-//! Invariant: what was refused once is not tried again, but by the child of a fork.
+//! Invariant: a call that was refused once is not tried again, except by the child of a fork.
 
 use crate::platform::sys;
 use crate::sync::{AtomicU32, Ordering};

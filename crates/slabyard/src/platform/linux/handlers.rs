@@ -1,5 +1,5 @@
-//! What a call asks that may be one of a signal handler ([`crate::jumped`]): about a word that
-//! may be gone, and that no handler comes.
+//! Questions about a call that a signal handler may have interrupted ([`crate::jumped`]): reads a
+//! word that may be gone, and blocks handlers.
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::sys;

@@ -8,16 +8,16 @@
 //! +--------+------+- - - - +-------------+---------------+- - - - - - - -+
 //!  ^ mapped        ^ never  ^ mapped                     ^ mapped when committed
 //! ```
-//! A process that does little must make few system calls, so what every process needs is mapped
-//! by few of them.
+//! A small process must make few system calls, so the memory that every process needs is mapped by
+//! few of them.
 //!
 //! Nothing is reserved: the system counts a reserve against the limits of a process (`ulimit
 //! -v`, `mlockall`), and a limit may be set at any time, by another process too. A reservation is
 //! a range of addresses that stay free because of where they lie ([`address_range`]). So core files
 //! hold what is committed and no more.
 //!
-//! Where a CPU beyond the rows would have its own, nothing is ever mapped: should the system
-//! report a number that it denied at the start, the thread faults, and no table is written over.
+//! Nothing is ever mapped where a CPU beyond the rows would have its row: if the system reports a
+//! CPU number that it denied at the start, the thread faults, and overwrites no table.
 
 use super::address_range;
 use super::calls::{

@@ -13,8 +13,8 @@
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to another thread's row.
 //!
-//! [`on_linux`] is the value; [`contract`] is what the engines see of it; [`process`] finds out what
-//! this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
+//! [`on_linux`] is the value; [`contract`] is what the engines use of it; [`process`] finds out
+//! what this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
 //! [`address_range`] where address space is limited.
 
 mod address_range;

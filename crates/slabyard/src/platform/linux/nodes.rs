@@ -3,8 +3,8 @@
 //!
 //! With real nodes, a table has the node of each CPU, as sysfs tells it (sysfs-devices-node), and
 //! parts of the region are asked for by mbind(2). A refusal changes nothing but where pages lie,
-//! and is counted. Declared nodes take the CPUs in turn. Where rows are private slots, no row has
-//! a CPU, and nodes are declared ones: a node is one of threads.
+//! and is counted. Declared nodes take the CPUs in turn. If rows are private slots, no row has a
+//! CPU, and nodes are declared ones: each thread belongs to a node.
 //!
 //! Neighbour: [`crate::pages::nodes`] says which address belongs to which node.
 

@@ -1,8 +1,8 @@
 //! The platform of a real process, as a value: what it keeps, how it begins, and a thread's first
 //! slow path.
 //!
-//! Neighbours: [`super::contract`] is what the engines see of it; [`super::process`] finds out what
-//! this process and machine have.
+//! Neighbours: [`super::contract`] is what the engines use of it; [`super::process`] finds out
+//! what this process and machine have.
 
 use super::counts::CountedWords;
 use super::memory::Reservations;

@@ -1,4 +1,4 @@
-//! A thread's private slot: given back at its end, and by the child of a fork for threads that are
+//! A thread's private slot: returned at its end, and by the child of a fork for threads that are
 //! not there.
 //!
 //! Neighbours: [`super::slots`] keeps them; [`super::on_linux`] gives a thread its slot at its

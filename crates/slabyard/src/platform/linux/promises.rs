@@ -1,13 +1,13 @@
-//! What system calls promise, looked at before the first use, on pages of our own.
+//! Tests what system calls guarantee before their first use, on pages of our own.
 //!
-//! Emulators and sandboxes answer that a call was done where it was not. Under qemu-user
+//! Emulators and sandboxes report a call as done that was not done. Under qemu-user
 //! `MREMAP_DONTUNMAP` unmaps what it should leave, as its other calls see it, and `MADV_DONTNEED`
 //! keeps the contents of what was ever moved, and answers 0 (its `linux-user/mmap.c`); gVisor's
-//! `mincore` says that each page is resident (its compatibility list). A call that does not keep its
-//! promise is not used. One that is *refused* keeps it: who makes it handles that.
+//! `mincore` says that each page is resident (its compatibility list). A call that fails the test
+//! is not used. A *refused* call passes the test, because its caller handles the error.
 //!
 //! Neighbour: [`super::memory`] asks before it makes such a call.
-//! Invariant: no look changes memory but its own, and each ends the mappings that it made.
+//! Invariant: a test changes only memory of its own, and unmaps what it mapped.
 
 use super::calls::{MAP_NORESERVE, PROT_RW, mmap, ok_address, unmap};
 use crate::platform::{Stretch, sys};

@@ -1,5 +1,5 @@
 //! Readers ([`crate::rcu`]) on Linux: the fence of all threads by `membarrier`, and the end of
-//! threads that have a place.
+//! threads that have a reader slot.
 //!
 //! The fence is the private expedited one, which needs no restartable sequences (membarrier(2)).
 //! The end of a thread is found by a key of the C library, with a destructor. A key beyond the

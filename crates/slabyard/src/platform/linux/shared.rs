@@ -3,9 +3,9 @@
 //!
 //! The kernel unregisters the sequences of such a child. So it would not abort one that another
 //! thread interrupts, and the CPU number that it reads is its parent's last (rseq(2)). The parent
-//! gives its own registration up before: then the number in the area is -1, for the child as well,
-//! and each of their calls takes a slow path without a row, under locks. Other threads keep their
-//! rows. The parent registers again when its child is gone.
+//! first gives up its own registration: then the CPU number in the area is -1, for the child as
+//! well, and each of their calls takes a slow path without a row, under locks. Other threads keep
+//! their rows. The parent registers again when its child is gone.
 //!
 //! Neighbour: the malloc library defines the functions that make such children.
 

@@ -1,7 +1,8 @@
-//! Private slots: rows that belong to a thread each, where there are no restartable sequences.
+//! Private slots: rows that belong to one thread each, for processes without restartable
+//! sequences.
 //!
-//! A slot is a thread's, as its block is, whatever the number of yards: it is the same row of
-//! each. So the slots are of the process.
+//! A thread has one slot, whatever the number of yards: it is the same row of each. Therefore the
+//! slots belong to the process.
 //!
 //! Neighbour: [`super::own_slot`] takes and frees them.
 

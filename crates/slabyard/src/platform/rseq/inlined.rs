@@ -1,8 +1,7 @@
-//! The sequences of [`super`] where their text lies in the caller's function: no call.
+//! The sequences of [`super`], inlined into the caller's function without a call.
 //!
-//! Each copy has its own descriptor, beside those of the functions. Of the words of the
-//! [`FastPath`] it reads the slot within the part that the kernel aborts, so that a fence of all
-//! CPUs is also a fence for a change of its slot.
+//! Each copy has its own descriptor, beside those of the functions. It reads the slot in the part
+//! that the kernel aborts, so that a fence of all CPUs is also a fence for a change of the slot.
 
 use crate::platform::fast::{FastPath, at};
 use crate::platform::stack::COUNTDOWN_AT;

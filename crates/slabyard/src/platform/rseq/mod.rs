@@ -4,7 +4,7 @@
 //! whose number stands 4 bytes in front of the field `rseq_cs`, at `cs_offset`
 //! from this thread's thread pointer. [`thread`] is this thread's own block.
 //!
-//! What is promised in each mode stands in `docs/design.md`.
+//! `docs/design.md` says what each mode guarantees.
 
 use crate::platform::ThreadWords;
 use crate::sync::AtomicU32;

@@ -1,8 +1,8 @@
 //! Architectures without sequences of ours: mode 3 only, in plain code.
 //!
-//! A private slot belongs to one thread, so load, change and store need no
-//! restart; a signal handler that allocates inside is undefined, as mode 3 says.
-//! The thread block hangs on a key of the C library.
+//! A private slot belongs to one thread, so load, change and store need no restart; a signal
+//! handler that allocates inside is undefined, as mode 3 says. The thread block is found by a key
+//! of the C library.
 
 use super::Thread;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag};

@@ -1,8 +1,8 @@
-//! Slabs set aside: one of which the memory was found corrupt hands nothing out any more, and
-//! takes nothing back.
+//! Slabs set aside: objects of a slab whose memory was found corrupt are not allocated any more,
+//! and frees to it have no effect.
 //!
-//! Its free objects leave the free set, so that it is full in the eyes of lists and counters; its
-//! live ones stay with their owners. `granules` of the descriptor is the mark.
+//! Its free objects leave the free set, so that lists and counters take it for full; its live ones
+//! stay with their owners. `granules` of the descriptor is the mark.
 
 use crate::pages::{PageHeap, Region};
 use crate::platform::Platform;

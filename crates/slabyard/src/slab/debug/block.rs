@@ -9,10 +9,10 @@
 //!
 //! The track says who allocated it, with the flag U.
 //!
-//! The seal is how much was requested and by which function ([`Maker`]), and a sum of that and the
-//! address; a free breaks it, so that
-//! of two frees at once one succeeds. A mapping has a page behind it that cannot be used, and a
-//! freed one is such pages until it leaves quarantine ([`crate::guarded`]).
+//! The seal has the requested bytes, the function that allocated ([`Maker`]), and a sum of these
+//! and the address; a free breaks it, so that of two frees at once one succeeds. A mapping has a
+//! page behind it that cannot be used, and a freed one is such pages until it leaves quarantine
+//! ([`crate::guarded`]).
 
 use super::Maker;
 use super::object::check_of;

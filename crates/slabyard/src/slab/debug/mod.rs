@@ -1,10 +1,10 @@
 //! Debugging of slabs, the mechanism: objects with red zones, poison, tracks and a state beside
 //! them.
 //!
-//! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] keeps who used
-//! an object, [`tail`] has what lies
-//! behind a slab's last object, [`aside`] takes a slab out of use, [`block`] has what lies behind
-//! runs and mappings, [`unused`] looks at pages that nobody has.
+//! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] records the
+//! callers of an object, [`tail`] has what lies behind a slab's last object, [`aside`] takes a
+//! slab out of use, [`block`] has what lies behind runs and mappings, [`unused`] checks pages that
+//! nobody has.
 //! Neighbour: [`crate::engine::debug`] decides when.
 
 pub mod aside;

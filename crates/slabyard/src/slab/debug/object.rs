@@ -8,10 +8,10 @@
 //! +---------+-------+-------+-----------+
 //! ```
 //!
-//! The check is a sum of the other bits and the address, so that a word that a program wrote is
-//! told from ours. Who changes a state from Free or Live to Busy owns the object and fills its
-//! parts; two frees at once are two claims, of which one succeeds.
-//! A [check](wrong_of) of objects of others looks at the state before and after.
+//! The check is a sum of the other bits and the address, so that a program's write to the word is
+//! found. A thread that changes a state from Free or Live to Busy owns the object and fills its
+//! parts; two frees at once are two such changes, of which one succeeds. A [check](wrong_of) of
+//! objects of others looks at the state before and after.
 
 use super::layout::WORD;
 use super::{Layout, TrackKind};

@@ -1,4 +1,4 @@
-//! What a slab has behind its last object: bytes that are nobody's.
+//! The bytes of a slab behind its last object, which nobody uses.
 //!
 //! ```text
 //! slab | object and its parts | ... | object and its parts | tail, 0x5a |

@@ -1,7 +1,8 @@
-//! Who allocated and who freed an object: two tracks behind its state; and who allocated a block.
+//! The callers that allocated and freed an object: two tracks behind its state; and the caller
+//! that allocated a block.
 //!
-//! Neighbour: [`super::Layout`] says where. Invariant: who owns the object or its state writes
-//! them; others read words that may change meanwhile, for reports alone.
+//! Neighbour: [`super::Layout`] says where. Invariant: the owner of the object or of its state
+//! writes them; others read words that may change meanwhile, only for reports.
 
 use super::Layout;
 use super::layout::WORDS;

@@ -1,5 +1,4 @@
-//! Pages that nobody has: what a program writes there it writes through a stale pointer, or far
-//! past an object.
+//! Pages that nobody has: a program writes there through a stale pointer, or far past an object.
 //!
 //! ```text
 //! never used ----------------------------------------+
@@ -7,10 +6,10 @@
 //! slab or run --ended or freed, given back--> clean: zeros --taken--> looked at --> slab or run
 //! ```
 //!
-//! A free page that is clean reads as zeros, by which `calloc` saves work. With debugging the pages
-//! of a slab that ended, and of a large block that was freed, are given back to the system at once,
-//! so that they are clean too ([`PageHeap::free_clean`]). They are looked at when they are taken, and
-//! by a look through all objects (`crate::verify`).
+//! A free page that is clean reads as zeros, by which `calloc` saves work. With debugging the
+//! pages of a slab that ended, and of a large block that was freed, are given back to the system
+//! at once, so that they are clean too ([`PageHeap::free_clean`]). They are checked when they are
+//! used again, and by a check of all objects (`crate::verify`).
 //!
 //! Invariant: no lock is held during a report.
 

@@ -1,6 +1,7 @@
 //! Threads of a real process: 16 of them make 4,000 caches, allocate from all of them, free what
 //! the next thread allocated, destroy the caches and make them again; in each way to tell CPUs
-//! apart. Malloc's classes are in use meanwhile. Objects of a word change threads, too.
+//! apart. Malloc's classes are in use meanwhile. Objects of a word are freed by other threads,
+//! too.
 //!
 //! * `SLABYARD_CACHES_ROUNDS`: how often all caches are made and destroyed; the ignored test has
 //!   1,000 rounds.

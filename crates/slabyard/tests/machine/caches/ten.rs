@@ -1,5 +1,5 @@
-//! What a slow path costs a program that uses 10 of 4,000 caches, beside one that has only 10:
-//! two yards in one process, in turns, so that the machine's moods meet both.
+//! What a slow path costs a program that uses 10 of 4,000 caches, beside one that has only 10: two
+//! yards in one process, in turns, so that disturbances of the machine affect both.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::platform::linux::Linux;

@@ -1,5 +1,5 @@
-//! The body of all conformance runs: an actor calls a yard by seeded choice and
-//! keeps the oracle's books.
+//! The body of all conformance runs: an actor makes seeded calls to a yard and records them in the
+//! oracle.
 //!
 //! Alone on the machine, it compares the whole yard with the oracle after every
 //! call. With others, an allocation leaves the oracle before the call that

@@ -1,4 +1,4 @@
-//! The choice of an engine, what an engine without stacks leaves alone, and engines with
+//! The choice of an engine, what an engine without stacks leaves unchanged, and engines with
 //! planted bugs: the checks of a yard must find them, whatever the engine.
 
 use super::actor::{Actor, Company};

@@ -1,5 +1,5 @@
-//! Large blocks: a mapping each while they rest, warm runs while they come and go, and
-//! what is kept warm does not raise the peak by more than a third.
+//! Large blocks: each is a mapping while the program rests, and a warm run while such blocks come
+//! and go; the memory that is kept warm raises the peak by a third at most.
 
 use super::{Says, each_machine, yard_on};
 use slabyard::pages::huge::HUGE;

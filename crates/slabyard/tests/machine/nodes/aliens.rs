@@ -1,4 +1,4 @@
-//! What waits for another node than its own, or is on the list of another one, is found.
+//! Finds objects that wait for another node than their own, or are on the list of another one.
 
 use slabyard::engine::PageSlabs;
 use slabyard::engine::array_cache::{OnNodes, alien};

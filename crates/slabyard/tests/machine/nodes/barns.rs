@@ -1,4 +1,4 @@
-//! What lies in the barn or on the list of another node than its own is found.
+//! Finds objects that lie in the barn or on the list of another node than their own.
 
 use slabyard::engine::PageSlabs;
 use slabyard::engine::partial_list::End;

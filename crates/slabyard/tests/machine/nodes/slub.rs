@@ -1,5 +1,5 @@
-//! SLUB with sheaves on memory nodes: what bypasses a sheaf, what each node's barn parks, and what a
-//! thread that moved leaves behind.
+//! SLUB with sheaves on memory nodes: which objects bypass a sheaf, what each node's barn parks,
+//! and what a thread that moved leaves behind.
 
 use super::{
     CLASS, Nodes, OnTwo, check, counted, each_is_near, free_by_sequence, give, node_of, take, yard,

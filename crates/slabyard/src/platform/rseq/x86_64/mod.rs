@@ -14,9 +14,9 @@
 //! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread was
 //! preempted, migrated or interrupted by a signal: it goes on at 24, and from there at 29, the
 //! caller's label for "slow", where the caller's arguments are still in their registers, and 0 in
-//! the `rax` of a pop. The last instruction before 22 is the committing store.
-//! It does not begin anew: under a debugger's single step, each of which aborts it, that would
-//! never end. An abort is as rare as a preemption within these few instructions.
+//! the `rax` of a pop. The last instruction before 22 is the committing store. It does not begin
+//! again: under a debugger's single step, each of which aborts it, it would never end. An abort is
+//! as rare as a preemption within these few instructions.
 //!
 //! The CPU number is read two bytes in front of where it stands: these are zeros (the
 //! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
