@@ -38,7 +38,7 @@ impl Pair {
         let yard: Yard<Machine, Tiny> = Yard::new(machine);
         assert!(listed::choose(&yard.heap, kind, zone));
         assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 20 }));
-        let mut rules = *listed::chosen(&yard.heap).expect("chosen");
+        let mut rules = *yard.heap.page_lists().expect("chosen");
         planted(&mut rules);
         let model = CountedLists::new(rules, CPUS, 1);
         Pair { yard, model, counted: RefCell::default(), live: RefCell::default() }

@@ -128,7 +128,7 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
         let objects = cache.engine.begin_child(cache.on(&yard.heap));
         parked_bytes += objects as usize * cache.shape().geometry.size as usize;
     }
-    yard.heap.parked_node_bytes.store(parked_bytes, Ordering::Relaxed);
+    yard.heap.barn_bytes.parked.store(parked_bytes, Ordering::Relaxed);
     yard.waiting.batches.begin_child(&yard.heap, |address| match yard.place_of(address) {
         AddressKind::Object { bytes, .. } | AddressKind::Large(bytes) => bytes,
         _ => 0,

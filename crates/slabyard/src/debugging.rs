@@ -23,7 +23,7 @@ use slabyard_abi::debug::DebugFlags;
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Sets the functions that caches with debugging call.
     pub fn on_findings(&self, hooks: Hooks) {
-        self.heap.hooks.set(hooks);
+        self.heap.reports.hooks.set(hooks);
     }
 
     /// True if an address lies in a cache with debugging.
@@ -81,7 +81,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// What caches with debugging found so far.
     pub fn findings(&self) -> u64 {
-        self.heap.findings.load(Ordering::Relaxed)
+        self.heap.reports.findings.load(Ordering::Relaxed)
     }
 
     /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a

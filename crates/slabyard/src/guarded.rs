@@ -268,8 +268,8 @@ fn look_at_block<P: Platform, E: Engine>(
 
 #[cold]
 fn report_block<P: Platform, E: Engine>(yard: &Yard<P, E>, found: &Finding) {
-    yard.heap.findings.fetch_add(1, Ordering::Relaxed);
-    if let Some(hooks) = yard.heap.hooks.try_get() {
+    yard.heap.reports.findings.fetch_add(1, Ordering::Relaxed);
+    if let Some(hooks) = yard.heap.reports.hooks.try_get() {
         (hooks.report)(found);
     }
 }

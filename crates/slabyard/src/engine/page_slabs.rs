@@ -8,7 +8,7 @@ use super::{CacheFlags, Counter, Header, Shape, flush, partial};
 use crate::engine::header::BarnWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::lists::Warmth;
-use crate::pages::{Cause, Descriptor, PageHeap, Sheaf, listed};
+use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab;
@@ -202,7 +202,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
         let order = shape.geometry.order;
-        let slab = if listed::chosen(self.heap).is_some() {
+        let slab = if self.heap.page_lists().is_some() {
             self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
         } else {
             self.heap.take_block_of(order, self.rules.node_of_slabs(), shape.geometry.size)?
@@ -484,12 +484,12 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
 
     #[inline]
     fn node_bytes(&self) -> &AtomicUsize {
-        &self.heap.parked_node_bytes
+        &self.heap.barn_bytes.parked
     }
 
     #[inline]
     fn node_limit(self) -> usize {
-        self.heap.node_limit()
+        self.heap.barn_bytes.limit()
     }
 
     #[inline]
@@ -579,7 +579,7 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
 #[inline(never)]
 fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
     if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU)
-        && let Some(hold) = heap.on_ended.try_get()
+        && let Some(hold) = heap.held.on_ended.try_get()
     {
         hold(heap, slab, shape.geometry.order, shape.slot);
         return true;

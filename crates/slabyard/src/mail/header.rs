@@ -7,6 +7,7 @@
 use crate::cache::Cache;
 use crate::cache::classes::CLASSES;
 use crate::engine::Engine;
+use crate::pages::published;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 use crate::yard::Yard;
@@ -24,7 +25,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !READABLE {
             return;
         }
-        self.heap.publish_header();
+        published::publish(&self.heap);
         publish_word(self, Word::Version, VERSION);
         publish_word(self, Word::Mode, mode);
         publish_word(self, Word::Engine, self.engine().number());

@@ -232,8 +232,8 @@ fn set_of_yard<P: Platform, E: Engine>(
             u64::from(old)
         }
         "node_limit" => {
-            let old = yard.heap.node_limit();
-            yard.heap.set_node_limit(value as usize);
+            let old = yard.heap.barn_bytes.limit();
+            yard.heap.barn_bytes.set_limit(value as usize);
             shrink_caches(yard, scope);
             old as u64
         }

@@ -98,6 +98,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Objects set aside because they were found corrupt.
     pub fn set_aside(&self) -> u64 {
-        self.heap.set_aside.load(Ordering::Relaxed)
+        self.heap.reports.set_aside.load(Ordering::Relaxed)
     }
 }

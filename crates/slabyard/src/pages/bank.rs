@@ -20,7 +20,7 @@ use super::buddy::Buddy;
 use super::descriptor::{Descriptor, GranuleKind};
 use super::heap::PageHeap;
 use super::region::Region;
-use crate::pages::{listed, nodes};
+use crate::pages::nodes;
 use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::region::row;
@@ -162,7 +162,7 @@ fn bankable<P: Platform>(heap: &PageHeap<P>, address: usize) -> Option<(u32, &De
     }
     let descriptor = heap.region.descriptor(index);
     let may = descriptor.kind() == GranuleKind::Run
-        && listed::chosen(heap).is_none()
+        && heap.page_lists().is_none()
         && is_near(heap, address);
     let slot = bank_of(descriptor.granules.load(Ordering::Relaxed)).filter(|_| may)?;
     Some((index, descriptor, slot))

@@ -1,41 +1,19 @@
 //! The page heap as a value: the platform and all parts that lie on its pages.
 //!
-//! Neighbours: each file beside this one has one concept's part of its functions.
+//! Each field is a part with a file of its own, whose head says what state it is, which lock it
+//! has and what holds of it. What works on one part takes that part; what takes the whole heap
+//! moves memory between parts.
 
+use super::barn_bytes::BarnBytes;
 use super::held_list::HeldSlabs;
 use super::region::Region;
+use super::reports::{Cause, Reports};
 use super::sheaf_pool::SheafPool;
-use super::{advice, buddy, finding, lists, mappings};
-use crate::pages::{listed, nodes};
+use super::{advice, buddy, lists, mappings};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::rcu::Rcu;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
-use slabyard_abi::region::Word;
-
-/// Why an address is not a live object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Freed twice.
-    DoubleFree,
-    /// Not at the begin of an object.
-    Interior,
-    /// The size that the caller named is not the object's.
-    WrongSize,
-    /// Memory of the allocator's was written to: a free block, or what lies in front of an object.
-    Overwritten,
-}
-
-/// Misuse: a free of what is no live object, found when the object returns to its slab.
-#[derive(Clone, Copy, Debug)]
-pub struct Misuse {
-    /// What is wrong with the free.
-    pub cause: Cause,
-    /// The address that was freed.
-    pub address: usize,
-    /// Slot of the cache that the address belongs to.
-    pub slot: u16,
-}
+use crate::sync::{AtomicU32, AtomicUsize, Once};
 
 /// The platform and its pages: what engines build on.
 pub struct PageHeap<P> {
@@ -52,32 +30,20 @@ pub struct PageHeap<P> {
     /// Readers.
     pub rcu: Rcu,
     /// Ended slabs that wait for them.
-    pub held: HeldSlabs,
-    /// Takes over ended slabs that must wait for readers: set with the first cache of such slabs,
-    /// so that a yard without one has no code for it.
-    pub(crate) on_ended: Once<Hold<P>>,
+    pub held: HeldSlabs<Hold<P>>,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
     /// Blocks that are mappings of their own.
     pub mappings: mappings::Mappings,
-    /// Bytes in full sheaves of barns: bounded by [`PageHeap::node_limit`].
-    pub parked_node_bytes: AtomicUsize,
-    pub(crate) node_limit: AtomicUsize,
-    /// Frees that were reported as misuse; their objects are set aside.
-    pub set_aside: AtomicU64,
+    /// What the barns hold together.
+    pub barn_bytes: BarnBytes,
+    /// What is wrong in the program.
+    pub reports: Reports,
     /// The last version of a slab (`slab::freeset`).
     pub versions: AtomicU32,
-    pub(crate) on_misuse: Once<fn(&Misuse)>,
-    /// What caches with debugging call.
-    pub hooks: Once<finding::Hooks>,
-    /// What caches with debugging found.
-    pub findings: AtomicU64,
     /// Granules whose pages went back when they were freed ([`PageHeap::free_clean`]).
     pub cleaned: AtomicUsize,
 }
-
-/// Most bytes that the barns of a yard hold together, until another number is set.
-pub const NODE_LIMIT: usize = 16 << 20;
 
 impl<P: Platform> PageHeap<P> {
     /// The page heap of a platform that is not ready yet.
@@ -90,16 +56,11 @@ impl<P: Platform> PageHeap<P> {
             lists: Once::new(),
             rcu: Rcu::new(),
             held: HeldSlabs::new(),
-            on_ended: Once::new(),
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
-            parked_node_bytes: AtomicUsize::new(0),
-            node_limit: AtomicUsize::new(NODE_LIMIT),
-            set_aside: AtomicU64::new(0),
+            barn_bytes: BarnBytes::new(),
+            reports: Reports::new(),
             versions: AtomicU32::new(0),
-            on_misuse: Once::new(),
-            hooks: Once::new(),
-            findings: AtomicU64::new(0),
             cleaned: AtomicUsize::new(0),
         }
     }
@@ -111,32 +72,17 @@ impl<P: Platform> PageHeap<P> {
         if !(self.region.init(p, reserve_bytes) && self.mappings.init(p)) {
             return false;
         }
-        nodes::begin(self);
+        // Before the first block.
+        if let Some(order) = self.region.most_order::<P>() {
+            self.buddy.lists.lock(p).set_most_order(order);
+        }
         true
-    }
-
-    /// Sets the function that gets the reports of misuse; without one, misuse is only counted.
-    pub fn on_misuse(&self, call: fn(&Misuse)) {
-        self.on_misuse.set(call);
     }
 
     /// Reports misuse and sets the object aside: from then on no container owns it.
     #[cold]
     pub fn misuse(&self, cause: Cause, address: usize, slot: u16) {
-        self.set_aside.fetch_add(1, Ordering::Relaxed);
-        if let Some(call) = self.on_misuse.try_get() {
-            call(&Misuse { cause, address, slot });
-        }
-    }
-
-    /// Most bytes that the barns of a yard hold together.
-    pub fn node_limit(&self) -> usize {
-        self.node_limit.load(Ordering::Relaxed)
-    }
-
-    /// Changes that limit; the next reclaim passes flush what is above it.
-    pub fn set_node_limit(&self, bytes: usize) {
-        self.node_limit.store(bytes, Ordering::Relaxed);
+        self.reports.misuse(cause, address, slot);
     }
 
     /// Makes a slot's entries usable in all rows. False if the system refuses.
@@ -158,51 +104,9 @@ impl<P: Platform> PageHeap<P> {
             + self.platform.page_bytes()
     }
 
-    /// Publishes the addresses of all tables and counters in the header, for readers outside
-    /// of the process.
-    pub fn publish_header(&self) {
-        let header = self.platform.rows().header();
-        let tell = |word: Word, value: usize| {
-            header[word.index()].store(value as u64, Ordering::Relaxed);
-        };
-        let rows = self.platform.rows();
-        tell(Word::PageBytes, self.platform.page_bytes());
-        tell(Word::Rows, rows.base());
-        tell(Word::NrRows, rows.len());
-        tell(Word::Region, self.region.base());
-        tell(Word::Granules, self.region.granules());
-        tell(Word::TopAt, self.region.top_at());
-        tell(Word::Descriptors, self.region.descriptors_base());
-        tell(Word::Map, self.region.map_base());
-        tell(Word::FixedMetadata, self.platform.page_bytes());
-        tell(Word::RowBytesAt, rows.row_bytes_at());
-        tell(Word::NodeLimitAt, self.node_limit.as_ptr() as usize);
-        tell(Word::SetAsideAt, self.set_aside.as_ptr() as usize);
-        let [descriptors, map, dirty] = self.region.metadata_at();
-        tell(Word::MetadataAt0, descriptors);
-        tell(Word::MetadataAt1, map);
-        tell(Word::MetadataAt2, dirty);
-        let (elements, sheaves) = self.sheaves.begin();
-        tell(Word::Elements, elements);
-        tell(Word::Sheaves, sheaves);
-        let [small, middle, large] = self.sheaves.words_at();
-        tell(Word::MetadataAt3, small);
-        tell(Word::MetadataAt7, middle);
-        tell(Word::MetadataAt8, large);
-        tell(Word::MetadataAt11, self.rcu.metadata_at());
-        let [nr_mapped, mapped, keys, sizes] = self.mappings.words_at();
-        tell(Word::NrMappedAt, nr_mapped);
-        tell(Word::MappedAt, mapped);
-        tell(Word::MetadataAt4, keys);
-        tell(Word::MetadataAt5, sizes);
-        if let Some(slot) = listed::cold_slot(self) {
-            tell(Word::ColdRuns, slot.into());
-        }
-        let [free, dirty, nr_runs, run_granules] = self.buddy.words_at();
-        tell(Word::FreeGranulesAt, free);
-        tell(Word::DirtyGranulesAt, dirty);
-        tell(Word::NrRunsAt, nr_runs);
-        tell(Word::RunGranulesAt, run_granules);
+    /// The numbers of the page lists that were chosen.
+    pub fn page_lists(&self) -> Option<&lists::table::Rules> {
+        if P::HAS_PAGE_LISTS { self.lists.try_get() } else { None }
     }
 
     /// Granules for `bytes`, a multiple of the machine's page.

@@ -5,12 +5,15 @@
 //! Invariant: the epochs on the list do not fall from its head on.
 
 use super::descriptor::NIL;
-use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
+use crate::sync::{AtomicUsize, Lock, Once, Ordering, Rank};
 
 /// The slabs that wait.
-pub struct HeldSlabs {
+pub struct HeldSlabs<H> {
     pub(super) list: Lock<HeldList>,
     pub(super) nr: AtomicUsize,
+    /// Takes over slabs that end and must wait for readers: set with the first cache of such slabs,
+    /// so that a yard without one has no code for it.
+    pub(crate) on_ended: Once<H>,
 }
 
 /// The ends of their list.
@@ -19,10 +22,14 @@ pub(super) struct HeldList {
     pub(super) tail: u32,
 }
 
-impl HeldSlabs {
+impl<H: Copy> HeldSlabs<H> {
     pub(super) const fn new() -> Self {
         let list = HeldList { head: NIL, tail: NIL };
-        HeldSlabs { list: Lock::new(Rank::Waiting, list), nr: AtomicUsize::new(0) }
+        HeldSlabs {
+            list: Lock::new(Rank::Waiting, list),
+            nr: AtomicUsize::new(0),
+            on_ended: Once::new(),
+        }
     }
 
     /// How many wait.

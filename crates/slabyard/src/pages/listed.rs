@@ -6,8 +6,8 @@
 use super::heap::PageHeap;
 use super::lists::policy;
 use super::lists::table::{PageLists, Rules, Warmth, Zone};
-use super::on_cpus::{COLD_SLOT, CpuPageLists, MOST_RUNS};
-use crate::platform::{GRANULE, Platform};
+use super::on_cpus::{COLD_SLOT, CpuPageLists, MOST_RUNS, page_order};
+use crate::platform::Platform;
 use slabyard_abi::stats::Counter;
 
 impl<P: Platform> PageHeap<P> {
@@ -19,7 +19,7 @@ impl<P: Platform> PageHeap<P> {
         warmth: Warmth,
         count: impl Fn(Counter, u32),
     ) -> Option<u32> {
-        match chosen(self) {
+        match self.page_lists() {
             None => self.take_block(order),
             Some(rules) => {
                 let on = CpuPageLists { heap: self, rules, count: &count };
@@ -37,7 +37,7 @@ impl<P: Platform> PageHeap<P> {
         warmth: Warmth,
         count: impl Fn(Counter, u32),
     ) {
-        match chosen(self) {
+        match self.page_lists() {
             None => self.free_block(index, order),
             Some(rules) => {
                 let on = CpuPageLists { heap: self, rules, count: &count };
@@ -56,19 +56,9 @@ pub fn choose<P: Platform>(heap: &PageHeap<P>, kind: PageLists, zone_bytes: u64)
     P::HAS_PAGE_LISTS && heap.lists.set(Rules::new(kind, &zone, MOST_RUNS))
 }
 
-/// The numbers of the page lists that were chosen.
-pub fn chosen<P: Platform>(heap: &PageHeap<P>) -> Option<&Rules> {
-    if P::HAS_PAGE_LISTS { heap.lists.try_get() } else { None }
-}
-
 /// The slot of lists of cold pages, if there are any.
 #[inline(always)]
 pub(super) fn cold_slot<P: Platform>(heap: &PageHeap<P>) -> Option<u16> {
-    let has_cold = chosen(heap).is_some_and(Rules::has_cold_lists);
+    let has_cold = heap.page_lists().is_some_and(Rules::has_cold_lists);
     has_cold.then_some(COLD_SLOT)
-}
-
-/// Orders of a page, in granules.
-pub(crate) fn page_order<P: Platform>(p: &P) -> u32 {
-    (p.page_bytes() / GRANULE).ilog2()
 }

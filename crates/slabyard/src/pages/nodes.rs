@@ -59,6 +59,11 @@ impl Region {
         Tag { base: self.base() + node * bytes, mask: (self.nodes() - 1) * bytes }
     }
 
+    /// The highest order of a block, if nodes bound it: a block lies in one stripe.
+    pub(super) fn most_order<P: Platform>(&self) -> Option<u32> {
+        (P::MOST_NODES > 1 && self.nodes() > 1).then_some(STRIPE_ORDER)
+    }
+
     /// Granules from one on to the end of its stripe; no bound with one node.
     pub(super) fn stripe_left(&self, start: usize) -> usize {
         if self.nodes() == 1 { usize::MAX } else { STRIPE - start % STRIPE }
@@ -105,13 +110,6 @@ impl<P: Platform> PageHeap<P> {
 #[inline]
 pub(super) fn is_of<P: Platform>(region: &Region, index: u32, node: Option<usize>) -> bool {
     P::MOST_NODES == 1 || node.is_none_or(|node| region.node_of(index) == node)
-}
-
-/// Sets what nodes change, before the first block.
-pub(super) fn begin<P: Platform>(heap: &PageHeap<P>) {
-    if P::MOST_NODES > 1 && heap.region.nodes() > 1 {
-        heap.buddy.lists.lock(&heap.platform).set_most_order(STRIPE_ORDER);
-    }
 }
 
 /// Frees granules by which the region grew, stripe by stripe.

@@ -14,8 +14,8 @@ use super::lists::table::{List, Rules};
 use crate::pages::descriptor::GranuleKind;
 use crate::pages::lists::table::LISTED_ORDERS;
 use crate::pages::percpu::FIRST_SLOT;
-use crate::pages::{PageHeap, Sheaf, listed, runs};
-use crate::platform::{Platform, Slot, Stack, Takes};
+use crate::pages::{PageHeap, Sheaf, runs};
+use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
 
@@ -24,6 +24,11 @@ pub(super) const MOST_RUNS: u32 = 1022;
 
 /// The slot of cold pages: no kind that has them has a list of this order.
 pub(super) const COLD_SLOT: u16 = FIRST_SLOT + LISTED_ORDERS as u16 - 1;
+
+/// Orders of a page, in granules.
+pub(crate) fn page_order<P: Platform>(p: &P) -> u32 {
+    (p.page_bytes() / GRANULE).ilog2()
+}
 
 /// The calling thread's lists.
 pub(super) struct CpuPageLists<'a, P, C> {
@@ -43,7 +48,7 @@ impl<P, C> Copy for CpuPageLists<'_, P, C> {}
 impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
     /// The order of a list's runs, in granules.
     fn order(self, list: List) -> u32 {
-        list.order() + listed::page_order(&self.heap.platform)
+        list.order() + page_order(&self.heap.platform)
     }
 
     /// The slot of a list; `None` for pages so large that a row has none.
@@ -177,12 +182,12 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
     }
 
     fn take_one(self, order: u32) -> Option<u32> {
-        let granules = 1 << (order + listed::page_order(&self.heap.platform));
+        let granules = 1 << (order + page_order(&self.heap.platform));
         self.heap.take_run(granules, granules)
     }
 
     fn give_one(self, order: u32, run: u32) {
-        self.heap.free_run(run, 1 << (order + listed::page_order(&self.heap.platform)));
+        self.heap.free_run(run, 1 << (order + page_order(&self.heap.platform)));
     }
 
     fn tuning(self) -> Tuning {

@@ -54,7 +54,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 fn is_pending<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.heap.buddy.purgeable_hint() >= TICKER_MIN_GRANULES
         || yard.surplus.is_helped()
-            && yard.heap.parked_node_bytes.load(Ordering::Relaxed) >= TICKER_MIN_BARN_BYTES
+            && yard.heap.barn_bytes.parked.load(Ordering::Relaxed) >= TICKER_MIN_BARN_BYTES
 }
 
 /// Starts the reclaim ticker if enough dirty free pages wait to be purged.

@@ -41,7 +41,7 @@ pub(crate) fn begin_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             each_object,
             count_held: count_list,
         });
-        yard.heap.on_ended.set(held::hold);
+        yard.heap.held.on_ended.set(held::hold);
     }
 }
 

@@ -169,7 +169,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Sets the function that slow paths call when they find misuse.
     pub fn on_misuse(&self, call: fn(&Misuse)) {
-        self.heap.on_misuse(call);
+        self.heap.reports.on_misuse.set(call);
     }
 
     /// Sets the function to call when the reclaim ticker begins (true) or ends.

@@ -156,7 +156,7 @@ fn objects_bypass_the_sheaves_where_the_yards_barns_are_full() {
     let cache = yard.cache(classes::class_for(LARGE).expect("a class"));
     let capacity = cache.sheaf_capacity() as usize;
     assert!(cache.barn_limits().0 > 0, "room of its own");
-    yard.heap.set_node_limit(0);
+    yard.heap.barn_bytes.set_limit(0);
     let live = alloc(&yard, LARGE, 2 * capacity + 50);
     let (parked, others) = live.split_at(2 * capacity);
     for object in parked {

@@ -235,7 +235,7 @@ each_engine! {
             assert_eq!(a_tunable(cache).1, 3 + u32::from(cache.front() & front::ARRAYS != 0));
         }
         assert_eq!(yard.decay_ms(), 3);
-        assert_eq!(yard.heap.node_limit(), 3);
+        assert_eq!(yard.heap.barn_bytes.limit(), 3);
     }
 
     fn an_impossible_request_is_refused_and_changes_nothing<E>() {

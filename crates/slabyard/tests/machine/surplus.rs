@@ -69,7 +69,7 @@ fn a_helper_gives_back_what_barns_keep() {
     for object in objects {
         yard.free_fast(object).expect("a live object");
     }
-    let parked = yard.heap.parked_node_bytes.load(Ordering::Relaxed);
+    let parked = yard.heap.barn_bytes.parked.load(Ordering::Relaxed);
     assert!(parked >= MIB, "{parked} bytes in barns");
     let mut ticks = 0;
     while yard.is_ticking() {

@@ -31,6 +31,7 @@ pub fn concepts(sources: &[Source], linked: &HashSet<&str>) -> Result<Concepts, 
     let tests = for_tests(sources);
     let mut concepts = Concepts::default();
     let mut implemented = Vec::new();
+    let hidden = hidden_modules(sources)?;
     for source in sources {
         let path = source.path.as_str();
         if tests.contains(path) || linked.contains(path) {
@@ -38,8 +39,9 @@ pub fn concepts(sources: &[Source], linked: &HashSet<&str>) -> Result<Concepts, 
         }
         let of = path.split('/').nth(1).unwrap_or("");
         let shows_modules = path.ends_with("/src/lib.rs");
+        let is_hidden = hidden.iter().any(|of| is_below(path, of));
         let (concepts, implemented) = (&mut concepts, &mut implemented);
-        Count { of, shows_modules, concepts, implemented }.visit_file(&source.items()?);
+        Count { of, shows_modules, is_hidden, concepts, implemented }.visit_file(&source.items()?);
     }
     for (of, name) in implemented {
         // A trait of the same crate, else of the one that has it.
@@ -52,6 +54,30 @@ pub fn concepts(sources: &[Source], linked: &HashSet<&str>) -> Result<Concepts, 
         }
     }
     Ok(concepts)
+}
+
+/// The hidden modules that are files: each as the path of its directory.
+fn hidden_modules(sources: &[Source]) -> Result<Vec<String>, String> {
+    let mut hidden = Vec::new();
+    for source in sources {
+        let path = source.path.strip_suffix(".rs").unwrap_or(&source.path);
+        let of = ["/lib", "/main", "/mod"].iter().find_map(|end| path.strip_suffix(end));
+        let directory = of.unwrap_or(path);
+        for item in source.items()?.items {
+            if let Item::Mod(item) = item
+                && item.content.is_none()
+                && is_hidden(&item.attrs)
+            {
+                hidden.push(format!("{directory}/{}", item.ident));
+            }
+        }
+    }
+    Ok(hidden)
+}
+
+/// True if a file is that of a module, or of one below it.
+fn is_below(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
 /// The lines that choose by a `cfg` of this name.
@@ -72,6 +98,8 @@ struct Count<'a> {
     of: &'a str,
     /// Modules that are public in others are shown by those of the root only.
     shows_modules: bool,
+    /// In a module that the documentation does not show.
+    is_hidden: bool,
     concepts: &'a mut Concepts,
     /// The traits of the blocks `impl`: the crate that has the block, and the trait's name.
     implemented: &'a mut Vec<(String, String)>,
@@ -79,7 +107,8 @@ struct Count<'a> {
 
 impl Count<'_> {
     fn public(&mut self, visibility: &Visibility, attributes: &[Attribute], what: &str) {
-        if matches!(visibility, Visibility::Public(_)) && !is_hidden(attributes) {
+        let is_public = matches!(visibility, Visibility::Public(_));
+        if is_public && !self.is_hidden && !is_hidden(attributes) {
             *self.concepts.public.entry(format!("{}::{what}", self.of)).or_default() += 1;
         }
     }
@@ -109,7 +138,10 @@ impl<'ast> Visit<'ast> for Count<'_> {
         if self.shows_modules {
             self.public(&item.vis, &item.attrs, "modules");
         }
+        let outside = self.is_hidden;
+        self.is_hidden |= is_hidden(&item.attrs);
         visit::visit_item_mod(self, item);
+        self.is_hidden = outside;
     }
 
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
@@ -234,7 +266,9 @@ mod tests {
                  #[doc(hidden)] pub mod y { pub trait T {} }
                  impl X { pub fn d() {} #[doc(hidden)] pub fn e() {} }",
             ),
-            ("crates/a/src/x.rs", "pub mod z;"),
+            ("crates/a/src/x.rs", "pub mod z; #[doc(hidden)] pub mod w; pub trait U {}"),
+            ("crates/a/src/x/w/mod.rs", "pub trait V {}"),
+            ("crates/a/src/x/w/v.rs", "impl X { pub fn f() {} }"),
         ]);
         let public = [("a::functions", 2), ("a::modules", 1), ("a::traits", 1)];
         assert_eq!(concepts.public, counts(public));

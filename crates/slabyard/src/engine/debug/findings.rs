@@ -60,8 +60,8 @@ impl Debug {
         pointer: usize,
         bytes: Option<Bytes>,
     ) {
-        on.heap.findings.fetch_add(1, Ordering::Relaxed);
-        let Some(hooks) = on.heap.hooks.try_get() else { return };
+        on.heap.reports.findings.fetch_add(1, Ordering::Relaxed);
+        let Some(hooks) = on.heap.reports.hooks.try_get() else { return };
         let (shape, layout) = (on.cache.shape(), self.layout());
         let geometry = &shape.geometry;
         let slab = object & !(geometry.slab_bytes() - 1);

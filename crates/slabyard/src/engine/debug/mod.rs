@@ -164,7 +164,7 @@ impl Debug {
     /// True if an allocation is to fail.
     pub fn fails<P: Platform>(&self, heap: &PageHeap<P>) -> bool {
         self.flags().has(DebugFlags::FAIL)
-            && heap.hooks.try_get().is_some_and(|hooks| (hooks.fails)())
+            && heap.reports.hooks.try_get().is_some_and(|hooks| (hooks.fails)())
     }
 
     fn checked<'a, P>(&'a self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Checked<'a>> {
@@ -173,7 +173,7 @@ impl Debug {
 
     fn trace<P: Platform>(&self, on: PageSlabs<'_, P>, call: Call, address: usize) {
         if self.flags().has(DebugFlags::TRACE)
-            && let Some(hooks) = on.heap.hooks.try_get()
+            && let Some(hooks) = on.heap.reports.hooks.try_get()
         {
             (hooks.trace)(call, on.cache.shape().slot, address);
         }
@@ -255,7 +255,7 @@ impl Debug {
             self.restore_free(on, object);
         }
         if aside::is_slab_aside(&on.heap.region, slab) {
-            on.heap.set_aside.fetch_add(1, Ordering::Relaxed);
+            on.heap.reports.set_aside.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let (word, mask) = Word::of(index);

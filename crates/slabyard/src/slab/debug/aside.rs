@@ -22,6 +22,6 @@ pub fn is_slab_aside(region: &Region, slab: u32) -> bool {
 pub fn set_slab_aside<P: Platform>(heap: &PageHeap<P>, slab: u32) -> u32 {
     let lost = freeset::take(heap, slab, u32::MAX, false, |_, _| {}).0;
     heap.region.descriptor(slab).granules.store(ASIDE, Ordering::Relaxed);
-    heap.set_aside.fetch_add(lost.into(), Ordering::Relaxed);
+    heap.reports.set_aside.fetch_add(lost.into(), Ordering::Relaxed);
     lost
 }

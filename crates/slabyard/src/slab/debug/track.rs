@@ -57,7 +57,7 @@ pub(super) fn write_track<P: Platform>(heap: &PageHeap<P>, begin: usize, bytes: 
         bytes,
         ..Track::default()
     };
-    if let Some(hooks) = heap.hooks.try_get() {
+    if let Some(hooks) = heap.reports.hooks.try_get() {
         (hooks.track)(&mut track);
     }
     let mut words = [0; WORDS];

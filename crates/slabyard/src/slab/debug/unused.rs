@@ -48,8 +48,8 @@ pub fn report_written<P: Platform>(
     (first, found): (usize, u8),
 ) {
     let address = heap.region.address(granule);
-    heap.findings.fetch_add(1, Ordering::Relaxed);
-    if let Some(hooks) = heap.hooks.try_get() {
+    heap.reports.findings.fetch_add(1, Ordering::Relaxed);
+    if let Some(hooks) = heap.reports.hooks.try_get() {
         (hooks.report)(&Finding {
             what: FindingKind::Unused,
             by,

@@ -1,0 +1,39 @@
+//! How much the full sheaves of all barns hold, and how much they may: one number for the yard, since
+//! memory that one cache parks is missing to all.
+//!
+//! Neighbours: the engine of sheaves counts and asks; reclaim passes flush what is above the limit.
+//! Invariant: without threads in slow paths, `parked` is the sum over the barns ([`crate::verify`]).
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// Most bytes that the barns of a yard hold together, until another number is set.
+pub const NODE_LIMIT: usize = 16 << 20;
+
+/// Bytes in barns.
+pub struct BarnBytes {
+    /// Bytes in full sheaves: bounded by [`BarnBytes::limit`].
+    pub parked: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+impl BarnBytes {
+    pub(super) const fn new() -> Self {
+        BarnBytes { parked: AtomicUsize::new(0), limit: AtomicUsize::new(NODE_LIMIT) }
+    }
+
+    /// Most bytes that the barns hold together.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes that limit; the next reclaim passes flush what is above it.
+    pub fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Address of the limit.
+    pub(super) fn limit_at(&self) -> usize {
+        self.limit.as_ptr() as usize
+    }
+}
