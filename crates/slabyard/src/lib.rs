@@ -31,6 +31,9 @@
 //! | 1 | [`platform`]: per-CPU stacks, Linux; `gate`; [`table`]: metadata at fixed addresses |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
+//! Of these, [`typed`], [`global`], [`process`] and `allocator` are stable. The others are for the
+//! libraries of the repository and hidden: `cargo doc` shows them with `--document-hidden-items`.
+//!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
@@ -39,45 +42,63 @@
 
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
+#[doc(hidden)]
 pub mod bound;
+#[doc(hidden)]
 pub mod cache;
+#[doc(hidden)]
 pub mod calls;
 mod child;
 mod choice;
+#[doc(hidden)]
 pub mod created;
 mod debugging;
+#[doc(hidden)]
 pub mod engine;
-#[doc(hidden)] // For tests.
+#[doc(hidden)]
 pub mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
+#[doc(hidden)]
 pub mod guarded;
 mod inside;
 mod jumped;
 mod large;
+#[doc(hidden)]
 pub mod live;
 mod mail;
+#[doc(hidden)]
 pub mod observe;
+#[doc(hidden)]
 pub mod pages;
 mod place;
+#[doc(hidden)]
 pub mod platform;
 #[cfg(target_os = "linux")]
 pub mod process;
 mod quiesced;
+#[doc(hidden)]
 pub mod rcu;
+#[doc(hidden)]
 pub mod reap;
-#[doc(hidden)] // For tests.
+#[doc(hidden)]
 pub mod reclaim;
 mod sized;
+#[doc(hidden)]
 pub mod slab;
 mod slow_path;
+#[doc(hidden)]
 pub mod sync;
+#[doc(hidden)]
 pub mod table;
 #[cfg(target_os = "linux")]
 pub mod typed;
 mod unused;
+#[doc(hidden)]
 pub mod verify;
+#[doc(hidden)]
 pub mod waiting;
+#[doc(hidden)]
 pub mod yard;
 
 #[cfg(target_os = "linux")]

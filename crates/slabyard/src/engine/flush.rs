@@ -40,7 +40,6 @@ impl Group {
 }
 
 /// Returns one group to its slab and bypasses the sheaves.
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     on.count(Counter::FreeSlowpath, 1);
     let returned = put_group(on, shape, group);

@@ -186,7 +186,6 @@ impl Header {
     }
 
     /// Takes another cache's name over, before the cache is used.
-    #[doc(hidden)] // For `slabyard-fixed`.
     pub fn rename_as(&self, other: &Header) {
         for (word, from) in self.shown.name.iter().zip(&other.shown.name) {
             word.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -252,14 +251,12 @@ impl Header {
     }
 
     /// The first slab of the partial list and the list's length, as published.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn listed(&self) -> (u32, u32) {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
         (word(&self.shown.partial_head), word(&self.shown.nr_partial))
     }
 
     /// Objects in the barn's full sheaves, as published.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn barn_objects(&self) -> u64 {
         self.shown.barn_objects.load(Ordering::Relaxed)
     }
@@ -330,7 +327,6 @@ impl Header {
     }
 
     /// Changes them.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub fn set_barn_limits(&self, full: u32, empty: u32) {
         self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);

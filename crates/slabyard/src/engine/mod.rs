@@ -35,7 +35,6 @@ pub mod flags;
 pub mod flush;
 pub mod header;
 pub mod nodes;
-#[doc(hidden)] // For `slabyard-fixed`.
 pub mod orphans;
 mod page_slabs;
 pub mod partial;

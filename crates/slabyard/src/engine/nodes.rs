@@ -300,7 +300,6 @@ impl<N: AtNode> Nodes<N> {
         }
     }
 
-    #[doc(hidden)] // For tests.
     pub fn at<'a, P>(&'a self, on: PageSlabs<'a, P>, node: usize) -> OnNode<'a, P, N> {
         PageSlabs { heap: on.heap, cache: on.cache, rules: OfNode { nodes: self, node } }
     }

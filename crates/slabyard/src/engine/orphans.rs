@@ -28,7 +28,6 @@ pub(super) fn empty_list<S: Slabs>(on: S) {
 }
 
 /// Lists a slab that is on no list, if it has free objects.
-#[doc(hidden)] // For `slabyard-fixed`.
 pub fn list<S: Slabs>(on: S, slab: u32, free: u32) {
     if free > 0 {
         let mut list = partial::lock(&on);
@@ -54,7 +53,6 @@ pub(super) fn adopt<P: Platform>(on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) 
 
 impl Header {
     /// Counts a slab that was found, out of which so many objects are.
-    #[doc(hidden)] // For `slabyard-fixed`.
     pub fn count_found(&self, out: u64) {
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         self.shown.out.fetch_add(out, Ordering::Relaxed);

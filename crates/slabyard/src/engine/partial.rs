@@ -92,7 +92,6 @@ pub(super) fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Take
 
 /// Takes from the slabs on the partial list, one piece of work; returns how many objects
 /// are still missing, and whether the list may have more.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn take_partial<S: Slabs>(
     on: S,
     most: u32,
@@ -190,7 +189,6 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
 
 /// Allocates one object from the slabs and bypasses what is parked: for an engine without
 /// stacks, a CPU whose stack is stopped, and a thread that has no row.
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
@@ -221,7 +219,6 @@ pub(super) enum Why {
 
 /// Relists a slab that objects were put into, if it was full or is empty now.
 #[inline]
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
     let free = put.before + put.added;
     if put.added > 0 && (put.before == 0 || free == on.objects_in(shape, slab)) {
@@ -347,7 +344,6 @@ pub(super) fn discard_some_empty<S: Slabs>(on: S) -> u32 {
 
 /// Ends all empty slabs.
 #[inline(never)]
-#[doc(hidden)] // For `slabyard-fixed`.
 pub fn discard_all_empty<S: Slabs>(on: S) {
     while discard_empty(on, u32::MAX) == ENDED_AT_ONCE {}
 }
@@ -378,7 +374,6 @@ impl Partial {
     }
 
     /// The slab at the head.
-    #[doc(hidden)] // For tests.
     pub fn first(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
@@ -389,7 +384,6 @@ impl Partial {
     }
 
     /// Lists a slab that is on no list.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
         let (prev, next) = match end {
             End::Head => (NIL, self.head),
@@ -423,7 +417,6 @@ impl Partial {
         on.count(Counter::ListLockSlabs, 1);
     }
 
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
         let links = on.links(slab);
         let (next, prev) = (links.next(), links.prev());
@@ -448,7 +441,6 @@ impl Partial {
     }
 
     /// Publishes the list's head and length to readers outside. Under its lock.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn publish(&self, cache: &Header) {
         cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
         cache.shown.partial_head.store(self.head.into(), Ordering::Relaxed);

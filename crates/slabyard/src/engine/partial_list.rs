@@ -12,7 +12,6 @@ pub struct Partial {
 
 /// Allocations take from the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)] // For `slabyard-model`.
 pub enum End {
     Head,
     Tail,

@@ -9,7 +9,7 @@ use crate::sync::{AtomicUsize, Ordering};
 /// Most bytes that the barns of a yard hold together, until another number is set.
 pub const NODE_LIMIT: usize = 16 << 20;
 
-/// Bytes in barns.
+/// What the barns of a yard hold together, and its limit.
 pub struct BarnBytes {
     /// Bytes in full sheaves: bounded by [`BarnBytes::limit`].
     pub parked: AtomicUsize,

@@ -6,12 +6,9 @@
 //! ([`advice`], [`buddy`], [`mappings`], [`region`], [`sheaf_pool`]) lie below [`heap`], those of its
 //! functions above.
 
-#[doc(hidden)] // For tests.
 pub mod advice;
 pub(crate) mod advise;
-#[doc(hidden)] // For tests.
 pub mod ahead;
-#[doc(hidden)] // For tests.
 pub mod bank;
 pub mod barn_bytes;
 pub mod blocks;

@@ -21,7 +21,6 @@ pub enum Event {
 }
 
 /// Counts of slow paths.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait Counts {
     /// True if the platform keeps what [`Counts::count`] tells it, and so if waiting and drains
     /// are to be timed.

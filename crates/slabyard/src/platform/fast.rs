@@ -42,7 +42,6 @@ const _: () = {
 
 impl FastPath {
     /// The words for a slot: `pops` holds its offset for pops, or 0 while each is slow.
-    #[doc(hidden)] // For tests.
     pub fn new(rows: &Rows, slot: Slot, pops: &'static AtomicU16) -> Self {
         FastPath {
             rows: AtomicUsize::new(rows.base()),

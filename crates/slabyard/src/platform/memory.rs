@@ -52,7 +52,6 @@ pub enum Advice {
 ///
 /// Memory of objects is named by address only: the modelled machine has none behind its
 /// addresses. Tables are real memory on every platform.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait Memory {
     /// Memory nodes that it may have: 1 where nobody needs to look at nodes.
     const MOST_NODES: usize = 1;

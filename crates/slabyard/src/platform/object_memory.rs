@@ -8,7 +8,6 @@
 use crate::sync::AtomicU64;
 
 /// Access to memory for objects.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait ObjectMemory {
     /// A word of memory for objects, for several threads at once. It reads as zero where the
     /// memory does.

@@ -21,7 +21,6 @@ pub enum Takes {
 }
 
 /// Rows of stacks, one for each CPU (or thread), and what their owner does with them.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait PerCpu {
     /// The rows of stacks.
     fn rows(&self) -> &Rows;

@@ -254,7 +254,6 @@ impl Entry {
     ///
     /// # Errors
     /// [`Stopped`] if it is stopped.
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub fn replace(&self, new: Stack) -> Result<Stack, Stopped> {
         let old = self.load();
         if old.top == STOPPED {
@@ -265,13 +264,11 @@ impl Entry {
         Ok(old)
     }
 
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub fn load(&self) -> Stack {
         Stack { top: self.top(), end: self.end() }
     }
 
     #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub fn commit(&self, top: u32) {
         self.top.store(top, Ordering::Release);
     }
@@ -336,7 +333,6 @@ impl Rows {
     ///
     /// # Safety
     /// Where sequences run, each thread has a registered area there, or a block with a private slot.
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub unsafe fn set_owner(&self, cs_offset: usize, are_private: bool) {
         self.cs_offset.store(cs_offset, Ordering::Relaxed);
         self.are_private.store(are_private, Ordering::Relaxed);
@@ -395,7 +391,6 @@ impl Rows {
     }
 
     /// So many bytes of each row are usable from now on.
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub fn set_row_bytes(&self, bytes: usize) {
         debug_assert!(bytes <= ROW_STRIDE);
         self.row_bytes.store(bytes, Ordering::Relaxed);
@@ -418,7 +413,6 @@ impl Rows {
     }
 
     /// The element of a number, which is 0 or one of a stack's.
-    #[doc(hidden)] // For `slabyard-testkit`.
     pub fn element(&self, number: u32) -> &AtomicUsize {
         // SAFETY: element 0 is row 0's first entry; stacks lie in the elements that
         // `set` was promised, committed.

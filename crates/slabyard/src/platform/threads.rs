@@ -25,7 +25,6 @@ pub struct ThreadWords {
 }
 
 /// The thread that runs, and the others of its process.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait Threads {
     /// True if slow paths have marks ([`crate::jumped`]).
     const HAS_MARKS: bool = false;

@@ -1,7 +1,6 @@
 //! Time: a clock. ([`super::Park`] has sleep.)
 
 /// A clock that never goes back.
-#[doc(hidden)] // For who writes a platform: `docs/porting.md`.
 pub trait Time {
     /// Milliseconds; coarse and cheap.
     fn now_ms(&self) -> u64;

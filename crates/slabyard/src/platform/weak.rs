@@ -2,7 +2,6 @@
 //! must load beside each. For x86-64.
 
 /// The address of the first of these functions that the process has; 0 if it has none.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! weak_address {
     ($first:literal, $second:literal) => {{

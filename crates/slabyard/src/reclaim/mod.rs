@@ -28,6 +28,5 @@ pub(crate) mod live;
 pub(crate) mod pass;
 pub(crate) mod sparse;
 pub(crate) mod surplus;
-#[doc(hidden)] // For tests.
 pub mod ticker;
 pub(crate) mod walk;

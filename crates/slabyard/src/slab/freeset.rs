@@ -56,7 +56,6 @@ impl Version {
     }
 
     /// The version of slabs that nobody may take for another one.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub const ONLY: Version = Version(1);
 }
 

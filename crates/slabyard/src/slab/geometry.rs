@@ -185,7 +185,6 @@ impl Geometry {
         (first, least((bytes - first) / size, Self::MOST_OBJECTS))
     }
 
-    #[doc(hidden)] // For `slabyard-fixed`.
     pub const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
     /// The largest order of a slab.
     pub const LARGEST_ORDER: u32 = 6;
@@ -199,13 +198,11 @@ impl Geometry {
     const LEAST_ALIGN: u32 = 8;
 
     /// Slabs of a machine with pages of its own: of 2^order of these.
-    #[doc(hidden)] // For `slabyard-fixed`.
     pub const fn in_pages(size: u32, order: u32, objects: u32) -> Self {
         Self::of(size, size, 0, order, objects)
     }
 
     /// Slabs of so many objects that are counted only: no granule holds them.
-    #[doc(hidden)] // For `slabyard-model`.
     pub const fn counted(objects: u32) -> Self {
         Geometry { object: 1, size: 1, first: 0, order: 0, objects, reciprocal: u64::MAX }
     }

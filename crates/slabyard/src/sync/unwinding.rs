@@ -8,7 +8,6 @@ use core::ptr::null_mut;
 static ASK: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// From now on [`is_unwinding`] calls this.
-#[doc(hidden)] // For `slabyard-testkit`.
 pub fn ask_whether_unwinding_by(ask: fn() -> bool) {
     ASK.store(ask as *mut (), Ordering::Relaxed);
 }

@@ -16,7 +16,6 @@ pub mod large;
 pub(crate) mod looks;
 pub(crate) mod pass;
 mod place;
-#[doc(hidden)] // For tests.
 pub mod rate;
 pub(crate) mod sparse;
 pub(crate) mod surplus;

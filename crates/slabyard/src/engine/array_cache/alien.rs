@@ -94,7 +94,6 @@ pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
 }
 
 /// Returns what a node has for another one to its slabs.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn flush<S: Arrays>(on: S, home: S) {
     let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(home));
     if let Some(mut array) = taken {
@@ -104,7 +103,6 @@ pub fn flush<S: Arrays>(on: S, home: S) {
 }
 
 /// Calls `f` with each object of an alien array.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn each<S: Arrays>(on: S, alien: &Lock<Shared<S::Chain>>, f: impl FnMut(S::Object)) {
     alien.lock(on.park()).each(on, f);
 }

@@ -89,7 +89,6 @@ fn flush_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
 }
 
 /// Returns the oldest objects of an array, so many, to their slabs.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
     let oldest = &on.elements(array)[..objects as usize];
     match on.rules().flush {
@@ -103,14 +102,12 @@ pub fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
 }
 
 /// Returns all objects of an array to their slabs.
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn return_all<S: Arrays>(on: S, array: &mut S::Sheaf) {
     return_oldest(on, array, array.len());
 }
 
 /// Allocates one object from the slabs: for a CPU whose stack is stopped, and a thread that has
 /// no row.
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
@@ -119,7 +116,6 @@ pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
 }
 
 /// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
     let tag = Some(on.tag());
     if let Some(surplus) = on.check_in(on.cache().shape().main(), array, limit, tag)

@@ -112,7 +112,6 @@ fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
 }
 
 /// Objects were put into a slab.
-#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
     if put.added > 0 {
         count_free(on, put.added.into());
@@ -152,7 +151,6 @@ fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
 }
 
 /// Ends free slabs from the list's end, as long as the node has too many free objects.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn trim<S: Arrays>(on: S) {
     if on.node().policy().emptied != Emptied::StaysWithinLimit {
         return;
@@ -163,7 +161,6 @@ pub fn trim<S: Arrays>(on: S) {
 }
 
 /// Ends up to `most` free slabs from the list's end; returns how many.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
     let mut ended = 0;
     while ended < most {
@@ -214,7 +211,6 @@ pub(super) fn begin_child<S: Arrays>(on: S) {
 
 /// Lists a slab with so many free objects that is on no list, in the child of a fork, or in a yard
 /// that is repaired.
-#[doc(hidden)] // For `slabyard-fixed`.
 pub fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
     let links = on.links(slab);
     if links.is_apart() {

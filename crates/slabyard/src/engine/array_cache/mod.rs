@@ -75,7 +75,6 @@ pub struct ArrayCaches<C = u32> {
 
 impl<C> ArrayCaches<C> {
     /// The state of a cache that is not in use; `none` is a list of no array.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub const fn new(none: C) -> Self {
         Self::with(Shared::new(none))
     }

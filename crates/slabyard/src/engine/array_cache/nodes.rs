@@ -80,7 +80,6 @@ impl OfArrays for OfNode<'_, Arrays> {
 
 /// What a cache has at all nodes.
 pub struct OnNodes {
-    #[doc(hidden)] // For tests.
     pub nodes: Nodes<Arrays>,
     /// Passes so far: which alien array is next.
     passes: AtomicU32,

@@ -143,7 +143,6 @@ impl<C> Shared<C> {
     }
 
     /// One that no word of the cache leads to.
-    #[doc(hidden)] // For `slabyard-model`.
     pub const fn aside(none: C) -> Self {
         Shared { array: none, objects: 0, touched: false, has_head: false }
     }

@@ -25,7 +25,6 @@ pub fn alloc_slow<S: CpuSlabs>(on: S) -> Option<S::Object> {
 }
 
 /// Checks a CPU's slab in.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn check_in<S: CpuSlabs>(on: S, slab: CpuSlab<S::Own>) {
     if let Some(surplus) = on.check_in_slab(slab) {
         on.give_own(deactivate(on, surplus));
@@ -33,7 +32,6 @@ pub fn check_in<S: CpuSlabs>(on: S, slab: CpuSlab<S::Own>) {
 }
 
 /// A slab for the CPU, with free objects of its own, in place of the one that it had.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn next_slab<S: CpuSlabs>(on: S, old: Option<CpuSlab<S::Own>>) -> Option<CpuSlab<S::Own>> {
     on.count(Counter::AllocSlowpath, 1);
     let shape = on.cache().shape();
@@ -167,7 +165,6 @@ fn is_contended<S: CpuSlabs>(on: S, slab: u32) -> bool {
 
 /// Returns a CPU's slab with its free objects: to its node's list, or to its end. Returns the
 /// array.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Own {
     let CpuSlab { slab, mut own } = cpu_slab;
     let on = on.near(slab);

@@ -84,7 +84,6 @@ impl OnCpus {
         self.front.load(Ordering::Relaxed).into()
     }
 
-    #[doc(hidden)] // For tests.
     pub fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Rules> {
         let rules = self.rules(on.cache);
         PageSlabs { heap: on.heap, cache: on.cache, rules }

@@ -13,7 +13,6 @@ const ENDED_AT_ONCE: usize = 64;
 
 /// Puts a slab that a free found full on this CPU's list, which is drained first if it has no
 /// room. Returns how many slabs that were.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn put<S: CpuSlabs>(on: S, slab: u32) -> u32 {
     let rules = on.cpu_rules();
     let Some(mut list) = on.check_out_list() else {

@@ -119,7 +119,6 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// # Errors
     /// Gives the sheaf back if the barn or the yard is at its limit, or there is no memory
     /// for an empty sheaf.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn barn_put_full<S: Stacks<Chain = C>>(
         &self,
         on: S,
@@ -188,7 +187,6 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Puts a surplus sheaf with objects, whatever the limits say: the next reclaim pass
     /// flushes what is too much, not the call that found it.
-    #[doc(hidden)] // For tests.
     pub fn barn_keep<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         let bytes = Self::bytes_of(on.cache(), &sheaf);
         let mut barn = self.barn.lock(on.park());

@@ -143,7 +143,6 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
     /// says how many objects.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub fn flush<S: Stacks<Chain = C>>(&self, on: S, sheaf: &mut S::Sheaf, most: u32) -> u32 {
         let objects = on.elements(sheaf);
         let flushed = match on.rules().flush {

@@ -36,14 +36,12 @@ pub struct Sheaves<C = u32, const TAGGED: bool = false> {
 
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// The state of a cache that is not in use; `full` and `empty` are lists of no sheaf.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub const fn new(full: C, empty: C) -> Self {
         let barn = Lock::new(Rank::Barn, barn::Barn::new(full, empty));
         Sheaves { barn, working_set: WorkingSet::new() }
     }
 
     /// Gives a cache that begins its sheaves' capacity and its barn's limits.
-    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub fn publish_limits(cache: &Header) {
         let shape = cache.shape();
         cache.shown.sheaf_capacity.store(shape.stack_objects.into(), Ordering::Relaxed);

@@ -34,7 +34,6 @@ pub struct AtOne {
 type OnNode<'a, P> = nodes::OnNode<'a, P, AtOne>;
 
 /// The sheaves of a cache at a node.
-#[doc(hidden)] // For tests.
 pub fn sheaves<'a, P>(on: OnNode<'a, P>) -> &'a Sheaves<u32, true> {
     &on.rules.state().sheaves
 }

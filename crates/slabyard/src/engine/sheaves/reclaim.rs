@@ -63,7 +63,6 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     }
 
     /// Flushes full sheaves of the barn until so many are left.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn flush_barn_above<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         while self.nr_full(on) > sheaves && self.flush_piece(on, u32::MAX) > 0 {}
     }

@@ -67,7 +67,6 @@ impl Lists {
     }
 
     /// The first page for objects of a size.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn first_for(&self, bytes: u32) -> Option<u32> {
         filled(self.lists[list_of(bytes)].head)
     }
@@ -104,7 +103,6 @@ impl Lists {
     }
 
     /// Puts a page that is on no list at the tail of that for objects of a size.
-    #[doc(hidden)] // For `slabyard-model`.
     pub fn append<G: Pages>(&mut self, on: G, page: u32, bytes: u32) {
         self.add(on, page, bytes);
         let second = self.next(on, page, bytes);

@@ -32,7 +32,6 @@ mod blocks;
 mod engine;
 mod lists;
 mod on_pages;
-#[doc(hidden)] // For `slabyard-model`.
 pub mod page;
 
 pub use blocks::{Lists, Pages, Place, Request};

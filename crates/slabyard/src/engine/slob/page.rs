@@ -73,7 +73,6 @@ fn write<G: Pages>(on: G, page: u32, block: Block) {
 }
 
 /// Calls `f` with each free block of a page: those that it counts, no more and no fewer.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn each<G: Pages>(on: G, page: u32, mut f: impl FnMut(Block)) -> Result<(), Overwritten> {
     let (mut left, mut at) = on.free(page);
     while left > 0 {
@@ -132,7 +131,6 @@ pub(super) fn take<G: Pages>(
 }
 
 /// Gives a block back to its page, and merges it with its neighbours.
-#[doc(hidden)] // For `slabyard-model`.
 pub fn give<G: Pages>(on: G, page: u32, at: u32, units: u32) -> Result<(), Overwritten> {
     let (free, first) = on.free(page);
     let (prev, next) = if free == 0 { (None, None) } else { around(on, page, at)? };

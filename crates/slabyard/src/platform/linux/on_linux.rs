@@ -23,7 +23,6 @@ pub type CountingLinux = OnLinux<Counted>;
 /// Whether a platform has code that counts, and that tells nodes. A type and no number, so that
 /// code which is generic over yards of processes has one parameter for it. Hidden, because users of
 /// this crate have one of the two types above.
-#[doc(hidden)]
 pub trait Counting: Send + Sync + 'static {
     /// True if it has.
     const COUNTS: bool;

@@ -37,7 +37,6 @@ const _: () = assert!(ROW_STRIDE == 1 << 16);
 
 /// The descriptor (struct rseq_cs) and the abort stub of the sequence above. Each kind of sequence
 /// has sections of its own, so that the linker leaves out those that a library does not call.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_descriptor {
     ($kind:literal) => {
@@ -71,7 +70,6 @@ macro_rules! rseq_descriptor {
 
 /// Announces the sequence, and finds the CPU's row; the caller puts the slot's offset
 /// into `cx` next.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_announce {
     () => {
@@ -86,7 +84,6 @@ macro_rules! rseq_announce {
 /// Load the top's element, signed: -1 is an element too. It holds 0: slow; commit the
 /// element below. `object` is `rax`, or `eax` to save a byte: then an object whose low 32
 /// bits are 0 takes the slow path.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_pop {
     ($object:literal) => {
@@ -112,7 +109,6 @@ macro_rules! rseq_pop {
 /// `top >= end` (a stopped stack's top is above all), or the object is on top
 /// already: slow; store the object; commit its element. `rows` is the register of row 0, `object`
 /// that of the object.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push {
     ($rows:literal) => {
@@ -166,7 +162,6 @@ macro_rules! rseq_push {
 
 /// As [`rseq_push`], and slow if the object has not the [tag](crate::platform::stack) that lies
 /// behind the stack's end. `end` is a register of 32 bits and `end64` the same, `other` another.
-#[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push_if {
     ($rows:literal, $end:literal, $end64:literal, $other:literal) => {
