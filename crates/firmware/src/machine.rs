@@ -1,4 +1,5 @@
-//! What a load needs of its machine. Neighbours: `main.rs` is one of Linux, or of an image.
+//! What a load needs of its machine. Neighbours: `main.rs` implements it for Linux, or for an
+//! image.
 
 use crate::tables::Tables;
 use core::fmt::Write;

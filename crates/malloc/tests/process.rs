@@ -2,7 +2,7 @@
 //!
 //! What it is: one test a program and mode; a program checks itself, prints what failed and exits
 //! with 0 if nothing did. The mode `libc` runs a program without the library, to show that the
-//! program asks for nothing that is not so with any malloc. The tests of `planted` run programs on
+//! program relies only on what every malloc guarantees. The tests of `planted` run programs on
 //! broken allocators: they must fail there.
 
 mod process_runner;

@@ -31,7 +31,6 @@
 //! ([`Engine::begin_child`], [`Engine::adopt`]).
 //! Invariant: while it works, no other thread is in a slow path; fast paths go on.
 //!
-//! [`PageHeap::rebuild`]: crate::pages::PageHeap
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;

@@ -1,4 +1,4 @@
-//! What attributes say of an item.
+//! Reads the attributes of an item.
 
 use syn::{Attribute, Meta};
 

@@ -1,7 +1,7 @@
-//! What is compared: the measures, and what each contender came to.
+//! The measures that are compared, and each contender's result.
 //!
-//! [`MEASURES`] is the one table of them: columns, pictures, JSON keys and the help are made
-//! from it. Of each measure less is better.
+//! [`MEASURES`] is the one table of them: columns, pictures, JSON keys and the help are made from
+//! it. Less is better in every measure.
 //! Invariants: what is unknown is `None` and never 0; sample `i` of two contenders is of the
 //! same round.
 

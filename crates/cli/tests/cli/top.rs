@@ -1,5 +1,4 @@
-//! `top` in a real terminal (tmux): what is seen, and how the terminal is found
-//! afterwards.
+//! `top` in a real terminal (tmux): what it shows, and that it restores the terminal.
 
 use crate::stage::{SLABYARD, text};
 use nix::sys::signal::{Signal, kill};

@@ -1,4 +1,4 @@
-//! SLUB_TINY: SLUB without anything in front of its slabs.
+//! SLUB_TINY: SLUB without sheaves or CPU slabs in front of its slabs.
 //!
 //! Neighbour: [`slabyard::engine::tiny`] is the policy.
 

@@ -6,8 +6,8 @@
 //! event after that contradicts what was read, the event is right: one of the two was a moment
 //! late, or a task that the trace does not show freed or allocated the object.
 //!
-//! Neighbours: [`super::frames`] has found the slabs, [`super::steps`] takes the live objects, the
-//! replay's start the order.
+//! Neighbours: [`super::frames`] has found the slabs; [`super::steps`] uses which objects are
+//! live, and the replay's start the order of the lists.
 //! Invariant: every slab of a known cache that has a free object at that moment is on a list; the
 //! state of all its objects is known, except in slabs that changed while they were read.
 

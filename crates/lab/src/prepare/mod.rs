@@ -4,7 +4,7 @@
 //! A trace names caches by their first creator, frees by address alone, and pages without their
 //! owner. Four passes over the events find the rest:
 //!
-//! 1. [`naming`]: which cache does an allocation or a free speak of?
+//! 1. [`naming`]: which cache is an allocation or a free about?
 //! 2. [`frames`]: which slab is the object in? Pages got open a slab, pages given
 //!    back close it, and a frame that first shows through an object held a slab
 //!    before the trace began.

@@ -1,8 +1,8 @@
 //! The pages of a trace that are no slabs: page tables, pipes, stacks, large allocations, if they
 //! were recorded.
 //!
-//! A block that is freed and was not allocated in the trace was there before. It may be freed in
-//! parts.
+//! A block that is freed and was not allocated in the trace was there before. Such a block may be
+//! freed in parts.
 //!
 //! Neighbours: [`crate::prepare`] knows which pages are slabs; [`super::memory`] takes the others
 //! from its machine. Invariant: what is freed was allocated, or was there at the start, each page

@@ -273,7 +273,7 @@ pub(super) fn end(buddy: &Buddy, descriptor: &Descriptor) -> usize {
     granules
 }
 
-/// In the child of a fork, before [`PageHeap::rebuild`]: a run that a stopped bank holds is
+/// In the child of a fork, before [`rebuild`](super::rebuild::rebuild): a run that a stopped bank holds is
 /// free.
 pub(crate) fn forget(region: &Region, address: usize) {
     if let Some(descriptor) = banked(region, address) {

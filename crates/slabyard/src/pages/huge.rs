@@ -7,7 +7,7 @@
 //! be chosen only before it is touched. So the region examines the pages before: if all but a
 //! tenth of them are resident, the next ones may be huge.
 //!
-//! Neighbours: [`super::region`] decides while it grows, by one thread at a time.
+//! Neighbours: [`super::region`] asks while it grows, which one thread does at a time.
 
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -7,10 +7,10 @@
 //!
 //! A slab without a live object ends when all parked objects are flushed. So a cache with more
 //! slabs than live objects is *sparse*: at least the difference can end. A slow path of a free
-//! that finds its cache sparse, by enough to be worth the flush, asks for it. From then on slow
-//! paths make slices: they stop the stacks of all CPUs and flush them, then flush the barn, and
-//! end empty slabs. The next free on each CPU finds no stack, and while the cache is sparse the
-//! object goes to its slab (`Header::is_sparse`).
+//! that finds its cache sparse, by enough to be worth a flush, requests the flush. From then on
+//! slow paths make slices: they stop the stacks of all CPUs and flush them, then flush the barn,
+//! and end empty slabs. The next free on each CPU finds no stack, and while the cache is sparse
+//! the object goes to its slab (`Header::is_sparse`).
 //!
 //! A program that fills and empties its heap in a loop would refill from slabs what was flushed.
 //! So an object that is flushed here takes a token, as a page of the surplus does, and tokens come

@@ -6,8 +6,8 @@
 //! * objects of a cache whose memory is type-safe for readers, found by a key, freed at once, and
 //!   rechecked, while another thread ends the slabs and another cache takes their pages.
 //!
-//! Threads begin and end, handlers of signals have sections of their own, and forks count in the
-//! child. The planted bugs: a free that waits for nobody, a slab that ends at once, a reader
+//! Threads begin and end, signal handlers have sections of their own, and children of forks are
+//! checked too. The planted bugs: a free that waits for nobody, a slab that ends at once, a reader
 //! that does not look again.
 //!
 //! * `SLABYARD_STRESS_OPS`: reads and writes of each process.

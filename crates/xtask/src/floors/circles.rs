@@ -1,9 +1,9 @@
 //! No modules of a crate name one another in a circle, at any depth, parents and parts included.
 //!
-//! A module is a file here; what is inline in a file is the file's. The files of a crate are
-//! walked three times: for the modules, and which of them are for tests alone; for what `use`
-//! binds, so that a name is followed to the file it comes from; and for the names, those in `use`
-//! and the paths in code.
+//! A module is a file here; modules that are inline in a file belong to the file. The files of a
+//! crate are walked three times: for the modules, and which of them are for tests alone; for what
+//! `use` binds, so that a name is followed to the file it comes from; and for the names, those in
+//! `use` and the paths in code.
 //!
 //! In each directory, then, its files and directories are held against each other; a directory
 //! names what a file in it names. The directory's own file (`mod.rs`; at the crate's root `lib.rs`

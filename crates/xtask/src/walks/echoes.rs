@@ -3,7 +3,8 @@
 //! The words of a comment are held against those of the item's name, of its type, and of what the
 //! item is in: the type or the trait, and the module. A comment of which only fillers are left
 //! (`ci/words.toml` has them: articles, pronouns, questions) says nothing, and a reader has read
-//! it in vain. Words are compared without their endings. Items that macros make are not seen.
+//! it in vain. Words are compared without their endings, so that `frees` equals `free`. Items that
+//! macros make are not seen.
 
 use crate::attributes::{is_for_tests, words_of};
 use crate::rules::Words;

@@ -4,11 +4,11 @@
 //! After each step the process continues by itself if we end, by any signal, because the system
 //! releases a thread whose tracer is gone.
 //!
-//! 1. Stopped: nothing was changed, and the call is begun again.
-//! 2. The frame is written: into memory that nobody reads.
-//! 3. The registers: the thread works, and the frame restores it. A call that the system began again by
-//!    what it knew of its time ends with EINTR then.
-//! 4. The mask of signals: the frame has the old one.
+//! 1. The thread is stopped: nothing was changed, and the system begins its call again.
+//! 2. The frame is written into memory that nobody reads.
+//! 3. The registers are written: the thread works, and the frame restores it. A call that the system
+//!    would begin again with the rest of its time then ends with EINTR.
+//! 4. The mask of signals is written: the frame has the old one.
 //! 5. The thread has come to rt_sigreturn, which we see before the system runs it. In place of
 //!    that call the thread makes its original one: the signal mask and all but the last registers
 //!    are restored first, so that at each moment the frame can restore what is still missing.

@@ -17,8 +17,8 @@
 //! | CPU partial | frozen | - | 1 to all |
 //! | CPU slab | frozen | frozen | any, and the CPU's own |
 //!
-//! A frozen slab is its CPU's: a free only adds to it. The free of a full slab's first object puts
-//! the slab on a list.
+//! A frozen slab is its CPU's: a free only adds to it. The thread that frees the first object of a
+//! full slab puts the slab on a list.
 
 pub mod alloc;
 mod below;

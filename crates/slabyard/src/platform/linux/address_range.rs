@@ -14,9 +14,9 @@
 //!                              <- next
 //! ```
 //!
-//! Under a limit of address space (`ulimit -v`) a process cannot map more than its limit, so the
-//! gap of several limits stays one. In a program with ThreadSanitizer the gap is small, because
-//! its shadow memory knows the uppermost 1.5 TiB of addresses alone (compiler-rt,
+//! Under a limit of address space (`ulimit -v`) a process cannot map more than the limit, so it
+//! cannot fill a gap of several times that size. In a program with ThreadSanitizer the gap is
+//! small, because its shadow memory knows the uppermost 1.5 TiB of addresses alone (compiler-rt,
 //! `tsan_platform.h`); MemorySanitizer's has the uppermost 16 TiB. A reserve was tried, of 1 TiB,
 //! or of half of what `ulimit -v` grants: small objects then reached half of what they reach with
 //! the C library's malloc (2b6459f), and a limit that another process set was not seen. The price

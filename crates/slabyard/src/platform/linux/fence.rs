@@ -1,8 +1,8 @@
 //! The fence of all CPUs that run our threads, by `membarrier`: the sequences under way there are
 //! aborted (membarrier(2)).
 //!
-//! Neighbours: the platform asks for it in modes with restartable sequences; [`super::readers`] have
-//! another.
+//! Neighbours: the platform calls it in modes with restartable sequences; [`super::readers`] has
+//! the fence for readers.
 //! Invariant: a call that was refused once is not tried again, except by the child of a fork.
 
 use crate::platform::sys;

@@ -1,5 +1,5 @@
-//! Questions about a call that a signal handler may have interrupted ([`crate::jumped`]): reads a
-//! word that may be gone, and blocks handlers.
+//! For calls that may be those of a signal handler ([`crate::jumped`]): compares a word whose
+//! memory may be gone, and blocks all signals.
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::sys;
