@@ -1,5 +1,4 @@
-//! Large allocations: what is larger than every class is a run of pages, or a mapping of its
-//! own.
+//! Large allocations: what is larger than every class is a run of pages, or a mapping of its own.
 //!
 //! Neighbours: runs come from the buddy ([`crate::pages::buddy`]), mappings from
 //! [`crate::pages::mappings`].

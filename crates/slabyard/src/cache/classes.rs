@@ -1,11 +1,10 @@
 //! The size classes of malloc: one row each, and the table from a request to its
 //! class that the fast path reads.
 //!
-//! Up to 256 bytes there is a class every 16 bytes; above, a class is larger than the one
-//! before by at most a sixth, chosen so that a slab of 16 to 256 KiB leaves hardly a tail.
-//! A request above [`LARGEST`] takes a page run, because a run wastes at most a fifth from
-//! there on. `docs/geometry.md` shows what requests waste; `tests/waste.rs` checks
-//! every size.
+//! Up to 256 bytes there is a class every 16 bytes; above, a class is larger than the one before by
+//! at most a sixth, chosen so that a slab of 16 to 256 KiB leaves hardly a tail. A request above
+//! [`LARGEST`] takes a page run, because a run wastes at most a fifth from there on.
+//! `docs/geometry.md` shows what requests waste; `tests/waste.rs` checks every size.
 
 use super::slots::slot_of;
 use core::fmt;

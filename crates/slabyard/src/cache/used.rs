@@ -6,8 +6,7 @@
 //!       | zeros, countdown | lists of runs | banks | malloc's classes | created caches
 //! ```
 //!
-//! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`]
-//! walk.
+//! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`] walk.
 //! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for
 //! ever; pair 0 never is. A created cache's pair is in use from its first slow allocation until it
 //! is destroyed; no other pair has stacks (`verify` checks it). A bit of the summary may be set

@@ -1,5 +1,4 @@
-//! Floor 4: policy. Engines move objects between containers; they own no
-//! `unsafe` code.
+//! Floor 4: policy. Engines move objects between containers; they own no `unsafe` code.
 //!
 //! An [`Engine`] is the slow paths of one cache. The fast paths never reach it: a pop and a push
 //! work on a stack, whatever the engine keeps in that stack (a sheaf, an array of objects, the

@@ -1,9 +1,8 @@
 //! The lists of free blocks, of 2^order granules, aligned to their size; and the search for
 //! the position of a new run in them.
 //!
-//! Each order has two lists: blocks with a dirty granule, newest first, and
-//! clean ones. The search takes dirty blocks before clean ones, of higher orders too:
-//! their pages are resident already.
+//! Each order has two lists: blocks with a dirty granule, newest first, and clean ones. The search
+//! takes dirty blocks before clean ones, of higher orders too: their pages are resident already.
 //!
 //! Neighbours: [`super::buddy`] splits and coalesces the blocks, under the lock of the lists.
 //!

@@ -1,9 +1,8 @@
 //! Floor 1: what an engine needs from the machine below it.
 //!
-//! Two implementations, one contract (`tests/platform_contract.rs`):
-//! [`linux::Linux`] runs on real CPUs, by restartable sequences or private
-//! slots; `Machine` of the crate `slabyard-testkit` models N CPUs and any page
-//! size, with seeded preemption between any two steps.
+//! Two implementations, one contract (`tests/platform_contract.rs`): [`linux::Linux`] runs on real
+//! CPUs, by restartable sequences or private slots; `Machine` of the crate `slabyard-testkit`
+//! models N CPUs and any page size, with seeded preemption between any two steps.
 //!
 //! | part | what it is |
 //! |---|---|

@@ -36,9 +36,8 @@
 //! * two rows whose entries are zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to
 //!   the CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
-//! Only the owner (the CPU, or the thread whose private slot the row is)
-//! changes an entry, by one committing store; anybody may set `end` to 0
-//! or mark an entry as stopped ([`super::stop`]).
+//! Only the owner (the CPU, or the thread whose private slot the row is) changes an entry, by one
+//! committing store; anybody may set `end` to 0 or mark an entry as stopped ([`super::stop`]).
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,9 +1,8 @@
 //! Sections of threads that have no place: counted in the yard's words, by locked instructions.
 //!
-//! A section counts in one of two counters, by the last bit of the epoch in which it began; a
-//! grace period raises the epoch and waits until the other counter is 0 (McKenney, "Sleepable
-//! read-copy update", LWN, 2006). New sections count in the new epoch's, so they do not hold it
-//! up.
+//! A section counts in one of two counters, by the last bit of the epoch in which it began; a grace
+//! period raises the epoch and waits until the other counter is 0 (McKenney, "Sleepable read-copy
+//! update", LWN, 2006). New sections count in the new epoch's, so they do not hold it up.
 //!
 //! ```text
 //! thread's second word | yard:51 | nest:12 | parity:1 |     0: no such section

@@ -15,8 +15,7 @@
 //! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and clears
 //! it again if the interval changed meanwhile; [`super::ticker`] sets the interval.
 //! Invariant: the word is a hint. Several writers change it without a lock, and a store may be
-//! lost. Code that must reach every row also asks the stacks
-//! ([`crate::platform::Entry::ask`]).
+//! lost. Code that must reach every row also asks the stacks ([`crate::platform::Entry::ask`]).
 
 use crate::engine::Engine;
 use crate::platform::Platform;

@@ -16,10 +16,9 @@
 //! So an object that is flushed here takes a token, as a page of the surplus does, and tokens come
 //! with time: at most four for each page of the heap, of which a process has one at its start.
 //!
-//! Tried and refused: four tokens a page at the start, 1.04 of the time of short loads; none at
-//! the start, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight
-//! queues; a check of eight caches in each rare free, 1.6 % more instructions and the same memory
-//! at rest.
+//! Tried and refused: four tokens a page at the start, 1.04 of the time of short loads; none at the
+//! start, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight queues; a
+//! check of eight caches in each rare free, 1.6 % more instructions and the same memory at rest.
 //!
 //! Neighbours: slow paths of frees ask, [`crate::reclaim::ticker`] has them make slices.
 //! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock

@@ -7,8 +7,7 @@
 //! thread sees the slab, and the destructor for a slab that ended, which no other thread sees any
 //! more.
 //! Invariant: no lock of the cache or of the pages is held meanwhile; what the functions allocate
-//! from the same yard, or free to it, is served as in a signal handler that interrupts a slow
-//! path.
+//! from the same yard, or free to it, is served as in a signal handler that interrupts a slow path.
 
 use super::Geometry;
 use crate::pages::Region;

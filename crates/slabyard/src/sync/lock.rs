@@ -1,8 +1,7 @@
 //! A lock that spins briefly and then sleeps, with a rank.
 //!
-//! Ranks make the lock order of the engine executable: in builds with debug
-//! assertions, taking a lock of a rank that is not above every rank held by
-//! this thread panics.
+//! Ranks make the lock order of the engine executable: in builds with debug assertions, taking a
+//! lock of a rank that is not above every rank held by this thread panics.
 //!
 //! Under a [`LEAVES`] lock no thread waits: no other lock is taken, and no system call is made
 //! ([`may_call`]).

@@ -3,8 +3,7 @@
 //! finds it there when the thread that stopped it is gone. In place of slot 0, which has no stack:
 //! the last drain that the row answered.
 //!
-//! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write it; each under the drain
-//! lock.
+//! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write it; each under the drain lock.
 //! Invariant: a slot's words follow those of the slot before it, so that slots without a cache
 //! need no memory. The words of created caches' slots are a table of their own, which most
 //! processes do not reserve.

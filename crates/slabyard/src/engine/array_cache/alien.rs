@@ -1,5 +1,4 @@
-//! Alien arrays: free objects whose slabs lie on another memory node than the CPU that freed
-//! them.
+//! Alien arrays: free objects whose slabs lie on another memory node than the CPU that freed them.
 //!
 //! A CPU hands out objects of its own node. Its frees of another node's objects wait in an array
 //! of [`MOST`] objects that the CPU's node has for that node; when this is full, all of it goes to

@@ -6,8 +6,7 @@
 //! own, as with the engine `tiny`: by the page map a free finds its cache.
 //!
 //! Misuse: a free where no object begins is reported and has no effect. A page of which the free
-//! memory, or a header, was written to is reported and set aside: nothing more is handed out of
-//! it.
+//! memory, or a header, was written to is reported and set aside: nothing more is handed out of it.
 
 use super::on_pages::{Units, block_units};
 use super::{Lists, Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};

@@ -25,8 +25,7 @@
 //! # Equations (asserted by `verify`)
 //!
 //! Each page is tiled by free blocks and blocks of live objects; no two free blocks touch; the
-//! units of the free blocks are those that the page counts; a page is listed just when it has
-//! some.
+//! units of the free blocks are those that the page counts; a page is listed just when it has some.
 
 mod blocks;
 mod engine;

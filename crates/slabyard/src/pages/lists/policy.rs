@@ -7,8 +7,7 @@
 //! caches.
 //!
 //! Neighbours: [`crate::pages::on_cpus`] are lists of real runs; those of modelled kernels are in
-//! the crate
-//! `slabyard-model`.
+//! the crate `slabyard-model`.
 //!
 //! Sources: as [`super::table`]'s. Of 6.18's lists: a refill doubles while nothing is freed, and is
 //! scaled down by the order; a refill, and a free that finds the list full, raise what it may hold;

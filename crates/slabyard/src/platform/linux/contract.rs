@@ -1,5 +1,4 @@
-//! The contract ([`Platform`]) on Linux, part by part: each function, by what the other files
-//! have.
+//! The contract ([`Platform`]) on Linux, part by part: each function, by what the other files have.
 //!
 //! Neighbour: [`super`] has the state and finds out what there is.
 //! Invariant: once the process is sealed, no system call about memory is made.

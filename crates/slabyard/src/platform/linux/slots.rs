@@ -1,5 +1,4 @@
-//! Private slots: rows that belong to one thread each, for processes without restartable
-//! sequences.
+//! Private slots: rows that belong to one thread each, for processes without restartable sequences.
 //!
 //! A thread has one slot, whatever the number of yards: it is the same row of each. Therefore the
 //! slots belong to the process.

@@ -18,10 +18,9 @@
 //! again: under a debugger's single step, each of which aborts it, it would never end. An abort is
 //! as rare as a preemption within these few instructions.
 //!
-//! The CPU number is read two bytes in front of where it stands: these are zeros (the
-//! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
-//! number times [`ROW_STRIDE`], and the slot's offset
-//! replaces the zeros.
+//! The CPU number is read two bytes in front of where it stands: these are zeros (the high half of
+//! `cpu_id_start`, a number below 2^16), so that the 32 bits read are the number times
+//! [`ROW_STRIDE`], and the slot's offset replaces the zeros.
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
