@@ -5,9 +5,9 @@
 
 use crate::cache::classes;
 use crate::debugging::NameBytes;
+use crate::debugging::large;
 use crate::engine::cpu_slabs::Rules;
 use crate::engine::{Any, Engine};
-use crate::guarded;
 use crate::platform::Platform;
 use crate::yard::Yard;
 use slabyard_abi::debug::DebugFlags;
@@ -37,7 +37,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let flags = rules(NameBytes::of(classes::Name(class)).as_bytes());
             any |= !flags.is_empty() && cache.engine.choose_debug(flags);
         }
-        let of_large = rules(guarded::NAME.as_bytes());
+        let of_large = rules(large::NAME.as_bytes());
         self.large.guarded.choose(of_large);
         any | !of_large.is_empty()
     }

@@ -4,8 +4,8 @@
 //! here what was deferred.
 
 use crate::cache::Cache;
+use crate::debugging::large::alloc_nothing;
 use crate::engine::Engine;
-use crate::guarded::alloc_nothing;
 use crate::large::{alloc_large, free_large};
 use crate::place::may_begin;
 use crate::platform::{Platform, Takes};

@@ -17,8 +17,8 @@
 //! block after its free. What that costs, system calls and page faults, is bounded in time, so
 //! that the check never ends, and a program that replaces large blocks all the time gets runs.
 
+use crate::debugging::large::{alloc_guarded, free_guarded};
 use crate::engine::Engine;
-use crate::guarded::{alloc_guarded, free_guarded};
 use crate::pages::{bank, runs};
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::live::{is_large_warm, live_granules};

@@ -22,7 +22,7 @@
 //! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
 //! | 9 | [`calls`]: what programs call; [`created`]: caches that they create; [`reap`], [`live`], `choice`; [`verify`], [`observe`]; [`process`]: a yard that is a `static` |
 //! | 8 | `slow_path`: a thread enters, serves its call, and leaves |
-//! | 7 | `inside`: what it does there; `reclaim`: memory goes back; `large`, [`guarded`]: runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `sized`, `debugging`, `unused`, `quiesced`; [`bound`] |
+//! | 7 | `inside`: what it does there; `reclaim`: memory goes back; `large`: runs and mappings; [`debugging`]: checks of objects, runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `unused`, `quiesced`; [`bound`] |
 //! | 6 | [`yard`]: what one allocator is |
 //! | 5 | [`cache`]: a header and an engine, size classes, the table of all caches |
 //! | 4 | [`engine`]: policy, without `unsafe` |
@@ -52,15 +52,14 @@ mod child;
 mod choice;
 #[doc(hidden)]
 pub mod created;
-mod debugging;
+#[doc(hidden)]
+pub mod debugging;
 #[doc(hidden)]
 pub mod engine;
 #[doc(hidden)]
 pub mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
-#[doc(hidden)]
-pub mod guarded;
 mod inside;
 mod jumped;
 mod large;
@@ -83,7 +82,6 @@ pub mod rcu;
 pub mod reap;
 #[doc(hidden)]
 pub mod reclaim;
-mod sized;
 #[doc(hidden)]
 pub mod slab;
 mod slow_path;

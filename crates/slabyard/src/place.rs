@@ -7,8 +7,8 @@
 use crate::cache::classes::CLASSES;
 use crate::cache::slots::{number_of, slot_of};
 use crate::cache::{Cache, debug_of};
+use crate::debugging::large::{guarded_bytes, is_in_quarantine};
 use crate::engine::Engine;
-use crate::guarded::{guarded_bytes, is_in_quarantine};
 use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab;

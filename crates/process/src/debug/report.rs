@@ -26,7 +26,7 @@ impl<L: Library> fmt::Display for NameOf<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match number_of(Slot(self.0)) {
             Some(number) => Name::<L>::of(number).fmt(f),
-            None => f.write_str(slabyard::guarded::NAME),
+            None => f.write_str(slabyard::debugging::large::NAME),
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn found<L: Library>(found: &Finding) {
     match found.bytes {
         Some(bytes) => dump(found, bytes.first),
         // What is wrong with a large block is its seal; its first page may fault.
-        None if found.slot == slabyard::guarded::SLOT => {
+        None if found.slot == slabyard::debugging::large::SLOT => {
             dump(found, found.slab + found.slab_bytes - SHOWN);
         }
         None => dump(found, object),
@@ -71,7 +71,7 @@ pub(super) fn found<L: Library>(found: &Finding) {
     call_stack::<L>();
     match found.what {
         FindingKind::Pointer | FindingKind::Free => say!("FIX {name}: the free was ignored"),
-        _ if found.slot == slabyard::guarded::SLOT => {}
+        _ if found.slot == slabyard::debugging::large::SLOT => {}
         _ => say!("FIX {name}: the slab at {:#x} was set aside", found.slab),
     }
     if found.by == By::Call {

@@ -18,10 +18,10 @@
 
 use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;
+use crate::calls::class_for::is_sized;
 use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
-use crate::sized::is_sized;
 use crate::slab;
 use crate::sync::Ordering;
 use crate::yard::growth::bit;

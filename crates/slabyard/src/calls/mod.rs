@@ -18,6 +18,7 @@
 
 pub(crate) mod banked;
 pub mod bulk;
+pub(crate) mod class_for;
 pub mod growth;
 pub mod help;
 pub(crate) mod prefetch;
@@ -29,17 +30,17 @@ pub mod trim;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, classes, debug_of};
 use crate::calls::banked::{bank, take_banked};
+use crate::calls::class_for::is_sized;
 use crate::calls::prefetch::{fetch_for_alloc, fetch_for_free};
 use crate::calls::trim::drain_all;
 use crate::debugging::is_to_fail;
+use crate::debugging::large::map_block;
 use crate::engine::Engine;
-use crate::guarded::map_block;
 use crate::inside::{alloc_once, free_inside, push};
 use crate::platform::mark::Mark;
 use crate::platform::{Platform, count_down};
 use crate::reclaim::countdown::is_countdown_over;
 use crate::reclaim::sparse::look_at_parked;
-use crate::sized::is_sized;
 use crate::slow_path::{Background, enter, slow_path_of_free};
 use crate::verify::close::check_free;
 use crate::waiting::deferred::defer;

@@ -5,9 +5,9 @@
 //! Neighbour: [`crate::slow_path`], whose end calls [`run_deferred`].
 
 use crate::cache::slots::slot_of;
+use crate::debugging::large::free_guarded;
 use crate::debugging::link_of;
 use crate::engine::Engine;
-use crate::guarded::free_guarded;
 use crate::inside::free_inside;
 use crate::pages::Cause;
 use crate::platform::Platform;

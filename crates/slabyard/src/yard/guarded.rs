@@ -1,7 +1,7 @@
 //! What a yard keeps of large blocks with debugging: their flags, and the quarantine of freed
 //! mappings, a ring of addresses.
 //!
-//! Neighbours: [`crate::guarded`] makes and frees such blocks; [`super::looks`] keeps checks and
+//! Neighbours: [`crate::debugging::large`] makes and frees such blocks; [`super::looks`] keeps checks and
 //! changes apart.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -9,7 +9,7 @@
 //! and then reads the block, so that one of them sees the other (Dekker's argument). No thread
 //! waits without end: a change may interrupt a check on the same thread, in a signal handler.
 //!
-//! Neighbour: [`crate::guarded`] makes, frees and checks.
+//! Neighbour: [`crate::debugging::large`] makes, frees and checks.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -12,7 +12,7 @@
 //! The seal has the requested bytes, the function that allocated ([`Maker`]), and a sum of these
 //! and the address; a free breaks it, so that of two frees at once one succeeds. A mapping has a
 //! page behind it that cannot be used, and a freed one is such pages until it leaves quarantine
-//! ([`crate::guarded`]).
+//! ([`crate::debugging::large`]).
 
 use super::Maker;
 use super::object::check_of;

@@ -1,13 +1,16 @@
 //! Debugging of caches in a yard: which cache has which flags, and the check of the objects of all
 //! of them.
 //!
-//! Neighbours: [`crate::engine::debug`] checks each object; `abi::debug` has flags and rules;
-//! [`crate::verify::debugging`] enters the slow path for a program's check.
+//! Neighbours: [`large`] has runs and mappings with debugging; [`crate::engine::debug`] checks each
+//! object; `abi::debug` has flags and rules; [`crate::verify::debugging`] enters the slow path for a
+//! program's check.
 //! Invariant: an engine that does not serve by size has no debugging, and none of this code.
 
+pub mod large;
+
 use crate::cache::{Cache, debug_of};
+use crate::debugging::large::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::engine::{Debug, Engine};
-use crate::guarded::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
