@@ -2,6 +2,8 @@
 //! repaired, and at random; a survivor finds a whole yard, and has lost at most the block that the call
 //! was about.
 //!
+//! A program of its own, because its children are forked and killed: no thread of another test may
+//! hold a lock then.
 //! In the first test, the child that makes the calls is single-stepped through them. After each
 //! step that changed memory, the parent sets the lock's word as the kernel does at the owner's
 //! death, does what a survivor does, and restores everything. At some of the steps the child is

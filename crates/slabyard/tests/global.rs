@@ -1,4 +1,4 @@
-//! This program's allocator is a yard, which typed caches share.
+//! This program's allocator is a yard, which typed caches share; so no other test is in it.
 
 use slabyard::{CacheBox, Global, ObjectCache};
 use slabyard_testkit::Random;

@@ -1,6 +1,6 @@
 //! The instructions of an uninterrupted call of a typed cache, from a function's entry to its
 //! `ret`: no call, no locked instruction, only the stores of the sequence, and the numbers that
-//! are written here.
+//! are written here. A program of its own, which `ci/unit` runs without assertions.
 #![cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpAccess, OpKind};

@@ -1,6 +1,7 @@
 //! The platform contract: one body of checks, run on the modelled machine (page
 //! sizes × CPUs × kinds of rows × seeds) and on Linux in each of its modes.
 //!
+//! A program of its own: `ci/unit` runs it without assertions, too, and it limits the process's memory.
 //! A process has one mode, so each mode of Linux is a child of this program that
 //! runs the same test with [`MODE`] set. `checks` holds the contract, `storm`
 //! the part with several threads.

@@ -1,7 +1,7 @@
 //! The real sequences under breakpoints: at every instruction, every kind of interference, and no
 //! object may be lost or doubled.
 //!
-//! A breakpoint (`int3`) is planted in this process's own text. Its signal handler takes it out
+//! A breakpoint (`int3`) is planted in this process's own text, so no other test is in this program. Its signal handler takes it out
 //! again, changes the stack that the interrupted sequence works on, or moves the thread to another
 //! CPU, and returns. Inside of the section that the descriptor names the kernel must have moved
 //! the thread to the abort address first; outside it must not.

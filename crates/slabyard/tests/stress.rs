@@ -7,6 +7,8 @@
 //! shrinks caches and changes tunables through the mailbox. When all is
 //! freed, nothing may be live. The first error ends the process.
 //!
+//! `ci/stress` runs it while nothing else runs, so it is a program of its own.
+//!
 //! The planted bug: all threads share one private slot, so nothing restarts a
 //! sequence that another thread ran into. It must be found.
 //!

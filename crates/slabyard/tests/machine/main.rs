@@ -1,12 +1,13 @@
 //! The yard on the modelled machine.
 //!
 //! All tests are in one program, because each program would compile the engines that it uses
-//! again. A new file of tests is a module here. A test has a program of its own, beside this
-//! directory, only if it asks about the whole process or about a real machine's sequences.
+//! again. A new file of tests is a module here, or in `linux` if it is about a real system. A test has a
+//! program of its own, beside these directories, only if it changes the whole program.
 
 #[macro_use]
 mod each_engine;
 
+mod abandoned;
 mod advice;
 mod ahead;
 mod array_caches;
@@ -17,6 +18,7 @@ mod checks;
 mod coalescing;
 mod conformance;
 mod cpu_slabs;
+mod debugging;
 mod descriptors;
 mod empties;
 mod flush;
@@ -29,6 +31,7 @@ mod mailbox;
 mod mappings;
 mod nodes;
 mod page_lists;
+mod rcu;
 mod reclaim_slab;
 mod refused;
 mod sheaves;

@@ -3,7 +3,7 @@
 //! its usage).
 //!
 //! Neighbours: [`super::files`] for each call, [`super::cgroup`] finds the cgroup; [`super`] waits
-//! and drains. `tests/cgroup.rs` runs this file on trees of fake files.
+//! and drains. `crates/malloc/tests/malloc/cgroup.rs` runs this file on trees of fake files.
 //! Invariant: a source that cannot be opened is reported on standard error, once, while this
 //! thread still has that file; without any source there is no watch.
 

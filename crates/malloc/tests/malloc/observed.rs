@@ -5,14 +5,11 @@
 //! Neighbours: `process_runner` compiles and starts them; [`asking`] has what others request of
 //! them, and `standing` of those that make no calls.
 
-#[path = "observed/asking.rs"]
 mod asking;
-mod process_runner;
 #[cfg(target_arch = "x86_64")]
-#[path = "observed/standing.rs"]
 mod standing;
 
-use process_runner::{LIMIT, Mode, Program};
+use crate::process_runner::{LIMIT, Mode, Program};
 use slabyard_abi::counters::CacheCounters;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::sample;

@@ -2,7 +2,7 @@
 //! every register as the compiler left it: the kernel continues at code that the compiler does not
 //! know of.
 
-use crate::in_modes::in_each_mode;
+use crate::typed::in_modes::in_each_mode;
 use slabyard::{CacheBox, ObjectCache, ProcessYard};
 use std::ptr::null_mut;
 

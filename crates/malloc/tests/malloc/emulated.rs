@@ -2,9 +2,7 @@
 //! system calls do not do all that they promise: it forgets pages that were moved out, and ignores
 //! advice about them.
 
-mod process_runner;
-
-use process_runner::{LIMIT, Program};
+use crate::process_runner::{LIMIT, Program};
 use std::process::Command;
 
 const EMULATOR: &str = "qemu-x86_64";
@@ -17,7 +15,7 @@ fn passes(source: &str) {
     let Some(program) = Program::compile(source, &[]) else {
         return;
     };
-    let library = process_runner::library().display();
+    let library = crate::process_runner::library().display();
     let output = Command::new("timeout")
         .arg(LIMIT.as_secs().to_string())
         .args([EMULATOR, "-E", &format!("LD_PRELOAD={library}")])

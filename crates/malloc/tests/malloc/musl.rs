@@ -2,9 +2,7 @@
 //! area of restartable sequences of its own. The programs are those of `process.rs`, without some
 //! that fail on musl without our library too.
 
-mod process_runner;
-
-use process_runner::{LIMIT, Mode, Program};
+use crate::process_runner::{LIMIT, Mode, Program};
 
 macro_rules! programs {
     ($($name:ident: $source:literal in $($mode:ident)+;)*) => {

@@ -1,8 +1,7 @@
 //! If the system makes huge pages everywhere, a small heap has them only if the program writes to
 //! its memory. The flags of the mappings show the advice that the system has.
 
-mod small_pages;
-
+use crate::{in_own_process, small_pages};
 use slabyard::pages::Region;
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
@@ -35,6 +34,10 @@ fn grow(bytes: usize, written: usize) {
 
 #[test]
 fn what_follows_written_pages_may_be_huge() {
+    in_own_process("dense::what_follows_written_pages_may_be_huge", look_at_written_pages);
+}
+
+fn look_at_written_pages() {
     if !small_pages::is_ready(&YARD) {
         return;
     }

@@ -197,7 +197,7 @@ fn who_is_killed_as_a_thread_serves_leaves_it_to_go_on_by_itself() {
         stands(target.pid());
         for nth in 0..12 {
             let mut asking = Command::new(std::env::current_exe().expect("this test"))
-                .args(["--exact", "standing::asks_until_it_is_killed"])
+                .args(["--exact", "observed::standing::asks_until_it_is_killed"])
                 .env(ASKED, target.pid().to_string())
                 .stdout(Stdio::null())
                 .spawn()

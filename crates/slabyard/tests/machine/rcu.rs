@@ -7,16 +7,11 @@
 //! * threads of a real process ([`on_linux`]), with as many operations as
 //!   `SLABYARD_STRESS_OPS` says.
 
-#[path = "rcu/machine.rs"]
 mod machine;
-#[path = "rcu/model.rs"]
 mod model;
 #[cfg(target_os = "linux")]
-#[path = "rcu/on_linux.rs"]
 mod on_linux;
-#[path = "rcu/one.rs"]
 mod one;
-#[path = "rcu/typesafe.rs"]
 mod typesafe;
 
 use slabyard::yard::{Settings, Yard};

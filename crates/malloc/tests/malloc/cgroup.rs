@@ -163,7 +163,7 @@ fn differences(name: &str, changes: &[Change]) -> Vec<usize> {
 
 #[test]
 fn new_events_of_high_and_max_alone_are_events() {
-    assert_eq!(differences("events", CHANGES), []);
+    assert_eq!(differences("events", CHANGES), Vec::<usize>::new());
 }
 
 #[test]

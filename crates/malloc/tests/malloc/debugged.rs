@@ -4,9 +4,7 @@
 //! What it is: one test a case of `debugged/cases.c`, each in modes 1 and 3. Neighbours: the runner
 //! of processes; `misuse.rs` has the same library without debugging.
 
-mod process_runner;
-
-use process_runner::{LIMIT, Mode, Outcome, Program, tests};
+use crate::process_runner::{LIMIT, Mode, Outcome, Program, tests};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 

@@ -5,9 +5,7 @@
 //! program relies only on what every malloc guarantees. The tests of `planted` run programs on
 //! broken allocators: they must fail there.
 
-mod process_runner;
-
-use process_runner::{LIMIT, Mode, Outcome, Program, shared_library};
+use crate::process_runner::{LIMIT, Mode, Outcome, Program, shared_library};
 use std::time::Duration;
 
 macro_rules! programs {
@@ -122,7 +120,8 @@ fn fronts_with_cpu_slabs_need_little_stack() {
 
 #[test]
 fn each_source_has_its_tests() {
-    for entry in std::fs::read_dir(process_runner::tests().join("c")).expect("the programs") {
+    for entry in std::fs::read_dir(crate::process_runner::tests().join("c")).expect("the programs")
+    {
         let name = format!("c/{}", entry.expect("an entry").file_name().display());
         let alone = ["c/early_lib.c", "c/own_area.c"];
         let helps = name.ends_with(".h") || alone.contains(&name.as_str());
@@ -155,7 +154,7 @@ fn a_closed_library_stays() {
     let Some(program) = program("c/unloaded.c") else {
         return;
     };
-    let library = process_runner::library().to_str().expect("a path in UTF-8");
+    let library = crate::process_runner::library().to_str().expect("a path in UTF-8");
     for mode in ["auto", "slots"] {
         let settings = [("UNLOADED_LIBRARY", library), ("SLABYARD_MODE", mode)];
         let outcome = program.run(Mode::Libc, &settings, LIMIT);
@@ -231,7 +230,7 @@ fn a_limit_is_the_programs_without_sysfs() {
 /// Each library more that a process loads is a tenth of what its begin takes.
 #[test]
 fn it_needs_the_c_library_alone() {
-    let library = process_runner::library();
+    let library = crate::process_runner::library();
     let Ok(output) = std::process::Command::new("readelf").arg("-dW").arg(library).output() else {
         println!("skipped: no readelf");
         return;
@@ -331,7 +330,7 @@ fn a_program_has_its_own_restartable_sequences() {
     let off = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
     let outcome = program.run(Mode::Libc, &[off], LIMIT);
     assert!(outcome.succeeded(), "{outcome:#?}");
-    let library = process_runner::library().to_str().expect("a path in UTF-8");
+    let library = crate::process_runner::library().to_str().expect("a path in UTF-8");
     for mode in ["auto", "own-rseq", "slots"] {
         let settings = [off, ("LD_PRELOAD", library), ("SLABYARD_MODE", mode)];
         let outcome = program.run(Mode::Libc, &settings, LIMIT);

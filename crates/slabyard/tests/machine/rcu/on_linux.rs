@@ -83,7 +83,7 @@ fn in_child(test: &str, mode: Mode, refused: Refused, planted: Planted) {
     }
     let exe = std::env::current_exe().expect("this test");
     let mut command = Command::new(exe);
-    command.args(["--exact", &format!("on_linux::{test}"), "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", &format!("rcu::on_linux::{test}"), "--nocapture", "--test-threads=1"]);
     command.env(CHILD, "1");
     if mode == Mode::Own {
         command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

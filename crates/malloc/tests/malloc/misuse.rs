@@ -8,10 +8,8 @@
 //!
 //! With `SLABYARD_BLESS=1` the table is written anew instead of compared.
 
-mod process_runner;
-
-use process_runner::expectation::{Expectation, When, judge};
-use process_runner::{LIMIT, Mode, Outcome, Program, library, shared_library, tests};
+use crate::process_runner::expectation::{Expectation, When, judge};
+use crate::process_runner::{LIMIT, Mode, Outcome, Program, library, shared_library, tests};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;

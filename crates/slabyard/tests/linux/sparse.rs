@@ -2,8 +2,7 @@
 //! extent that gave a part of its pages back, and withdraws the advice once all of the extent is
 //! free.
 
-mod small_pages;
-
+use crate::{in_own_process, small_pages};
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
@@ -63,10 +62,16 @@ fn large_runs_begin_with_a_huge_page() {
 
 #[test]
 fn a_sparse_extent_has_small_pages_until_it_is_free() {
+    in_own_process(
+        "sparse::a_sparse_extent_has_small_pages_until_it_is_free",
+        look_at_a_sparse_extent,
+    );
+}
+
+fn look_at_a_sparse_extent() {
     if !small_pages::is_ready(&YARD) {
         return;
     }
-    YARD.platform().assume_huge_pages();
     let mut objects = objects(96 * MIB);
     let among = objects[0]..objects[objects.len() - 1];
     let all = among.len() / (HUGE * GRANULE) - 1;

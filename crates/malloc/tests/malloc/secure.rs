@@ -4,9 +4,7 @@
 //!
 //! Only root can make such a program, on a file system that allows it.
 
-mod process_runner;
-
-use process_runner::{library, tests};
+use crate::process_runner::{library, tests};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

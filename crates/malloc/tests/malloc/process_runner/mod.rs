@@ -9,7 +9,6 @@
 //! Invariants: a run never outlives its time limit, with all its children;
 //! an output is compiled aside and renamed, so that tests that run at the same
 //! time never see half a file.
-#![allow(dead_code, reason = "each of the two test programs uses a part")]
 
 pub mod expectation;
 
@@ -217,13 +216,8 @@ impl Program {
         let arguments = [library, "-Wl,--allow-shlib-undefined".to_owned()];
         build(source, &path, &arguments, Some("musl-gcc")).then_some(Program { path })
     }
-
-    /// Starts the program with pipes for stdin and stdout; who starts it ends it.
-    pub fn start(&self, mode: Mode, arguments: &[&str]) -> Child {
-        self.start_with(mode, arguments, &[])
-    }
-
-    /// The same with variables.
+    /// Starts the program with these variables, and with pipes for stdin and stdout; who starts it
+    /// ends it.
     pub fn start_with(&self, mode: Mode, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
         let mut command = self.command();
         mode.set_up(&mut command);

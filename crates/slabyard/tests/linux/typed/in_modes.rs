@@ -1,9 +1,9 @@
 //! Runs a body in a process for each mode, or one that has several yards.
 
+use crate::{again, ran};
 use slabyard::ProcessYard;
 use slabyard::engine::{Any, Engine};
 use slabyard::platform::linux::Mode;
-use std::process::Command;
 
 const CHILD: &str = "SLABYARD_TYPED_CHILD";
 
@@ -17,7 +17,7 @@ static ANY_OWN: ProcessYard<Any> = ProcessYard::new().mode(Mode::Own);
 static ANY_SLOTS: ProcessYard<Any> = ProcessYard::new().mode(Mode::Slots);
 
 /// Runs a test's body in a child for each mode that this machine has, and checks its yard after it.
-/// `name` is the test's, from its module on.
+/// `name` is the test's, from the module in `typed` on.
 pub fn in_each_mode(name: &str, body: fn(&'static ProcessYard)) {
     in_each_mode_of([&LIBRARY, &OWN, &SLOTS], name, body);
 }
@@ -45,14 +45,13 @@ fn in_each_mode_of<E: Engine>(
         return check(yard);
     }
     for mode in ["1", "2", "3"] {
-        let mut child = Command::new(std::env::current_exe().expect("this program"));
-        child.args(["--exact", name, "--nocapture", "--include-ignored"]).env(CHILD, mode);
+        let mut child = again(&format!("typed::{name}"));
+        child.env(CHILD, mode);
         if mode == "2" {
             // Ours is registered only where the C library's is off.
             child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
         }
-        let status = child.status().expect("a child");
-        assert!(status.success(), "mode {mode}: {status}");
+        ran(&mut child, &format!("{name} in mode {mode}"));
     }
 }
 

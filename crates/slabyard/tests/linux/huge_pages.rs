@@ -1,8 +1,7 @@
 //! If the system makes huge pages everywhere, a small heap has none. The flags of the mappings
 //! show the advice that the system has.
 
-mod small_pages;
-
+use crate::{in_own_process, small_pages};
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::linux::Linux;
 use slabyard::platform::{GRANULE, PerCpu};
@@ -19,6 +18,13 @@ fn has_small_pages(address: usize) -> bool {
 
 #[test]
 fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
+    in_own_process(
+        "huge_pages::a_small_heap_has_no_huge_pages_and_a_large_run_may",
+        look_at_a_small_heap,
+    );
+}
+
+fn look_at_a_small_heap() {
     if !small_pages::is_ready(&YARD) {
         return;
     }

@@ -3,9 +3,7 @@
 //!
 //! Neighbours: `traced/burst.c` is the program; `slabyard_observe::traces` finds the sites.
 
-mod process_runner;
-
-use process_runner::{Mode, Program};
+use crate::process_runner::{Mode, Program};
 use slabyard_observe::traces::{Site, Traces};
 use slabyard_observe::{ReadScope, Snapshot, process};
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,7 @@
 //! What a yard counts against limits of address space: what it uses, from its begin on; and the
 //! end of what there is, a mapping of others behind its own.
 
+use crate::in_own_process;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
@@ -29,6 +30,10 @@ fn take(bytes: usize, all: &mut Vec<usize>) {
 
 #[test]
 fn a_heap_maps_what_it_uses_and_ends_at_what_is_others() {
+    in_own_process("grows::a_heap_maps_what_it_uses_and_ends_at_what_is_others", grow_to_the_end);
+}
+
+fn grow_to_the_end() {
     let before = mapped_kib();
     assert!(YARD.platform().init(None));
     assert!(YARD.init(Settings { reserve_bytes: 1 << 40, decay_ms: 250 }));

@@ -5,8 +5,8 @@ use slabyard::yard::{Settings, Yard};
 use std::fs;
 use std::ops::Range;
 
-/// Makes a yard ready whose flags can be read; prints that the test is skipped if the kernel
-/// has none.
+/// Makes a yard ready whose flags can be read, and which takes huge pages to be made everywhere, as
+/// this system may not do; prints that the test is skipped if the kernel has none.
 pub fn is_ready(yard: &Yard<Linux>) -> bool {
     let known = fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys");
     if !known {
@@ -14,6 +14,7 @@ pub fn is_ready(yard: &Yard<Linux>) -> bool {
         return false;
     }
     assert!(yard.platform().init(None));
+    yard.platform().assume_huge_pages();
     assert!(yard.init(Settings { reserve_bytes: 4 << 30, ..Settings::default() }));
     true
 }
@@ -35,7 +36,6 @@ pub fn ranges() -> Vec<Range<usize>> {
 }
 
 /// Bytes of these mappings.
-#[allow(dead_code, reason = "each of the test programs uses a part")]
 pub fn bytes() -> usize {
     ranges().iter().map(Range::len).sum()
 }
