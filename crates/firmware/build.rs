@@ -1,4 +1,4 @@
-//! Where an image lies in its machine's memory: the linker is told here.
+//! Tells the linker where an image lies in its machine's memory.
 
 use std::env::var;
 

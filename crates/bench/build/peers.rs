@@ -4,7 +4,7 @@
 //!
 //! The crates are dependencies of a target that does not exist: so `Cargo.lock` has their versions
 //! and cargo fetches them, but their bindings and build scripts, which build other variants, never
-//! run. Where the sources are, `cargo metadata` tells.
+//! run. `cargo metadata` says where the sources are.
 //!
 //! A peer that cannot be built does not stop the build: the table that is
 //! written for `src/peers.rs` says why, and so does a warning.

@@ -1,8 +1,8 @@
-//! Resident bytes of a process and of all that it started, as `statm` tells them: one short
-//! file for each process, where `smaps_rollup` would walk page tables under the lock that the
-//! program's page faults take.
+//! Resident bytes of a process and of all that it started, by `statm`: one short file for each
+//! process, where `smaps_rollup` would walk page tables under the lock that the program's page
+//! faults take.
 //!
-//! Invariant: a process that ends while it is looked at is left out.
+//! Invariant: a process that ends while it is read is left out.
 
 use std::fs;
 

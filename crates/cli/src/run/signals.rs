@@ -1,8 +1,8 @@
 //! Signals and waiting, by system calls: with [`super::last_look`] the only unsafe code of this
 //! command.
 //!
-//! Signals are held back (blocked) and read from a descriptor, so that each
-//! tells who sent it and none is handled between two steps.
+//! Signals are blocked and read from a descriptor, which says who sent each one, so that none is
+//! handled between two steps.
 //! Invariants: the program gets the mask and dispositions that we were given;
 //! a child that was not waited for keeps its process id, so a signal sent to
 //! it reaches no stranger.

@@ -4,7 +4,8 @@
 //! Nothing is parked afterwards: objects that were in sheaves, arrays, CPU slabs or in the hands
 //! of the call are free in their slabs.
 //!
-//! Neighbours: [`crate::pages`] has been made anew before; [`crate::repair`] walks over caches and slabs.
+//! Neighbours: [`crate::pages`] makes the page table again before this; [`crate::repair`] walks
+//! over caches and slabs.
 
 use super::slabs::{Cache, CacheLimits, FixedSlabs, SlabEngine};
 use crate::pages::{NONE, PageKind};

@@ -3,8 +3,8 @@
 //!
 //! An instance has buffers, a clock and switches of its own, so it disturbs no other tracing
 //! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that made it:
-//! [`sweep`] removes those whose makers are gone, which [`is_ours`] tells by the name:
-//! `slabyard-PID-START`, the start being that of `/proc/PID/stat`.
+//! [`sweep`] removes those whose makers are gone, which [`is_ours`] finds by the name:
+//! `slabyard-PID-START`, where the start is that of `/proc/PID/stat`.
 
 use super::error::Error;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

@@ -2,11 +2,10 @@
 //! threads that do not exist, lists between two stores.
 //!
 //! Page descriptors are always right: a live run and a slab have their kind and their size before
-//! their owner has them, and lose the kind before any other thread loses it. What lies between
-//! them is free, even if a thread had it in its hands; it is dirty where its dirty bits say so,
-//! which are set before the kind is lost. So the buddy's lists are made anew from one walk over
-//! the descriptors ([`rebuild`]). It writes only to descriptors of free memory, so that the child
-//! copies few pages.
+//! their owner has them, and lose the kind before any other thread loses it. What lies between them
+//! is free, even if a thread had it in its hands; it is dirty where its dirty bits say so, which
+//! are set before the kind is lost. So one walk over the descriptors makes the buddy's lists again
+//! ([`rebuild`]). It writes only to descriptors of free memory, so that the child copies few pages.
 //!
 //! Neighbours: [`crate::child`] calls it and examines each slab on the way.
 //! Invariant: no other thread is in a slow path.

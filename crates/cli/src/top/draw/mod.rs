@@ -2,8 +2,8 @@
 //!
 //! Neighbours: [`super::app`] is what is drawn; [`head`], [`table`], [`pane`] and
 //! [`help`] draw a part each, in the styles of [`look`].
-//! Invariants: what does not fit is left out as a whole or ends in `…`; nothing is
-//! told by colour alone; any size can be drawn, if only in part.
+//! Invariants: what does not fit is left out as a whole or ends in `…`; no fact is shown by colour
+//! alone; any size can be drawn, if only in part.
 
 mod chart;
 mod head;

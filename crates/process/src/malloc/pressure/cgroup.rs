@@ -1,5 +1,5 @@
-//! Finds the directory of the process's cgroup with memory, by the two files in which proc(5) tells
-//! of it: `mountinfo` and `cgroup`.
+//! Finds the directory of the process's memory cgroup, by the files `mountinfo` and `cgroup` of
+//! proc(5).
 //!
 //! Neighbours: `slabyard_abi::pressure` reads the lines, [`super::sources`] opens what is in the
 //! directory.

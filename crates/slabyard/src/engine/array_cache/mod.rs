@@ -13,7 +13,7 @@
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
 //! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003
-//! (shared arrays), as told by the kernel's commit messages.
+//! (shared arrays), by the kernel's commit messages.
 //!
 //! # States of a slab
 //!

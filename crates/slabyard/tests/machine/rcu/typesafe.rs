@@ -1,10 +1,10 @@
 //! Caches whose memory is type-safe for readers, on the modelled machine: objects are freed at
 //! once and handed out again, and another cache takes the pages of slabs that end.
 //!
-//! Objects have three words: a type, a key and a value that tells its key. A writer that frees an
-//! object takes its key away first; one that gets an object writes the value and then the key. A
-//! reader looks up a key, and may find an object that has another key by now; it must look at the
-//! key again after it has read the value. The type is always there.
+//! Objects have three words: a type, a key, and a value that contains the key. A writer that frees
+//! an object takes its key away first; one that gets an object writes the value and then the key.
+//! A reader looks up a key, and may find an object that has another key by now; it must look at
+//! the key again after it has read the value. The type is always there.
 
 use super::{check, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
