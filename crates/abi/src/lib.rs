@@ -1,8 +1,8 @@
 //! What crosses a process boundary: the counters of a cache and of a yard, the text report that
-//! carries them, the page by which a process asks to be read at its end, and the tables of engines
-//! and of run-time options. Both sides and all libraries use [`ticks`] and [`shared_library`].
+//! carries them, and the page by which a process asks to be read at its end; options cross it as
+//! `slabyard-kernels` has them. Both sides and all libraries use [`ticks`] and [`shared_library`].
 //!
-//! Floor 1 of the workspace: any crate may import it, and it imports none.
+//! Floor 1 of the workspace: any crate may import it, and it imports `slabyard-kernels` alone.
 //! The walk "I am a number on the screen" starts here: a counter's name is
 //! written once, in [`counters::FIELDS`] or [`counters::TOTALS`],
 //! and the writer, the reader, the table's heading and the JSON key use it.
@@ -13,15 +13,16 @@
 pub mod counters;
 pub mod debug;
 pub mod ending;
-pub mod engines;
 pub mod failslab;
 mod linked;
-pub mod options;
 pub mod pressure;
 pub mod recording;
 pub mod region;
 pub mod report;
 pub mod stats;
+
+/// The engines, whose numbers the region and the report carry.
+pub use slabyard_kernels::engines;
 
 /// The examples of the README run as those of the documentation do.
 #[cfg(doctest)]

@@ -346,56 +346,8 @@ numbered! {
     }
 }
 
-/// One tunable of a cache or of a yard.
-pub struct TunableRow {
-    /// Its number in [`Mail::Key`].
-    pub number: u64,
-    /// Name, as the command takes it.
-    pub name: &'static str,
-    /// Least value.
-    pub least: u64,
-    /// Largest value.
-    pub most: u64,
-    /// True if it is the yard's and not a cache's.
-    pub of_yard: bool,
-}
-
-/// Most objects in a sheaf.
-pub const SHEAF_OBJECTS: u64 = 1022;
-
-macro_rules! tunables {
-    ($($number:literal $name:literal: $least:literal to $most:expr, $of_yard:literal, $help:literal;)*) => {
-        /// All tunables.
-        pub static TUNABLES: &[TunableRow] = &[$(TunableRow {
-            number: $number, name: $name, least: $least, most: $most, of_yard: $of_yard,
-        },)*];
-
-        impl TunableRow {
-            /// One line of help. Apart from the table, which a library that does not show it
-            /// carries.
-            #[must_use]
-            pub const fn help(&self) -> &'static str {
-                match self.number {
-                    $($number => $help,)*
-                    _ => "",
-                }
-            }
-        }
-    };
-}
-
-tunables! {
-    1 "sheaf_capacity": 1 to SHEAF_OBJECTS, false, "objects in a full sheaf";
-    2 "min_partial": 0 to 1 << 20, false, "empty slabs kept on the partial list";
-    3 "barn_full": 0 to 1024, false, "most full sheaves in the barn";
-    4 "barn_empty": 0 to 1024, false, "most empty sheaves in the barn";
-    5 "decay_ms": 0 to 3_600_000, true, "milliseconds after which free pages go back";
-    6 "node_limit": 0 to 1 << 40, true, "most bytes that all barns hold together";
-    7 "cpu_partial": 0 to SHEAF_OBJECTS, false, "free objects that a CPU partial list may hold";
-    8 "limit": 1 to SHEAF_OBJECTS, false, "objects that a CPU's array may hold, of the engine slab";
-    9 "batchcount": 1 to SHEAF_OBJECTS, false, "objects moved into an array, or out of it, at once";
-    10 "sharedfactor": 0 to SHEAF_OBJECTS, false, "batches that the shared array may hold";
-}
+/// The tunables, whose numbers [`Mail::Key`] has.
+pub use slabyard_kernels::settings::{SHEAF_OBJECTS, TUNABLES, TunableRow};
 
 /// The number that [`Mail::Check`] must hold, from the six words before it.
 #[must_use]

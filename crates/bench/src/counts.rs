@@ -10,9 +10,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use slabyard_abi::options::{EngineKey, engine_row};
 use slabyard_abi::report::REPORT_ENV;
 use slabyard_abi::stats::{CACHE_WORDS, Counter, DRAINS, WordName, add_row, drain_words, slabs_of};
+use slabyard_kernels::settings::{EngineKey, engine_row};
 
 use crate::allocators::Allocator;
 

@@ -2,7 +2,7 @@
 //!
 //! A front is named by words with `+` between them: first `sheaves`, another engine (`slab`), or a
 //! kernel's release (`6.1`) for its CPU slabs, and then how it differs from that release. The
-//! words are those of `abi::options` and `abi::engines`, so fronts need no list of their own.
+//! words are those of `slabyard_kernels`, so fronts need no list of their own.
 //!
 //! Neighbours: `load`, `compare`, `programs`, `series` and `lists` take fronts beside peers;
 //! `find` checks that the library runs.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use slabyard_abi::engines::ENGINES;
-use slabyard_abi::options::{EngineKey, Key, ValueKind, engine_row, row};
+use slabyard_kernels::settings::{EngineKey, Key, engine_row, row};
 
 use crate::allocators::{Allocator, Bench, KERNEL_LOADS, Setting};
 use crate::find::beside_this_program;
@@ -110,10 +110,7 @@ fn is_engine(word: &str) -> bool {
 }
 
 fn words(key: EngineKey) -> &'static [&'static str] {
-    match engine_row(key).kind {
-        ValueKind::Word(words) => words,
-        _ => &[],
-    }
+    engine_row(key).kind.words().unwrap_or_default()
 }
 
 /// The fronts of these names, in their order.

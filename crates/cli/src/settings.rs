@@ -1,16 +1,17 @@
 //! `--set KEY=VALUE`: a key is the end of an option's variable, in small
 //! letters (`decay_ms` is `SLABYARD_DECAY_MS`).
 //!
-//! Neighbour: `abi::options`, whose table and parser the library uses as
+//! Neighbour: `slabyard_kernels::settings`, whose table and parser the library uses as
 //! well, so that both take and refuse the same values.
 
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::{
-    self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, ValueError, ValueKind, engine_row, row,
+use slabyard_kernels::settings::{
+    self, ENGINE_OPTIONS, EngineKey, Key, Needs, OPTIONS, Opt, REPLAYED, ValueError, ValueKind,
+    engine_row, row,
 };
+use slabyard_kernels::words::is_same;
+use std::fmt::Write;
 use thiserror::Error;
-
-const PREFIX: &str = "SLABYARD_";
 
 /// One option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +41,22 @@ pub enum SettingError {
     OutOfRange(KeyValues),
 }
 
+impl Setting {
+    fn option(&self) -> Option<&'static Opt> {
+        options().find(|option| option.env == self.env)
+    }
+
+    /// `KEY=VALUE`, for messages and reports.
+    pub fn typed(&self) -> String {
+        format!("{}={}", self.option().map_or(self.env, Opt::name), self.value)
+    }
+}
+
 /// A key with what it takes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{key}` takes {takes}, default {default}")]
 pub struct KeyValues {
-    key: String,
+    key: &'static str,
     takes: String,
     default: String,
 }
@@ -56,9 +68,11 @@ pub struct KeyValues {
 pub fn parse(text: &str) -> Result<Setting, SettingError> {
     let (key, value) = text.split_once('=').ok_or(SettingError::NoValue)?;
     let unknown = || SettingError::UnknownKey { key: key.into() };
-    let (key, option) = keys().find(|(known, _)| known == key).ok_or_else(unknown)?;
-    let takes = || KeyValues { key, takes: takes(option.kind), default: default(option) };
-    match options::parse(option, value.as_bytes()) {
+    let is_key = |option: &&Opt| is_same(option.name().as_bytes(), key.as_bytes());
+    let option = options().find(is_key).ok_or_else(unknown)?;
+    let takes =
+        || KeyValues { key: option.name(), takes: takes(option.kind), default: default(option) };
+    match settings::parse(option, value.as_bytes()) {
         Ok(_) => {
             let of_engines = ENGINE_OPTIONS.iter().any(|it| it.env == option.env);
             Ok(Setting { env: option.env, value: value.into(), of_engines })
@@ -67,39 +81,6 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
         Err(ValueError::OutOfRange) => Err(SettingError::OutOfRange(takes())),
     }
 }
-
-/// What a key needs, so that it is not without effect.
-#[derive(Clone, Copy)]
-enum KeyNeeds {
-    /// The engine slab.
-    Slab,
-    /// The engine slub.
-    Slub,
-    CpuSlabs,
-    /// An engine that can have several memory nodes.
-    Nodes,
-    /// A kernel's lists of free pages.
-    PageLists,
-    /// A watch of memory pressure.
-    Pressure,
-}
-
-/// The keys that take effect under a condition alone; all others do always.
-const CONDITIONS: &[(EngineKey, KeyNeeds)] = &[
-    (EngineKey::Front, KeyNeeds::Slub),
-    (EngineKey::Release, KeyNeeds::CpuSlabs),
-    (EngineKey::Freezing, KeyNeeds::CpuSlabs),
-    (EngineKey::Accounting, KeyNeeds::CpuSlabs),
-    (EngineKey::CpuPartialLists, KeyNeeds::CpuSlabs),
-    (EngineKey::Planted, KeyNeeds::CpuSlabs),
-    (EngineKey::Reclaim, KeyNeeds::Slab),
-    (EngineKey::Arrays, KeyNeeds::Slab),
-    (EngineKey::AlienCache, KeyNeeds::Slab),
-    (EngineKey::Nodes, KeyNeeds::Nodes),
-    (EngineKey::RemoteNodeDefragRatio, KeyNeeds::Nodes),
-    (EngineKey::Zone, KeyNeeds::PageLists),
-    (EngineKey::PressureDrain, KeyNeeds::Pressure),
-];
 
 /// Refuses a setting that the engine or front that serves would not look at. `given` tells what was
 /// set otherwise: by another option, or in the environment.
@@ -119,44 +100,47 @@ pub fn check(
     let is_slub = engine == EngineName::Slub;
     let has_cpu_slabs = value(EngineKey::Front).is_some_and(|front| front != "sheaves");
     for setting in settings {
-        let row = CONDITIONS.iter().find(|(key, _)| engine_row(*key).env == setting.env);
-        let Some((_, needs)) = row else { continue };
-        let (holds, what) = match needs {
-            KeyNeeds::Slab => (engine == EngineName::Slab, "--engine slab"),
-            KeyNeeds::Slub => (is_slub, "--engine slub"),
-            KeyNeeds::CpuSlabs => (
+        let (holds, what) = match setting.option().map_or(Needs::Nothing, Opt::needs) {
+            Needs::Nothing => continue,
+            Needs::Slab => (engine == EngineName::Slab, "--engine slab"),
+            Needs::Slub => (is_slub, "--engine slub"),
+            Needs::CpuSlabs => (
                 is_slub && has_cpu_slabs,
                 "--engine slub with the setting front=cpu-slabs or front=mixed",
             ),
-            KeyNeeds::Nodes => (
+            Needs::Nodes => (
                 engine == EngineName::Slab || (is_slub && !has_cpu_slabs),
                 "--engine slab, or slub with sheaves",
             ),
-            KeyNeeds::PageLists => (
+            Needs::PageLists => (
                 value(EngineKey::PageLists).is_some_and(|lists| lists != "slabyard"),
                 "a setting of page_lists other than slabyard",
             ),
-            KeyNeeds::Pressure => (value(EngineKey::Pressure).is_some(), "--pressure"),
+            Needs::Pressure => (value(EngineKey::Pressure).is_some(), "--pressure"),
         };
         if !holds {
-            let key = setting.env.trim_start_matches(PREFIX).to_ascii_lowercase();
-            let name = engine.row().name;
+            let (typed, name) = (setting.typed(), engine.row().name);
             return Err(format!(
-                "{key}={} would do nothing on the engine {name} as it is set: it needs {what}",
-                setting.value
+                "{typed} would do nothing on the engine {name} as it is set: it needs {what}"
             ));
         }
     }
     Ok(())
 }
 
-/// The keys that people may set, with their options.
-pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
+/// The options that people may set.
+pub fn options() -> impl Iterator<Item = &'static Opt> {
     // These are between this command and the library, which `--engine` chooses as well.
     let ours = [row(Key::Report).env, row(Key::Engine).env];
     let all = OPTIONS.iter().chain(ENGINE_OPTIONS);
-    let settable = all.filter(move |o| !ours.contains(&o.env));
-    settable.map(|o| (o.env.trim_start_matches(PREFIX).to_ascii_lowercase(), o))
+    all.filter(move |option| !ours.contains(&option.env))
+}
+
+/// Adds a line for each key of `replay --set` and `geometry --set` to a help.
+pub fn add_replay_keys(text: &mut String) {
+    for row in REPLAYED {
+        let _ = writeln!(text, "  {}: {}\n      {}", row.name, row.values, row.help);
+    }
 }
 
 /// What an option takes, in words.
@@ -165,22 +149,26 @@ pub fn takes(kind: ValueKind) -> String {
         ValueKind::Number(low, high) => format!("a number from {low} to {high}"),
         ValueKind::Bytes(low, high) => format!("bytes from {} to {}", short(low), short(high)),
         ValueKind::Switch => "0 or 1".into(),
-        ValueKind::Word(words) => format!("one of {}", words.join(", ")),
+        ValueKind::Word(words) | ValueKind::Release(words, _) => {
+            format!("one of {}", words.join(", "))
+        }
         ValueKind::Text => "any text".into(),
     }
 }
 
 fn default(option: &Opt) -> String {
     match option.kind {
-        ValueKind::Word(words) => words[option.default as usize].into(),
+        ValueKind::Word(words) | ValueKind::Release(words, _) => {
+            words[option.default as usize].into()
+        }
         ValueKind::Bytes(..) => short(option.default),
-        _ if option.default == options::OF_ENGINE => "the engine's own".into(),
+        _ if option.default == settings::OF_ENGINE => "the engine's own".into(),
         _ => option.default.to_string(),
     }
 }
 
 fn known_keys() -> String {
-    keys().map(|(key, _)| key).collect::<Vec<_>>().join(", ")
+    options().map(Opt::name).collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes as the parser takes them, with the largest suffix that fits exactly.
@@ -202,6 +190,8 @@ mod tests {
             ("release=6.1", "SLABYARD_RELEASE", "6.1", true),
             // As `replay --set` has it.
             ("front=cpu_slabs", "SLABYARD_FRONT", "cpu_slabs", true),
+            ("page-lists=hot_cold", "SLABYARD_PAGE_LISTS", "hot_cold", true),
+            ("release=linux-6.12", "SLABYARD_RELEASE", "linux-6.12", true),
         ] {
             assert_eq!(parse(text), Ok(Setting { env, value: value.into(), of_engines }));
         }
@@ -242,23 +232,14 @@ mod tests {
         ] {
             assert_eq!(refused(engine, texts, given), None, "{texts:?}");
         }
-        // Each key has a place: under a condition, or always.
-        let always = [
-            EngineKey::Count,
-            EngineKey::PageLists,
-            EngineKey::Pressure,
-            EngineKey::Debug,
-            EngineKey::Failslab,
-        ];
-        assert_eq!(CONDITIONS.len() + always.len(), ENGINE_OPTIONS.len());
     }
 
     #[test]
     fn an_unknown_key_lists_the_keys() {
         let text = parse("decay=1").unwrap_err().to_string();
         assert!(text.starts_with("unknown key `decay`; keys: "), "{text}");
-        for (key, _) in keys() {
-            assert!(text.contains(&key), "{text}");
+        for option in options() {
+            assert!(text.contains(option.name()), "{text}");
         }
         for ours in ["report=x", "engine=slub"] {
             assert!(parse(ours).is_err(), "{ours} is not for people to set");

@@ -1,11 +1,12 @@
 //! Which engine serves the process.
 //!
-//! Neighbours: `abi::options` has the options; [`crate::any`] calls this before the yard begins.
+//! Neighbours: `slabyard_kernels::settings` has the options; [`crate::any`] calls this before the yard begins.
 
 use crate::state::{AnyEngine, YARD};
 use slabyard::pages::listed;
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::Key;
+use slabyard_kernels::settings::choices::{NodeCount, PlantedBug, SlubFront};
+use slabyard_kernels::settings::{EngineKey, Key};
 use slabyard_process::debug;
 use slabyard_process::options::Options;
 use slabyard_process::say;
@@ -13,14 +14,17 @@ use slabyard_process::say;
 /// Chooses the engine, by its options.
 pub(crate) fn choose(options: &Options) {
     use slabyard::engine::cpu_slabs::{Front, Rules};
-    use slabyard_abi::options::EngineKey;
     use slabyard_kernels::PageLists;
     if options.of_engines(EngineKey::Count) == 1 && !YARD.platform().count_slow_paths() {
         say!("SLABYARD_COUNT is not possible here: no memory for the counts");
     }
     let lists = options.of_engines(EngineKey::PageLists);
     let lists = PageLists::of_number(lists).unwrap_or_default();
-    let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    let engine = EngineName::of_word(options.get(Key::Engine)).unwrap_or(EngineName::Slub);
+    let front = SlubFront::of_number(options.of_engines(EngineKey::Front));
+    let front = front.unwrap_or(SlubFront::Sheaves);
+    let nodes = NodeCount::of_number(options.of_engines(EngineKey::Nodes));
+    let nodes = nodes.unwrap_or(NodeCount::One);
     if debug::is_wanted() {
         match engine {
             EngineName::Slob => {
@@ -30,9 +34,9 @@ pub(crate) fn choose(options: &Options) {
         }
     }
     let arrays = arrays(options);
-    if options.of_engines(EngineKey::Nodes) > 0 {
+    if nodes != NodeCount::One {
         let has_nodes = match engine {
-            EngineName::Slub => options.of_engines(EngineKey::Front) == 0,
+            EngineName::Slub => front == SlubFront::Sheaves,
             EngineName::Slab => true,
             EngineName::Tiny | EngineName::Slob => false,
         };
@@ -43,7 +47,7 @@ pub(crate) fn choose(options: &Options) {
             if arrays != Default::default() {
                 say!("SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored with several nodes");
             }
-            return choose_nodes(engine, options);
+            return choose_nodes(engine, nodes, options);
         }
         match engine {
             EngineName::Slub => say!("SLABYARD_NODES is ignored: CPU slabs have one node"),
@@ -60,25 +64,25 @@ pub(crate) fn choose(options: &Options) {
             name
         );
     }
-    match options.of_engines(EngineKey::Front) {
-        0 => YARD.choose(engine),
+    match front {
+        SlubFront::Sheaves => YARD.choose(engine),
         _ if engine != EngineName::Slub => {
             say!("SLABYARD_FRONT is ignored: the engine `{}` has no front", engine.row().name);
             YARD.choose(engine);
         }
-        front => {
-            let rules = cpu_slabs(options);
-            let mixed = Rules { front: Front::SheavesOverCpuSlabs, ..rules };
-            YARD.choose_cpu_slabs(if front == 2 { &mixed } else { &rules });
+        SlubFront::CpuSlabs => YARD.choose_cpu_slabs(&cpu_slabs(options)),
+        SlubFront::Mixed => {
+            let rules = Rules { front: Front::SheavesOverCpuSlabs, ..cpu_slabs(options) };
+            YARD.choose_cpu_slabs(&rules);
         }
     }
 }
 
 /// Chooses `slub` with sheaves, or `slab`, with several memory nodes.
-fn choose_nodes(engine: EngineName, options: &Options) {
+fn choose_nodes(engine: EngineName, nodes: NodeCount, options: &Options) {
     use slabyard::engine::nodes::NodeSettings;
-    use slabyard_abi::options::{EngineKey, OF_ENGINE};
-    if !YARD.platform().set_nodes(1 << options.of_engines(EngineKey::Nodes)) {
+    use slabyard_kernels::settings::OF_ENGINE;
+    if !YARD.platform().set_nodes(nodes as usize) {
         say!("SLABYARD_NODES is not possible here");
         YARD.choose(engine);
         return;
@@ -95,7 +99,6 @@ fn choose_nodes(engine: EngineName, options: &Options) {
 /// The rules of CPU slabs that the options ask for.
 fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
     use slabyard::engine::cpu_slabs::{Planted, Rules};
-    use slabyard_abi::options::EngineKey;
     use slabyard_kernels::{Accounting, Freezing, Release};
     let option = |key| options.of_engines(key);
     let release = &Release::with_cpu_slabs()[option(EngineKey::Release) as usize];
@@ -103,9 +106,9 @@ fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
     let freezing = freezing.unwrap_or(release.freezing);
     let accounting = Accounting::or_release(option(EngineKey::Accounting));
     let accounting = accounting.unwrap_or(release.accounting);
-    let planted = match option(EngineKey::Planted) {
-        1 => Planted::LoseExtraSlabs,
-        _ => Planted::None,
+    let planted = match PlantedBug::of_number(option(EngineKey::Planted)) {
+        Some(PlantedBug::LostSlabs) => Planted::LoseExtraSlabs,
+        Some(PlantedBug::None) | None => Planted::None,
     };
     let lists = option(EngineKey::CpuPartialLists) == 1;
     Rules { planted, ..Rules::of_kind(freezing, accounting, lists) }
@@ -114,7 +117,6 @@ fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
 /// The policy of SLAB's free slabs that the options ask for.
 fn arrays(options: &Options) -> slabyard::engine::array_cache::Choice {
     use slabyard::engine::array_cache::Choice;
-    use slabyard_abi::options::EngineKey;
     use slabyard_kernels::Reclaim;
     let option = |key| options.of_engines(key);
     let reclaim = Reclaim::of_number(option(EngineKey::Reclaim)).unwrap_or_default();

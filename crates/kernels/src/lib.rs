@@ -2,10 +2,11 @@
 //!
 //! [`RELEASES`] has a row for each release that changed something. The types of its columns have
 //! their [words](mod@words): those that people type, that reports show, and whose numbers cross a process
-//! boundary, from one table each.
+//! boundary, from one table each. [`settings`] has a row for each setting that people may change, at
+//! whichever door, and [`engines`] one for each allocator.
 //!
-//! Neighbours: the engines do what a rule says; `slabyard-abi` has options that take the words, and
-//! the lab settings.
+//! Neighbours: the engines do what a rule says; libraries read [`settings`] from their environment,
+//! and the lab replays by them.
 //! Invariant: nothing here depends on an allocator, on the standard library or on memory.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -14,8 +15,10 @@
 #[macro_use]
 pub mod words;
 mod cpu_slabs;
+pub mod engines;
 mod page_lists;
 mod release;
+pub mod settings;
 mod slab;
 
 pub use cpu_slabs::{Accounting, Bands, Freezing, of_band};

@@ -196,6 +196,15 @@ impl Release {
     pub fn with_cpu_slabs() -> &'static [Release] {
         &RELEASES[..NR_WITH_CPU_SLABS]
     }
+
+    /// The number, among those with CPU slabs, of the one that a version such as "6.12" follows;
+    /// `None` if the version has no CPU slabs, or is older than all.
+    #[must_use]
+    pub fn number_with_cpu_slabs(text: &str) -> Option<u64> {
+        let version = version_of(text).filter(|version| Front::at(*version) != Front::Sheaves)?;
+        let number = Release::with_cpu_slabs().iter().rposition(|row| row.version <= version)?;
+        Some(number as u64)
+    }
 }
 
 words! { OrderFormula:
@@ -223,6 +232,14 @@ impl OrderFormula {
 }
 
 impl Front {
+    /// That of a version, of whatever age: before the first row CPUs had slabs, too.
+    #[must_use]
+    pub fn at(version: (u32, u32)) -> Front {
+        let early = |early: &Early| early.setting.strip_prefix("front=").and_then(Front::find);
+        let row = || Release::at_most(version).map_or(Front::CpuSlabs, |release| release.front);
+        Release::earlies(version).find_map(early).unwrap_or_else(row)
+    }
+
     /// Its word.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -230,10 +247,11 @@ impl Front {
     }
 }
 
-/// Major and minor number at a text's begin.
+/// Major and minor number at a text's begin, before which `linux-` may stand.
 #[must_use]
 pub fn version_of(text: &str) -> Option<(u32, u32)> {
-    let (major, rest) = text.trim().split_once('.')?;
+    let text = text.trim();
+    let (major, rest) = text.strip_prefix("linux-").unwrap_or(text).split_once('.')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     Some((major.parse().ok()?, rest[..digits].parse().ok()?))
 }
@@ -241,6 +259,38 @@ pub fn version_of(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_typed_with_linux_before_it_or_without() {
+        for text in ["6.12", "linux-6.12", " linux-6.12.107+deb13\n"] {
+            assert_eq!(version_of(text), Some((6, 12)), "{text}");
+        }
+        for text in ["linux", "linux-", "linux-6", "linux 6.12", "-6.12"] {
+            assert_eq!(version_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_version_has_the_cpu_slabs_of_the_row_below_it() {
+        let followed = |text| {
+            let number = Release::number_with_cpu_slabs(text)?;
+            Some(CPU_SLAB_RELEASES[number as usize])
+        };
+        for (text, row) in
+            [("5.9", "5.9"), ("5.15", "5.9"), ("linux-6.12", "6.8"), ("6.19", "6.18")]
+        {
+            assert_eq!(followed(text), Some(row), "{text}");
+        }
+        for text in ["7.0", "7.1", "5.8", "six"] {
+            assert_eq!(followed(text), None, "{text}");
+        }
+        let fronts = [
+            ((4, 4), Front::CpuSlabs),
+            ((6, 19), Front::SheavesOnRequest),
+            ((7, 0), Front::Sheaves),
+        ];
+        assert!(fronts.iter().all(|(version, front)| Front::at(*version) == *front));
+    }
 
     #[test]
     fn presets_are_in_order_and_named_by_their_version() {

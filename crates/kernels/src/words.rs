@@ -39,8 +39,9 @@ macro_rules! words {
             /// The value of a word's number.
             #[must_use]
             pub fn of_number(number: u64) -> Option<$type> {
-                let row = Self::WORDS.get(usize::try_from(number).ok()?);
-                row.map(|row| row.1)
+                // Apart from the words, which a library need not link for it.
+                const VALUES: &[$type] = &[$($type::$value),+];
+                VALUES.get(usize::try_from(number).ok()?).copied()
             }
         }
     };
@@ -66,6 +67,8 @@ macro_rules! words_of_releases {
 
 #[cfg(test)]
 mod tests {
+    use crate::engines::{self, EngineName};
+    use crate::settings::choices::*;
     use crate::{Accounting, Freezing, PageLists, RELEASES, Reclaim, Release};
 
     /// Each number that an option's word has is decoded to what the word means.
@@ -85,6 +88,15 @@ mod tests {
         decodes!(Accounting);
         decodes!(PageLists);
         decodes!(Reclaim);
+        decodes!(CpuMode);
+        decodes!(OnMisuse);
+        decodes!(SlubFront);
+        decodes!(PlantedBug);
+        decodes!(PressureDrain);
+        decodes!(NodeCount);
+        for (number, row) in (0..).zip(engines::ENGINES) {
+            assert_eq!(EngineName::of_word(number).map(|it| it.row().name), Some(row.name));
+        }
         for (number, name) in (0..).zip(Freezing::OR_RELEASE) {
             assert_eq!(Freezing::or_release(number), Freezing::find(name), "{name}");
         }

@@ -13,7 +13,7 @@ use slabyard::engine::Any;
 use slabyard::platform::linux::{Linux, Uncounted};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::Key;
+use slabyard_kernels::settings::Key;
 use slabyard_process::debug;
 use slabyard_process::library::{Library, Start};
 use slabyard_process::options::{LibraryOptions, Options};
@@ -36,7 +36,7 @@ impl Library for ObjectCaches {
 
     fn choose(options: &Options) {
         tools::begin();
-        let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+        let engine = EngineName::of_word(options.get(Key::Engine)).unwrap_or(EngineName::Slub);
         let is_usual = engine == EngineName::Slub;
         let keeps_none = is_usual && tools::looks_for_pointers();
         YARD.choose(if keeps_none { EngineName::Tiny } else { engine });

@@ -6,7 +6,7 @@ use slabyard::engine::Sheaves;
 use slabyard::platform::linux::{Linux, Uncounted};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::Key;
+use slabyard_kernels::settings::Key;
 use slabyard_process::library::{Library, Start};
 use slabyard_process::malloc::{Malloc, report};
 use slabyard_process::options::Options;
@@ -32,7 +32,7 @@ impl Library for Preload {
 
     /// There is no choice.
     fn choose(options: &Options) {
-        if EngineName::ALL.get(options.get(Key::Engine) as usize) != Some(&YARD.engine()) {
+        if EngineName::of_word(options.get(Key::Engine)) != Some(YARD.engine()) {
             say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::debug;
 use crate::library::{Library, Name};
-use crate::policy::{self, Policy, end};
+use crate::policy::{self, end};
 use crate::say;
 use crate::text::abort;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use slabyard::cache::slots::number_of;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
 use slabyard::yard::AddressKind;
+use slabyard_kernels::settings::choices::OnMisuse;
 
 /// Classes of which a wrong size was reported, and behind them large blocks.
 static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
@@ -87,7 +88,8 @@ pub fn found_at_call<L: Library>(function: &str, address: usize, place: AddressK
 #[cold]
 pub fn wrong_size<L: Library>(function: &str, address: usize, bytes: usize, class: Option<usize>) {
     let policy = policy::get();
-    if REPORTED[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != Policy::Abort {
+    if REPORTED[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != OnMisuse::Abort
+    {
         return;
     }
     match class {
@@ -100,7 +102,7 @@ pub fn wrong_size<L: Library>(function: &str, address: usize, bytes: usize, clas
     if L::DEBUGS && debug::is_on() {
         debug::report::call_stack::<L>();
     }
-    if policy == Policy::Abort {
+    if policy == OnMisuse::Abort {
         abort();
     }
 }

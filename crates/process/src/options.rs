@@ -5,7 +5,7 @@
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};
-use slabyard_abi::options::{self, ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, ValueError};
+use slabyard_kernels::settings::{ENGINE_OPTIONS, EngineKey, Key, OPTIONS, Opt, ValueError, parse};
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
@@ -82,7 +82,7 @@ impl Options {
             return;
         };
         (further.take_text)(row, value);
-        match options::parse(row, value) {
+        match parse(row, value) {
             Ok(n) => *to = n,
             Err(ValueError::Malformed) => {
                 say!("{}={} does not parse and is ignored", shown(name), shown(value));

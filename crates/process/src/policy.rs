@@ -5,37 +5,29 @@
 
 use crate::text::abort;
 use core::sync::atomic::{AtomicU8, Ordering};
+use slabyard_kernels::settings::choices::OnMisuse;
 
-/// The values of the option, in their order.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// Go on after a wrong size alone.
-    Auto,
-    /// Always abort.
-    Abort,
-    /// Always go on.
-    Report,
-}
+static POLICY: AtomicU8 = AtomicU8::new(OnMisuse::Auto as u8);
 
-static POLICY: AtomicU8 = AtomicU8::new(Policy::Auto as u8);
-
-/// Sets it, by the number of the option's value.
-pub fn set(word: u64) {
-    POLICY.store(word as u8, Ordering::Relaxed);
+/// Sets it, as the option says.
+pub fn set(wanted: Option<OnMisuse>) {
+    POLICY.store(wanted.unwrap_or(OnMisuse::Auto) as u8, Ordering::Relaxed);
 }
 
 /// What was set.
-pub fn get() -> Policy {
+pub fn get() -> OnMisuse {
+    const ABORT: u8 = OnMisuse::Abort as u8;
+    const REPORT: u8 = OnMisuse::Report as u8;
     match POLICY.load(Ordering::Relaxed) {
-        1 => Policy::Abort,
-        2 => Policy::Report,
-        _ => Policy::Auto,
+        ABORT => OnMisuse::Abort,
+        REPORT => OnMisuse::Report,
+        _ => OnMisuse::Auto,
     }
 }
 
 /// After a report.
 pub fn end() {
-    if get() != Policy::Report {
+    if get() != OnMisuse::Report {
         abort();
     }
 }

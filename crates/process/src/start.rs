@@ -17,7 +17,8 @@ use slabyard::platform::linux::Mode;
 use slabyard::process::fork::{lock_starts, unlock_starts};
 use slabyard::sync::Once;
 use slabyard::yard::Settings;
-use slabyard_abi::options::Key;
+use slabyard_kernels::settings::Key;
+use slabyard_kernels::settings::choices::{CpuMode, OnMisuse};
 
 /// The C library's key whose destructor gives a thread's slot back.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -83,11 +84,11 @@ fn start_with<L: Library>(options: &Options) -> bool {
 /// Apart from its callers, whose frames lie below the message about an option that does not parse.
 #[inline(never)]
 fn begin<L: Library>(options: &Options) -> bool {
-    let requested = match options.get(Key::Mode) {
-        1 => Some(Mode::Library),
-        2 => Some(Mode::Own),
-        3 => Some(Mode::Slots),
-        _ => None,
+    let requested = match CpuMode::of_number(options.get(Key::Mode)) {
+        Some(CpuMode::Rseq) => Some(Mode::Library),
+        Some(CpuMode::OwnRseq) => Some(Mode::Own),
+        Some(CpuMode::Slots) => Some(Mode::Slots),
+        Some(CpuMode::Auto) | None => None,
     };
     let yard = L::yard();
     let platform = yard.platform();
@@ -122,7 +123,7 @@ fn begin<L: Library>(options: &Options) -> bool {
     });
     yard.on_every_call(choose_limit::<L>);
     yard.heap.region.on_reach(choose_mask::<L>);
-    policy::set(options.get(Key::OnError));
+    policy::set(OnMisuse::of_number(options.get(Key::OnError)));
     yard.check_frees(options.get(Key::CheckFrees) as u32);
     exit::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {

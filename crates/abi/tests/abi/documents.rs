@@ -5,10 +5,10 @@
 
 use slabyard_abi::counters::{CACHE_FIELDS, ReportField, Unit, YARD_FIELDS};
 use slabyard_abi::engines::EngineName;
-use slabyard_abi::options::{ENGINE_OPTIONS, OF_ENGINE, OPTIONS, Opt, ValueKind};
 use slabyard_abi::pressure::PressureCounter;
 use slabyard_abi::region::{CACHE_WORDS, MAIL_WORDS, TUNABLES, WORDS};
 use slabyard_abi::stats::Counter;
+use slabyard_kernels::settings::{ENGINE_OPTIONS, OF_ENGINE, OPTIONS, Opt, ValueKind};
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ fn takes(kind: ValueKind) -> String {
         ValueKind::Number(low, high) => format!("{low} to {high}"),
         ValueKind::Bytes(low, high) => format!("bytes, {} to {}", bytes(low), bytes(high)),
         ValueKind::Switch => "0 or 1".into(),
-        ValueKind::Word(words) => {
+        ValueKind::Word(words) | ValueKind::Release(words, _) => {
             words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
         }
         ValueKind::Text => "text".into(),
@@ -67,7 +67,9 @@ fn default(option: &Opt) -> String {
         ValueKind::Number(..) if option.default == OF_ENGINE => "the engine's own".into(),
         ValueKind::Number(..) | ValueKind::Switch => option.default.to_string(),
         ValueKind::Bytes(..) => bytes(option.default),
-        ValueKind::Word(words) => format!("`{}`", words[option.default as usize]),
+        ValueKind::Word(words) | ValueKind::Release(words, _) => {
+            format!("`{}`", words[option.default as usize])
+        }
         ValueKind::Text => "none".into(),
     }
 }

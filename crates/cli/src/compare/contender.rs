@@ -9,8 +9,8 @@ use crate::run::library;
 use crate::run::{PRELOAD_ENV, preload};
 use crate::settings::{self, Setting};
 use slabyard_abi::engines::{ENGINES, EngineName};
-use slabyard_abi::options::{ENGINE_OPTIONS, EngineKey, Key, ValueKind, engine_row, row};
 use slabyard_abi::report::REPORT_ENV;
+use slabyard_kernels::settings::{ENGINE_OPTIONS, EngineKey, Key, engine_row, row};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,7 +78,7 @@ pub fn expanded(specs: &[String], all: Vec<String>) -> Result<Vec<String>, Failu
 /// The system's malloc, each engine, and the fronts of the one that has some.
 fn defaults() -> Vec<String> {
     let mut all = vec![SYSTEM.to_owned()];
-    let ValueKind::Word(fronts) = engine_row(EngineKey::Front).kind else { return all };
+    let Some(fronts) = engine_row(EngineKey::Front).kind.words() else { return all };
     for engine in EngineName::ALL {
         let name = engine.row().name;
         all.push(name.into());
@@ -158,12 +158,7 @@ impl Contender {
 
     /// Its settings, as they are typed.
     pub fn set(&self) -> Vec<String> {
-        let prefix = "SLABYARD_";
-        let typed = |s: &Setting| {
-            let key = s.env.trim_start_matches(prefix).to_ascii_lowercase();
-            format!("{key}={}", s.value)
-        };
-        self.settings.iter().map(typed).collect()
+        self.settings.iter().map(Setting::typed).collect()
     }
 
     /// Has the program run on it. What an engine is told comes from here alone: a variable

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs, size};
+use crate::settings;
 use clap::ValueHint;
 use slabyard_lab::rules::{self, Machine, Settings};
-use std::fmt::Write;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,9 +78,7 @@ fn long_help() -> String {
          as well):\n",
         rules::RELEASES.iter().map(|r| r.name).collect::<Vec<_>>().join(", ")
     );
-    for key in rules::keys() {
-        let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
-    }
+    settings::add_replay_keys(&mut text);
     text.push_str(
         "\nWaste is what is behind the last object of each slab; `-` and null are unknown: to \
          5.15 a CPU's partial list is limited in objects, not in slabs.\n\nExit codes: 0 done, 1 \
@@ -93,11 +91,12 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_kernels::settings::REPLAYED;
 
     #[test]
     fn help_names_every_key() {
         let help = long_help();
-        for key in rules::keys() {
+        for key in REPLAYED {
             assert!(help.contains(&format!("  {}: ", key.name)), "{}", key.name);
         }
     }

@@ -2,9 +2,9 @@
 //! figures are, and the names that the tables of the lab have.
 
 use super::table;
+use crate::settings;
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::contend;
-use slabyard_lab::rules;
 use std::fmt::Write;
 
 pub(super) const EXAMPLES: &str = "\
@@ -82,9 +82,7 @@ pub(super) fn long() -> String {
          that the kernel gave back the model gave back too (discards), and how many it gave back \
          that the kernel kept (wrong). Caches with sheaves show no one-step.\n\nKeys of --set:\n",
     );
-    for key in rules::keys() {
-        let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
-    }
+    settings::add_replay_keys(&mut text);
     text.push_str(
         "\n--contention shows, for each number of CPUs and for eager and delayed freezing, or as \
          --set freezing says: compare-exchanges of slabs, those under a list lock, those that \
@@ -113,11 +111,12 @@ pub(super) fn long() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_kernels::settings::REPLAYED;
 
     #[test]
     fn help_names_every_key_and_counter() {
         let help = long();
-        let names = rules::keys().iter().map(|key| key.name);
+        let names = REPLAYED.iter().map(|key| key.name);
         for name in names.chain(Counter::of_models().map(|(_, name, _)| *name)) {
             assert!(help.contains(&format!("\n  {name}: ")), "{name}");
         }

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, ReportField, YARD_FIELDS};
 use slabyard_abi::engines::{ENGINES, EngineName, EngineRow};
-use slabyard_abi::options::{Key, row};
+use slabyard_kernels::settings::{Key, row};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -139,9 +139,9 @@ pub enum ReportForm {
 
 fn long_help() -> String {
     let mut text = format!("{EXAMPLES}\n\nKeys of --set:\n");
-    for (key, option) in settings::keys() {
+    for option in settings::options() {
         let takes = settings::takes(option.kind);
-        let _ = writeln!(text, "  {key}: {takes}\n      {}", option.help());
+        let _ = writeln!(text, "  {}: {takes}\n      {}", option.name(), option.help());
     }
     let _ = writeln!(text, "\nFlags of --slab-debug:");
     for row in slabyard_abi::debug::FLAGS {
@@ -175,14 +175,13 @@ fn fields<T>(text: &mut String, fields: &[ReportField<T>]) {
 mod tests {
     use super::*;
     use slabyard_abi::counters::CacheCounters;
+    use slabyard_kernels::settings::Opt;
 
     #[test]
     fn help_names_every_field_and_key() {
         let help = long_help();
-        for name in CacheCounters::NAMES.iter().copied().chain(settings::keys().map(|k| {
-            // Leaked for the length of a test, to chain with static names.
-            &*k.0.leak()
-        })) {
+        let keys = settings::options().map(Opt::name);
+        for name in CacheCounters::NAMES.iter().copied().chain(keys) {
             assert!(help.contains(&format!("  {name}: ")), "{name}");
         }
     }

@@ -4,7 +4,7 @@ use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, ends, load, parsed, real, tiny};
 use nix::pty::openpty;
 use serde_json::{Value, json};
-use slabyard_lab::rules;
+use slabyard_kernels::settings::REPLAYED;
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Output};
@@ -111,7 +111,7 @@ fn every_key_changes_something() {
     const HOLES: &str = "--possible-cpus=64";
     const SLAB: &str = "--engine=slab";
     let plain = "--release=6.12";
-    for key in rules::keys() {
+    for key in REPLAYED {
         // A size that the two ways to choose an order disagree about, in no trace of ours.
         let on_size = |set: &[&str]| {
             let mut command = Command::new(SLABYARD);

@@ -12,7 +12,6 @@ mod keys;
 mod settings;
 
 pub use here::running_kernel;
-pub use keys::{Key, keys};
 pub use settings::{SettingError, Settings, SizeRule, Slab};
 pub use slabyard_kernels::{
     Accounting, Bands, CountedCpus, Freezing, Front, OrderFormula, PageLists, RELEASES, Release,

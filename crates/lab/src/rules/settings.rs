@@ -1,7 +1,7 @@
 //! What users may change: the kernel's boot parameters and sysfs files, its build options, and
 //! rules that no kernel has.
 //!
-//! Neighbour: [`mod@super::keys`] is the table of the keys that they type.
+//! Neighbour: [`mod@super::keys`] has the use of each key that they type.
 //! Invariant: the order in which different keys are set does not matter; [`Settings::validate`]
 //! refuses keys that do not go together, or that would change nothing.
 
@@ -10,18 +10,13 @@ use super::{
     VersionError, find_release, version_of,
 };
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
+use slabyard_kernels::settings::{MULTIPLIERS, OBJECTS, ORDERS};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
 const PAGES: RangeInclusive<u32> = 4096..=65536;
 const CPUS: RangeInclusive<u32> = 1..=8192;
-pub(super) const ORDERS: RangeInclusive<u32> = 0..=10;
 const NODES: RangeInclusive<u32> = 1..=1024;
-
-/// The kernel counts a slab's objects in 15 bits.
-pub(super) const OBJECTS: RangeInclusive<u32> = 1..=32767;
-
-pub(super) const MULTIPLIERS: RangeInclusive<u32> = 1..=64;
 
 /// Objects or slabs in a rule by size.
 const COUNTS: RangeInclusive<u32> = 0..=65535;
@@ -163,7 +158,7 @@ pub enum SettingError {
         /// What was typed.
         value: String,
         /// Values that it has.
-        takes: &'static str,
+        takes: String,
     },
     /// No such machine or kernel.
     #[error("{0}")]
@@ -392,7 +387,7 @@ impl Settings {
     }
 }
 
-pub(super) fn number(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
+fn number(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
     text.parse().ok().filter(|n| range.contains(n))
 }
 

@@ -13,6 +13,7 @@ use super::target::Target;
 use super::words::CacheWords;
 use super::yards::{self, Unreadable};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
+use slabyard_kernels::words::is_same;
 use std::time::{Duration, Instant};
 
 /// What a process is asked.
@@ -255,7 +256,7 @@ fn mail_request(pid: u32, ask: &RequestKind, caches: &[NamedCache]) -> Result<Ma
     };
     let found = cache.as_ref().map(named).transpose()?;
     if let (Some(cache), RequestKind::Set { tunable, .. }) = (found, ask)
-        && let Some(has) = cache.instead(tunable)
+        && let Some(has) = cache.instead(tunable_of(tunable, false)?.name)
     {
         let (tunable, cache) = (tunable.clone(), cache.name.clone());
         return Err(Error::OtherFront { pid, tunable, has, cache });
@@ -270,10 +271,12 @@ fn mail_request(pid: u32, ask: &RequestKind, caches: &[NamedCache]) -> Result<Ma
 
 fn tunable_of(name: &str, of_yard: bool) -> Result<&'static TunableRow, Error> {
     let here = || TUNABLES.iter().filter(|row| row.of_yard == of_yard);
-    here().find(|row| row.name == name).ok_or_else(|| Error::UnknownTunable {
-        tunable: name.to_owned(),
-        place: if of_yard { "of a whole yard" } else { "of a cache" },
-        known: here().map(|row| row.name).collect::<Vec<_>>().join(", "),
+    here().find(|row| is_same(row.name.as_bytes(), name.as_bytes())).ok_or_else(|| {
+        Error::UnknownTunable {
+            tunable: name.to_owned(),
+            place: if of_yard { "of a whole yard" } else { "of a cache" },
+            known: here().map(|row| row.name).collect::<Vec<_>>().join(", "),
+        }
     })
 }
 

@@ -10,13 +10,14 @@
 
 use super::{report, symbols};
 use crate::library::Library;
-use crate::policy::{self, Policy};
+use crate::policy;
 use crate::say;
 use crate::state::ready;
 use crate::text::abort;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::slab::debug::Maker;
+use slabyard_kernels::settings::choices::OnMisuse;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -68,7 +69,7 @@ fn all_are_ours() -> bool {
 fn refuse<L: Library>(function: &str, address: usize, made: Maker, fits: Maker) {
     let pair = 1 << (made as u32 * MAKERS + fits as u32);
     let is_known = REPORTED.fetch_or(pair, Ordering::Relaxed) & pair != 0;
-    let aborts = policy::get() == Policy::Abort;
+    let aborts = policy::get() == OnMisuse::Abort;
     if is_known && !aborts {
         return;
     }

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering}
 use slabyard::pages::finding::Hooks;
 use slabyard_abi::debug::{self, DebugFlags, LONGEST};
 use slabyard_abi::failslab;
-use slabyard_abi::options::{ENGINE_OPTIONS, EngineKey, Opt, engine_row};
+use slabyard_kernels::settings::{ENGINE_OPTIONS, EngineKey, Opt, engine_row};
 
 /// The rules: a copy, because programs that set their title write over their environment.
 static RULES: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];

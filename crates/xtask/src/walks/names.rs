@@ -21,9 +21,20 @@ pub fn wrong_options(tree: &Tree) -> Vec<String> {
     let sources = headers.chain(tree.files("crates/", ".rs"));
     let sources = sources.filter(|(path, _)| !path.starts_with(OWN));
     let known: HashSet<&str> = sources.flat_map(|(_, text)| variables(text)).collect();
+    let made = made_variables(tree);
     let named: BTreeSet<&str> = documents(tree).flat_map(|(_, text)| variables(text)).collect();
-    let unknown = named.into_iter().filter(|name| !known.contains(name));
+    let unknown = named.into_iter().filter(|name| !known.contains(name) && !made.contains(*name));
     unknown.map(|name| format!("no source has the variable {name}")).collect()
+}
+
+/// The table of settings, whose rows are `Item "name" {`.
+const SETTINGS: &str = "crates/kernels/src/settings/table.rs";
+
+/// The variables that are made of the names of settings, in no source as they are read.
+fn made_variables(tree: &Tree) -> HashSet<String> {
+    let rows = tree.text(SETTINGS).unwrap_or_default().lines();
+    let names = rows.filter_map(|row| row.strip_suffix("\" {")?.split_once('"'));
+    names.map(|(_, name)| format!("SLABYARD_{}", name.to_ascii_uppercase())).collect()
 }
 
 /// A name in backticks, in a document or in a comment, is somewhere in the code, or is one of
@@ -32,6 +43,8 @@ pub fn wrong_options(tree: &Tree) -> Vec<String> {
 pub fn wrong_idents(tree: &Tree, code: &Code, words: &Words) -> Vec<String> {
     let mut known: HashSet<&str> = code.lines().flat_map(code_words).collect();
     known.extend(words.foreign.iter().map(String::as_str));
+    let made = made_variables(tree);
+    known.extend(made.iter().map(String::as_str));
     let of_crates = tree.files("crates/", ".md");
     let written = documents(tree)
         .chain(of_crates)
@@ -110,9 +123,13 @@ mod tests {
     fn planted(path: &str, text: &str) -> Tree {
         let mut tree = Tree::of([
             ("crates/malloc/src/lib.rs", "enum Way { Grow }\n// `Way::Grow` of `SLUB_STATS`"),
-            ("crates/abi/src/options.rs", "pub const NAME: &str = \"SLABYARD_MODE\"; f(NAME)"),
+            ("crates/abi/src/report.rs", "pub const NAME: &str = \"SLABYARD_REPORT\"; f(NAME)"),
+            (SETTINGS, "settings! {\n    Mode \"mode\" {\n    }\n}"),
             ("ci/stress", "run free_all"),
-            ("README.md", "`SLABYARD_MODE` is read by `free_all` and `word`.\n"),
+            (
+                "README.md",
+                "`SLABYARD_MODE` and `SLABYARD_REPORT` are read by `free_all` and `word`.\n",
+            ),
         ]);
         let text = tree.text(path).unwrap_or_default().to_owned() + "\n" + text;
         tree.plant(path, &text);
@@ -129,7 +146,10 @@ mod tests {
     fn finds_variables_that_no_source_has() {
         let tree = planted("README.md", "Set `SLABYARD_ABSENT`.");
         assert_eq!(wrong_options(&tree), ["no source has the variable SLABYARD_ABSENT"]);
-        assert_eq!(wrong_options(&planted("docs/a.md", "SLABYARD_MODE=1")), [""; 0]);
+        assert_eq!(
+            wrong_options(&planted("docs/a.md", "SLABYARD_MODE=1 SLABYARD_REPORT=a")),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -165,7 +185,7 @@ mod tests {
     #[test]
     fn finds_constants_that_nothing_uses() {
         let unused = |text| {
-            let tree = planted("crates/abi/src/options.rs", text);
+            let tree = planted("crates/abi/src/report.rs", text);
             unused_constants(&Code::of(&tree, &sources(&tree).unwrap()))
         };
         let planted = "pub(crate) const PLANTED_MOST: u32 = 4; // PLANTED_MOST";

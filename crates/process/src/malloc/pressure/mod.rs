@@ -30,8 +30,9 @@ use core::sync::atomic::{
 };
 use slabyard::calls::help::Relief;
 use slabyard::platform::{Park, Time};
-use slabyard_abi::options::EngineKey;
 use slabyard_abi::pressure::{PressureCounter, parse};
+use slabyard_kernels::settings::EngineKey;
+use slabyard_kernels::settings::choices::PressureDrain;
 use sources::{Sources, WaitOutcome};
 
 /// Bytes of the longest value of the variable.
@@ -74,7 +75,8 @@ unsafe extern "C" {
 
 /// What a drain under pressure gives back.
 pub fn set_drain(options: &Options) {
-    EMPTIES.store(options.of_engines(EngineKey::PressureDrain) == 1, Ordering::Relaxed);
+    let drain = PressureDrain::of_number(options.of_engines(EngineKey::PressureDrain));
+    EMPTIES.store(drain == Some(PressureDrain::Empties), Ordering::Relaxed);
 }
 
 /// The counts, if anything is watched.

@@ -1,6 +1,6 @@
 //! The engines: which there are, their names and their numbers, one row each. The option
-//! `SLABYARD_ENGINE` and `slabyard run --engine` take the names; [`crate::region`] and
-//! [`crate::report`] carry the number.
+//! `SLABYARD_ENGINE` and `slabyard run --engine` take the names; the region
+//! and the report of a process carry the number.
 
 /// What a user chooses an engine by, and what help says of it.
 pub struct EngineRow {
@@ -38,6 +38,12 @@ engines! {
 }
 
 impl EngineName {
+    /// The engine of a word's number, as the option has it.
+    #[must_use]
+    pub fn of_word(number: u64) -> Option<EngineName> {
+        EngineName::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
     /// The engine of a number.
     #[must_use]
     pub fn of(number: u64) -> Option<EngineName> {
