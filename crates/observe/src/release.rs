@@ -4,6 +4,7 @@
 //! Neighbours: [`crate::hidden`] asks what may be free though it is counted as active,
 //! [`crate::kernel`] which files of sysfs are meaningful.
 
+use slabyard_kernels::{Front, version_of};
 use std::fmt;
 
 /// The first two numbers of a release.
@@ -16,19 +17,17 @@ pub(crate) struct Release {
 impl Release {
     /// From what `uname -r` prints, such as "6.12.107+deb13-amd64".
     pub(crate) fn parse(text: &str) -> Option<Release> {
-        let mut numbers = text.trim().split(|c: char| !c.is_ascii_digit());
-        let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-        Some(Release { major, minor })
+        version_of(text).map(|(major, minor)| Release { major, minor })
     }
 
-    /// CPU slabs and CPU partial lists ended with 7.0.
+    /// CPU slabs and CPU partial lists.
     pub(crate) fn has_cpu_slabs(&self) -> bool {
-        self.major < 7
+        Front::at((self.major, self.minor)) != Front::Sheaves
     }
 
-    /// Sheaves came with 6.18.
+    /// Sheaves, in some caches or in all.
     pub(crate) fn has_sheaves(&self) -> bool {
-        *self >= Release { major: 6, minor: 18 }
+        Front::at((self.major, self.minor)) != Front::CpuSlabs
     }
 }
 
