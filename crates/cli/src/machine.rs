@@ -1,6 +1,7 @@
 //! The options that name a modelled machine, for every command that has one, and sizes as they are
 //! typed.
 
+use slabyard_kernels::settings::bytes;
 use slabyard_lab::rules::Machine;
 
 /// A kernel's allocator, whose rules hold.
@@ -70,32 +71,14 @@ impl MachineArgs {
 
 /// Bytes of an object or a page: `192`, `4k`, `64K`, `1M`.
 pub fn size(text: &str) -> Result<u32, String> {
-    let shift = match text.chars().last() {
-        Some('k' | 'K') => 10,
-        Some('m' | 'M') => 20,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: Option<u32> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
-    number
-        .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
+    let size = bytes(text.as_bytes()).ok().and_then(|size| u32::try_from(size).ok());
+    size.ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
 }
 
 /// Bytes of a memory or a file: `65536`, `512K`, `40M`, `2G`.
 pub fn memory_size(text: &str) -> Result<u64, String> {
-    let shift = match text.chars().last() {
-        Some('k' | 'K') => 10,
-        Some('m' | 'M') => 20,
-        Some('g' | 'G') => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
-    number
-        .and_then(|n| n.checked_mul(1 << shift))
-        .filter(|n| *n > 0)
-        .ok_or_else(|| "expected bytes, such as 512K, 40M or 2G".into())
+    let size = bytes(text.as_bytes()).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| "expected bytes, such as 512K, 40M or 2G".into())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::{look, stdout};
 use anyhow::anyhow;
 use clap::ValueHint;
-use slabyard_abi::region::TUNABLES;
+use slabyard_kernels::settings::{TUNABLES, bytes};
 use slabyard_observe::process::RequestKind;
 use slabyard_observe::source::{ROOT, ReadScope, SourceName};
 use slabyard_observe::view::pick::CacheFilter;
@@ -125,17 +125,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// A process's tunables are numbers, with K, M or G for powers of 1024.
 fn number((key, text): &(String, String)) -> Result<u64, Failure> {
-    let shift = match text.chars().last() {
-        Some('k' | 'K') => 10,
-        Some('m' | 'M') => 20,
-        Some('g' | 'G') => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
-    let number = number.and_then(|n| n.checked_mul(1 << shift));
     let wrong = || Failure::Usage(format!("{key}={text}: expected a number, such as 60 or 4M"));
-    number.ok_or_else(wrong)
+    bytes(text.as_bytes()).map_err(|_| wrong())
 }
 
 fn long_help() -> String {
