@@ -65,11 +65,22 @@ pub struct Release {
     pub sheaf_objects: Option<Bands>,
 }
 
-impl Release {
-    /// `mm/slub.c` as of 5.9. The rows below say what they change.
-    pub const V5_9: Release = Release {
-        name: "5.9",
-        version: (5, 9),
+/// The table: a constant for each row, and all of them. A row says what it changes of an older one.
+macro_rules! releases {
+    ($($(#[$doc:meta])* $row:ident $name:literal ($major:literal, $minor:literal) {$($rule:tt)*})*) => {
+        impl Release {$(
+            $(#[$doc])*
+            pub const $row: Release =
+                Release { name: $name, version: ($major, $minor), $($rule)* };
+        )*}
+
+        const ROWS: &[Release] = &[$(Release::$row),*];
+    };
+}
+
+releases! {
+    /// `mm/slub.c` as of 5.9.
+    V5_9 "5.9" (5, 9) {
         formula: OrderFormula::FewerObjects,
         counted: CountedCpus::Possible,
         max_order: 3,
@@ -80,47 +91,35 @@ impl Release {
         front: Front::CpuSlabs,
         min_partial: (5, 10),
         sheaf_objects: None,
-    };
-
-    /// Present CPUs (3286222fc609, 5.11), larger targets (23e98ad1ce89), slabs
-    /// counted (b47291ef02b0).
-    pub const V5_16: Release = Release {
-        name: "5.16",
-        version: (5, 16),
+    }
+    /// Present CPUs (3286222fc609, 5.11), larger targets (23e98ad1ce89), slabs counted (b47291ef02b0).
+    V5_16 "5.16" (5, 16) {
         counted: CountedCpus::Present,
         cpu_partial: Some([120, 52, 24, 6]),
         accounting: Accounting::Slabs,
         ..Self::V5_9
-    };
+    }
     /// Nothing that is computed here; debug caches take one object at a time.
-    pub const V6_1: Release = Release { name: "6.1", version: (6, 1), ..Self::V5_16 };
+    V6_1 "6.1" (6, 1) { ..Self::V5_16 }
     /// The order is chosen anew (6.7), slabs are frozen late (6.8).
-    pub const V6_8: Release = Release {
-        name: "6.8",
-        version: (6, 8),
+    V6_8 "6.8" (6, 8) {
         formula: OrderFormula::HalfWasted,
         freezing: Freezing::Delayed,
         ..Self::V6_1
-    };
+    }
     /// Sheaves in caches that ask.
-    pub const V6_18: Release =
-        Release { name: "6.18", version: (6, 18), front: Front::SheavesOnRequest, ..Self::V6_8 };
+    V6_18 "6.18" (6, 18) { front: Front::SheavesOnRequest, ..Self::V6_8 }
     /// Sheaves in all caches (7.0), barns on all nodes online (7.1).
-    pub const V7_1: Release = Release {
-        name: "7.1",
-        version: (7, 1),
+    V7_1 "7.1" (7, 1) {
         front: Front::Sheaves,
         cpu_partial: None,
         sheaf_objects: Some([60, 26, 12, 4]),
         ..Self::V6_18
-    };
+    }
 }
 
-const ROWS: [Release; 6] =
-    [Release::V5_9, Release::V5_16, Release::V6_1, Release::V6_8, Release::V6_18, Release::V7_1];
-
 /// The releases, oldest first.
-pub static RELEASES: [Release; 6] = ROWS;
+pub static RELEASES: &[Release] = ROWS;
 
 /// How many of them have CPU slabs: they are the first.
 const NR_WITH_CPU_SLABS: usize = {

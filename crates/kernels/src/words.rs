@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_name_is_a_word_of_its_value() {
-        for release in &RELEASES {
+        for release in RELEASES {
             assert_eq!(Freezing::find(release.freezing.name()), Some(release.freezing));
             assert_eq!(Accounting::find(release.accounting.name()), Some(release.accounting));
         }

@@ -346,7 +346,7 @@ fn slabs_of_the_engine_tiny_are_those_of_slub_tiny() {
 #[test]
 fn every_size_has_a_geometry_that_adds_up() {
     let tight = ["min_order=10", "max_order=0", "min_objects=32767", "multiplier=64"];
-    for release in &RELEASES {
+    for release in RELEASES {
         for page in [4096, 8192, 65536] {
             for cpus in [1, 8192] {
                 for keys in [&[][..], &tight[..1], &tight[1..2], &tight[2..3], &tight[3..]] {
