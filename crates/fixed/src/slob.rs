@@ -7,7 +7,7 @@ use crate::live_map::{GRANULE, LiveMap};
 use crate::pages::PageKind;
 use crate::tally::{Counts, Tally};
 use core::ops::Range;
-use slabyard::engine::slob::{self, Place, Request};
+use slabyard::engine::slob::{self, BlockRef, Request};
 
 /// The engine without caches' slabs: objects of all sizes share pages.
 pub enum Slob {}
@@ -28,27 +28,27 @@ fn blocks(core: &Core<Slob>) -> Blocks<'_> {
 /// An object, with `header` bytes in front.
 fn take(core: &Core<Slob>, size: u32, header: u32, align: u32) -> Option<usize> {
     let request = Request { bytes: size + header, header, align };
-    let Place { page, unit } = slob::alloc(blocks(core), &request).ok()??;
+    let BlockRef { page, unit } = slob::alloc(blocks(core), &request).ok()??;
     let unit_bytes = slob::kernel_unit(core.pages.table().page_bytes());
     Some(core.pages.table().address(page) + (unit * unit_bytes) as usize)
 }
 
 /// The place of an address in a page of blocks.
-fn place_of(core: &Core<Slob>, address: usize) -> Option<Place> {
+fn place_of(core: &Core<Slob>, address: usize) -> Option<BlockRef> {
     let (page, offset) = core.pages.table().page_of(address)?;
     let unit_bytes = slob::kernel_unit(core.pages.table().page_bytes());
     let is_blocks =
         matches!(core.pages.table().entry(page).kind(), PageKind::Blocks | PageKind::ListedBlocks);
     (is_blocks && offset.is_multiple_of(unit_bytes))
-        .then_some(Place { page, unit: offset / unit_bytes })
+        .then_some(BlockRef { page, unit: offset / unit_bytes })
 }
 
-fn give(core: &Core<Slob>, place: Place, bytes: u32) -> bool {
+fn give(core: &Core<Slob>, place: BlockRef, bytes: u32) -> bool {
     slob::free(blocks(core), place, bytes).is_ok()
 }
 
 /// The size in front of a block; `None` if there is no such block.
-fn size_in_front(core: &Core<Slob>, address: usize) -> Option<(Place, u32)> {
+fn size_in_front(core: &Core<Slob>, address: usize) -> Option<(BlockRef, u32)> {
     let place = place_of(core, address.checked_sub(HEADER as usize)?)?;
     let at = place.unit * slob::kernel_unit(core.pages.table().page_bytes());
     let size = u32::from(core.pages.table().half(place.page, at).get());

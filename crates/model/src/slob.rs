@@ -13,7 +13,7 @@ mod tests;
 
 use slabyard::engine::slabs::Links;
 use slabyard::engine::slob::{
-    Block, Lists, Overwritten, Pages, Place, Request, alloc, free, kernel_unit, page,
+    Block, BlockRef, Lists, Overwritten, Pages, Request, alloc, free, kernel_unit, page,
 };
 use slabyard::pages::descriptor::NIL;
 use std::cell::{Cell, OnceCell};
@@ -200,11 +200,11 @@ impl Kernel {
         blocks
     }
 
-    fn alloc_block(&self, request: &Request) -> Option<Place> {
+    fn alloc_block(&self, request: &Request) -> Option<BlockRef> {
         alloc(self, request).expect("nobody writes to free memory")
     }
 
-    fn free_block(&self, place: Place, bytes: u32) {
+    fn free_block(&self, place: BlockRef, bytes: u32) {
         let freed: Result<(), Overwritten> = free(self, place, bytes);
         freed.expect("nobody writes to free memory");
     }
@@ -213,7 +213,7 @@ impl Kernel {
         // The page allocator's order: a power of two.
         let pages = bytes.div_ceil(self.page_bytes).next_power_of_two();
         let page = self.new_page(SlobPageKind::Large(pages), pages)?;
-        Some(self.address(Place { page, unit: 0 }))
+        Some(self.address(BlockRef { page, unit: 0 }))
     }
 
     fn free_pages(&self, page: u32) {
@@ -250,14 +250,14 @@ impl Kernel {
         self.vacant.set(vacant);
     }
 
-    fn address(&self, place: Place) -> u64 {
+    fn address(&self, place: BlockRef) -> u64 {
         u64::from(place.page) * u64::from(self.page_bytes)
             + u64::from(place.unit * self.unit_bytes())
     }
 
-    fn place(&self, address: u64) -> Place {
+    fn place(&self, address: u64) -> BlockRef {
         let (page, offset) = self.split(address);
-        Place { page, unit: offset / self.unit_bytes() }
+        BlockRef { page, unit: offset / self.unit_bytes() }
     }
 
     fn units(&self, page: u32) -> &[Cell<i32>] {

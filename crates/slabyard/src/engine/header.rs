@@ -5,7 +5,7 @@
 //! its own state beside this.
 
 use super::flags::CacheFlags;
-use super::shown::{Moving, Shown};
+use super::shown::{Moving, PublishedWords};
 use crate::engine::partial_list::Partial;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Slot;
@@ -138,7 +138,7 @@ const SPARSE_SLABS: u32 = 8;
 /// created caches at the begin of their table.
 #[repr(C)]
 pub struct Header {
-    pub(super) shown: Shown,
+    pub(super) shown: PublishedWords,
     shape: Once<Shape>,
     pub(super) partial: Lock<Partial>,
     /// Slow paths begun until the last reclaim pass: the next pass finds the cache idle if
@@ -153,7 +153,7 @@ impl Header {
     #[must_use]
     pub const fn new() -> Self {
         Header {
-            shown: Shown::new(),
+            shown: PublishedWords::new(),
             shape: Once::new(),
             partial: Lock::new(Rank::List, Partial::new()),
             seen: AtomicU32::new(0),

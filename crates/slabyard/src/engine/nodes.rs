@@ -57,7 +57,7 @@ impl NodeSettings {
 
 /// The words of a cache at one node that other processes read (`abi::region::NodeWord`).
 #[repr(C)]
-struct Shown {
+struct PublishedNodeWords {
     nr_partial: AtomicU64,
     barn_objects: AtomicU64,
     barn_full: AtomicU64,
@@ -66,23 +66,23 @@ struct Shown {
 }
 
 const _: () = {
-    assert!(offset_of!(Shown, nr_partial) == 8 * NodeWord::NrPartial.index());
-    assert!(offset_of!(Shown, barn_objects) == 8 * NodeWord::BarnObjects.index());
-    assert!(offset_of!(Shown, barn_full) == 8 * NodeWord::BarnFull.index());
-    assert!(offset_of!(Shown, barn_empty) == 8 * NodeWord::BarnEmpty.index());
-    assert!(offset_of!(Shown, barn_full_limit) == 8 * NodeWord::BarnFullLimit.index());
+    assert!(offset_of!(PublishedNodeWords, nr_partial) == 8 * NodeWord::NrPartial.index());
+    assert!(offset_of!(PublishedNodeWords, barn_objects) == 8 * NodeWord::BarnObjects.index());
+    assert!(offset_of!(PublishedNodeWords, barn_full) == 8 * NodeWord::BarnFull.index());
+    assert!(offset_of!(PublishedNodeWords, barn_empty) == 8 * NodeWord::BarnEmpty.index());
+    assert!(offset_of!(PublishedNodeWords, barn_full_limit) == 8 * NodeWord::BarnFullLimit.index());
 };
 
 /// What a cache has at one node: `N` is what its engine parks there.
 struct Node<N> {
-    shown: Shown,
+    shown: PublishedNodeWords,
     list: Lock<Partial>,
     state: N,
 }
 
 impl<N: AtNode> Node<N> {
     const fn new() -> Self {
-        let shown = Shown {
+        let shown = PublishedNodeWords {
             nr_partial: AtomicU64::new(0),
             barn_objects: AtomicU64::new(0),
             barn_full: AtomicU64::new(0),
@@ -330,7 +330,7 @@ impl<N: AtNode> Nodes<N> {
         };
         zero([&all.nr_partial, &all.barn_objects, &all.barn_full, &all.barn_empty]);
         for Node { shown, .. } in &self.nodes {
-            let Shown { nr_partial, barn_objects, barn_full, barn_empty, .. } = shown;
+            let PublishedNodeWords { nr_partial, barn_objects, barn_full, barn_empty, .. } = shown;
             zero([nr_partial, barn_objects, barn_full, barn_empty]);
         }
         let mut objects = 0;
@@ -411,7 +411,8 @@ impl<N: AtNode> Nodes<N> {
 
     /// True if a node's words are these of what is parked there (for `verify`).
     pub(super) fn is_barn_published<P>(on: OnNode<'_, P, N>, barn: BarnWords) -> bool {
-        let Shown { barn_objects, barn_full, barn_empty, .. } = &on.rules.at_node().shown;
+        let PublishedNodeWords { barn_objects, barn_full, barn_empty, .. } =
+            &on.rules.at_node().shown;
         [barn_objects, barn_full, barn_empty].map(|word| word.load(Ordering::Relaxed))
             == [barn.objects, barn.full, barn.empty]
     }
@@ -419,7 +420,7 @@ impl<N: AtNode> Nodes<N> {
     /// True if the cache's words of what is parked are the sums of its nodes' (for `verify`).
     pub(super) fn is_summed(&self, cache: &Header) -> bool {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let sum = |of: fn(&Shown) -> &AtomicU64| -> u64 {
+        let sum = |of: fn(&PublishedNodeWords) -> &AtomicU64| -> u64 {
             self.nodes.iter().map(|node| load(of(&node.shown))).sum()
         };
         let all = &cache.shown;

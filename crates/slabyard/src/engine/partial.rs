@@ -152,7 +152,7 @@ fn take_detached<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) -> u32
             on.count(Counter::FreeSlowpath, 1);
             on.count(Counter::CmpxchgSlab, 1);
             on.count(Counter::CmpxchgUnderLock, 1);
-            relist(on, slab, version, Why::Freed);
+            relist(on, slab, version, RelistReason::Freed);
         }
     }
     missing
@@ -182,7 +182,7 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
     let (version, _) = on.free_of(slab);
     let (taken, left) = on.take(shape, slab, most, whole, f);
     if left > 0 {
-        relist(on, slab, version, Why::Rest);
+        relist(on, slab, version, RelistReason::Rest);
     }
     taken
 }
@@ -207,7 +207,7 @@ pub(crate) fn is_list_published<S: Slabs>(on: S) -> bool {
 
 /// Why a slab is relisted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum RelistReason {
     /// Objects were freed.
     Freed,
     /// Objects were freed to a slab that had free ones: if it is on no list, a CPU has it, and
@@ -222,13 +222,13 @@ pub(super) enum Why {
 pub fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
     let free = put.before + put.added;
     if put.added > 0 && (put.before == 0 || free == on.objects_in(shape, slab)) {
-        relist(on, slab, put.version, Why::Freed);
+        relist(on, slab, put.version, RelistReason::Freed);
     }
 }
 
 /// Lists a slab that has free objects, or ends one that is empty. Called whenever a slab
 /// stopped being full or became empty; checks under the lock that this is still so.
-pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
+pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: RelistReason) {
     let cache = on.cache();
     let shape = cache.shape();
     let mut list = lock(&on);
@@ -237,7 +237,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         return;
     }
     let listed = on.links(slab).is_listed();
-    if why == Why::Emptied && !listed {
+    if why == RelistReason::Emptied && !listed {
         on.count(Counter::ListLockVain, 1);
         return;
     }
@@ -254,12 +254,12 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
     }
     if !listed {
         let end = match (why, on.rules().refill) {
-            (Why::Rest, Refill::Whole) => End::Head,
+            (RelistReason::Rest, Refill::Whole) => End::Head,
             _ => End::Tail,
         };
         list.add(on, slab, end);
         on.publish(&list);
-        on.count(Counter::FreeAddPartial, (why != Why::Rest).into());
+        on.count(Counter::FreeAddPartial, (why != RelistReason::Rest).into());
     }
 }
 

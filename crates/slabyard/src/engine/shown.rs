@@ -18,7 +18,7 @@ use slabyard_abi::region::CacheWord;
 
 /// The words, in the order of `CacheWord`.
 #[repr(C)]
-pub(super) struct Shown {
+pub(super) struct PublishedWords {
     begun: AtomicU32,
     ended: AtomicU32,
     pub out: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Shown {
 
 macro_rules! same_offset {
     ($($field:ident: $word:ident;)*) => {
-        $(assert!(offset_of!(Shown, $field) == CacheWord::$word.index() * 8);)*
+        $(assert!(offset_of!(PublishedWords, $field) == CacheWord::$word.index() * 8);)*
     };
 }
 
@@ -79,13 +79,13 @@ const _: () = {
         generation: Generation;
         name: Name0;
     }
-    assert!(size_of::<Shown>() == CacheWord::Name3.index() * 8 + 8);
-    assert!(offset_of!(Shown, ended) == 4);
+    assert!(size_of::<PublishedWords>() == CacheWord::Name3.index() * 8 + 8);
+    assert!(offset_of!(PublishedWords, ended) == 4);
 };
 
-impl Shown {
+impl PublishedWords {
     pub(super) const fn new() -> Self {
-        Shown {
+        PublishedWords {
             begun: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             out: AtomicU64::new(0),
@@ -187,10 +187,10 @@ impl fmt::Write for NameBytes {
 
 /// A slow path that moves objects is under way.
 #[must_use]
-pub struct Moving<'a>(&'a Shown);
+pub struct Moving<'a>(&'a PublishedWords);
 
 impl<'a> Moving<'a> {
-    pub(super) fn new(shown: &'a Shown) -> Self {
+    pub(super) fn new(shown: &'a PublishedWords) -> Self {
         // AcqRel: no reader sees the changes that follow before it. Pairs with the reader
         // outside, which reads the words in order.
         shown.begun.fetch_add(1, Ordering::AcqRel);

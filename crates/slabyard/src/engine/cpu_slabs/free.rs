@@ -1,7 +1,7 @@
 //! The slow path of a free: the object does not belong to the CPU's slab.
 
 use super::{CpuSlabs, lists};
-use crate::engine::partial::{self, Why, relist};
+use crate::engine::partial::{self, RelistReason, relist};
 use crate::engine::partial_list::End;
 use crate::engine::slabs::Group;
 use crate::engine::{Counter, Shape};
@@ -32,7 +32,7 @@ pub fn free_to_slab<S: CpuSlabs>(on: S, shape: &Shape, group: &Group) -> u32 {
     } else if was_full || is_empty {
         // A kernel takes the lock before it exchanges.
         on.count(Counter::CmpxchgUnderLock, 1);
-        let why = if was_full { Why::Freed } else { Why::Emptied };
+        let why = if was_full { RelistReason::Freed } else { RelistReason::Emptied };
         relist(near, slab, freed.version, why);
     }
     0

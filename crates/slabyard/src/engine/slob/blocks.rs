@@ -56,7 +56,7 @@ pub struct Request {
 
 /// A block of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockRef {
     /// By the number that [`Pages`] has of it.
     pub page: u32,
     /// Its first unit.

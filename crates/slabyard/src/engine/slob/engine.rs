@@ -9,7 +9,7 @@
 //! memory, or a header, was written to is reported and set aside: nothing more is handed out of it.
 
 use super::on_pages::{Units, block_units};
-use super::{Lists, Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};
+use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free_locked, page};
 use crate::engine::slabs::Slabs;
 use crate::engine::slob::on_pages::Slob;
 use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny, orphans};
@@ -64,7 +64,7 @@ impl Slob {
                     return Err(Overwritten { page, unit }.into());
                 }
                 freeset::mark(on.heap, page, index, true);
-                let place = Place { page, unit };
+                let place = BlockRef { page, unit };
                 Ok(free_locked(units, lists, place, header as u32 + UNIT)?)
             })();
             if let Err(Refused::Overwritten(_)) = &freed
@@ -153,7 +153,7 @@ impl Engine for Slob {
         loop {
             match alloc(Units { on, slob: self }, &request) {
                 Ok(place) => {
-                    let Place { page, unit } = place?;
+                    let BlockRef { page, unit } = place?;
                     return Some(on.heap.region.address(page) + (unit * UNIT + UNIT) as usize);
                 }
                 // The page is off the lists: the next search does not meet it.

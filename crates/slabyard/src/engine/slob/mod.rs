@@ -33,7 +33,7 @@ mod lists;
 mod on_pages;
 pub mod page;
 
-pub use blocks::{Lists, Pages, Place, Request};
+pub use blocks::{BlockRef, Lists, Pages, Request};
 pub use lists::list_of;
 pub use on_pages::Slob;
 pub use page::{Block, Overwritten};
@@ -52,7 +52,7 @@ pub const fn kernel_unit(page_bytes: u32) -> u32 {
 ///
 /// # Errors
 /// The page whose free memory was written to: it is off its list.
-pub fn alloc<G: Pages>(on: G, request: &Request) -> Result<Option<Place>, Overwritten> {
+pub fn alloc<G: Pages>(on: G, request: &Request) -> Result<Option<BlockRef>, Overwritten> {
     if let Some(place) = on.with_lists(|lists| search(on, lists, request))? {
         return Ok(Some(place));
     }
@@ -68,7 +68,7 @@ pub fn alloc<G: Pages>(on: G, request: &Request) -> Result<Option<Place>, Overwr
 ///
 /// # Errors
 /// The free memory of its page was written to: the page is off its list, and the block is lost.
-pub fn free<G: Pages>(on: G, place: Place, bytes: u32) -> Result<(), Overwritten> {
+pub fn free<G: Pages>(on: G, place: BlockRef, bytes: u32) -> Result<(), Overwritten> {
     if on.with_lists(|lists| free_locked(on, lists, place, bytes))? {
         on.end_page(place.page);
     }
@@ -96,10 +96,10 @@ pub fn adopt<G: Pages>(
 pub(super) fn free_locked<G: Pages>(
     on: G,
     lists: &mut Lists,
-    place: Place,
+    place: BlockRef,
     bytes: u32,
 ) -> Result<bool, Overwritten> {
-    let Place { page, unit } = place;
+    let BlockRef { page, unit } = place;
     let units = bytes.div_ceil(on.unit_bytes());
     let (free, _) = on.free(page);
     if free + units == on.page_units() {
@@ -138,7 +138,7 @@ fn search<G: Pages>(
     on: G,
     lists: &mut Lists,
     request: &Request,
-) -> Result<Option<Place>, Overwritten> {
+) -> Result<Option<BlockRef>, Overwritten> {
     let units = request.bytes.div_ceil(on.unit_bytes());
     let mut at = lists.first_for(request.bytes);
     while let Some(page) = at {
@@ -158,7 +158,7 @@ fn take_listed<G: Pages>(
     lists: &mut Lists,
     page: u32,
     request: &Request,
-) -> Result<Option<Place>, Overwritten> {
+) -> Result<Option<BlockRef>, Overwritten> {
     let taken = take(on, page, request).inspect_err(|_| drop_page(on, lists, page))?;
     let Some(unit) = taken else { return Ok(None) };
     if on.free(page).0 == 0 {
@@ -167,5 +167,5 @@ fn take_listed<G: Pages>(
         lists.rotate(on, page, request.bytes);
     }
     on.taken(page, unit, request);
-    Ok(Some(Place { page, unit }))
+    Ok(Some(BlockRef { page, unit }))
 }
