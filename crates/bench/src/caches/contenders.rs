@@ -121,7 +121,7 @@ impl Objects for LockedSlab {
 
     #[inline(always)]
     fn free(&self, (): &mut (), held: usize) {
-        drop(self.0.lock().expect("no panic").remove(held));
+        self.0.lock().expect("no panic").remove(held);
     }
 }
 
@@ -150,7 +150,7 @@ impl Objects for SlabCrate {
 
     #[inline(always)]
     fn free(&self, local: &mut slab::Slab<Node>, held: usize) {
-        drop(local.remove(held));
+        local.remove(held);
     }
 }
 
