@@ -43,27 +43,19 @@ macro_rules! rseq_descriptor {
     };
     // `aborted` comes before the jump to 29, in a text that the compiler does not know of.
     ($kind:literal, $aborted:literal) => {
-        concat!(
-            "
-        .pushsection .data.rel.ro.rseq_cs.",
-            $kind,
-            ", \"aw\", @progbits
-        .balign 32
-        25: .long 0, 0
-        .quad 21b, 22b - 21b, 24f
-        .popsection
-        .pushsection .text.rseq_abort.",
-            $kind,
-            ", \"ax\", @progbits
-        .byte 0x0f, 0xb9, 0x3d
-        .long 0x53053053
-        24: ",
-            $aborted,
-            "
-        jmp 29f
-        .popsection
-        "
-        )
+        concat! {
+            "\n.pushsection .data.rel.ro.rseq_cs.", $kind, ", \"aw\", @progbits",
+            "\n.balign 32",
+            "\n25: .long 0, 0",
+            "\n.quad 21b, 22b - 21b, 24f",
+            "\n.popsection",
+            "\n.pushsection .text.rseq_abort.", $kind, ", \"ax\", @progbits",
+            "\n.byte 0x0f, 0xb9, 0x3d",
+            "\n.long 0x53053053",
+            "\n24: ", $aborted,
+            "\njmp 29f",
+            "\n.popsection",
+        }
     };
 }
 
@@ -86,22 +78,15 @@ macro_rules! rseq_announce {
 #[macro_export]
 macro_rules! rseq_pop {
     ($object:literal) => {
-        concat!(
-            "
-            movsxd rdx, dword ptr [rsi + rcx]
-            mov rax, qword ptr [rsi + rdx * 8]
-            test ",
-            $object,
-            ", ",
-            $object,
-            "
-            jz 29f
-            dec edx
-            mov dword ptr [rsi + rcx], edx
-        22:
-            ",
-            $crate::rseq_descriptor!("pop", "xor eax, eax")
-        )
+        concat! {
+            "\nmovsxd rdx, dword ptr [rsi + rcx]",
+            "\nmov rax, qword ptr [rsi + rdx * 8]",
+            "\ntest ", $object, ", ", $object,
+            "\njz 29f",
+            "\ndec edx",
+            "\nmov dword ptr [rsi + rcx], edx",
+            "\n22:", $crate::rseq_descriptor!("pop", "xor eax, eax")
+        }
     };
 }
 
@@ -117,45 +102,24 @@ macro_rules! rseq_push {
         $crate::rseq_push!(
             $rows,
             $object,
-            concat!(
-                "
-            cmp qword ptr [",
-                $rows,
-                " + rdx * 8], ",
-                $object,
-                "
-            je 29f
-            "
-            )
+            concat! {
+                "\ncmp qword ptr [", $rows, " + rdx * 8], ", $object,
+                "\nje 29f",
+            }
         )
     };
     // `same` looks whether the object is on top.
     ($rows:literal, $object:literal, $same:expr) => {
-        concat!(
-            "
-            mov edx, dword ptr [",
-            $rows,
-            " + rcx]
-            cmp edx, dword ptr [",
-            $rows,
-            " + rcx + 4]
-            jae 29f
-            ",
+        concat! {
+            "\nmov edx, dword ptr [", $rows, " + rcx]",
+            "\ncmp edx, dword ptr [", $rows, " + rcx + 4]",
+            "\njae 29f",
             $same,
-            "
-            mov qword ptr [",
-            $rows,
-            " + rdx * 8 + 8], ",
-            $object,
-            "
-            inc edx
-            mov dword ptr [",
-            $rows,
-            " + rcx], edx
-        22:
-            ",
-            $crate::rseq_descriptor!("push")
-        )
+            "\nmov qword ptr [", $rows, " + rdx * 8 + 8], ", $object,
+            "\ninc edx",
+            "\nmov dword ptr [", $rows, " + rcx], edx",
+            "\n22:", $crate::rseq_descriptor!("push")
+        }
     };
 }
 
@@ -164,53 +128,22 @@ macro_rules! rseq_push {
 #[macro_export]
 macro_rules! rseq_push_if {
     ($rows:literal, $end:literal, $end64:literal, $other:literal) => {
-        concat!(
-            "
-            mov edx, dword ptr [",
-            $rows,
-            " + rcx]
-            mov ",
-            $end,
-            ", dword ptr [",
-            $rows,
-            " + rcx + 4]
-            cmp edx, ",
-            $end,
-            "
-            jae 29f
-            mov ",
-            $other,
-            ", qword ptr [",
-            $rows,
-            " + ",
-            $end64,
-            " * 8 + 8]
-            xor ",
-            $other,
-            ", rdi
-            test ",
-            $other,
-            ", qword ptr [",
-            $rows,
-            " + ",
-            $end64,
-            " * 8 + 16]
-            jne 29f
-            cmp qword ptr [",
-            $rows,
-            " + rdx * 8], rdi
-            je 29f
-            mov qword ptr [",
-            $rows,
-            " + rdx * 8 + 8], rdi
-            inc edx
-            mov dword ptr [",
-            $rows,
-            " + rcx], edx
-        22:
-            ",
-            $crate::rseq_descriptor!("push_if")
-        )
+        concat! {
+            "\nmov edx, dword ptr [", $rows, " + rcx]",
+            "\nmov ", $end, ", dword ptr [", $rows, " + rcx + 4]",
+            "\ncmp edx, ", $end,
+            "\njae 29f",
+            "\nmov ", $other, ", qword ptr [", $rows, " + ", $end64, " * 8 + 8]",
+            "\nxor ", $other, ", rdi",
+            "\ntest ", $other, ", qword ptr [", $rows, " + ", $end64, " * 8 + 16]",
+            "\njne 29f",
+            "\ncmp qword ptr [", $rows, " + rdx * 8], rdi",
+            "\nje 29f",
+            "\nmov qword ptr [", $rows, " + rdx * 8 + 8], rdi",
+            "\ninc edx",
+            "\nmov dword ptr [", $rows, " + rcx], edx",
+            "\n22:", $crate::rseq_descriptor!("push_if")
+        }
     };
 }
 
