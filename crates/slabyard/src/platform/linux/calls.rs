@@ -3,7 +3,7 @@
 //!
 //! Neighbour: [`super::memory`] decides what is mapped where.
 
-use crate::platform::sys;
+use crate::platform::{Stretch, sys};
 
 pub(super) const PROT_NONE: usize = 0;
 pub(super) const PROT_RW: usize = 3;
@@ -11,10 +11,51 @@ const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
 pub(super) const MAP_NORESERVE: usize = 0x4000;
 pub(super) const MAP_FIXED: usize = 0x10;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+pub(super) const MREMAP_MAYMOVE: usize = 1;
+pub(super) const MREMAP_FIXED: usize = 2;
+pub(super) const MREMAP_DONTUNMAP: usize = 4;
+const MADV_DONTNEED: usize = 4;
 
 pub(super) fn advise(address: usize, bytes: usize, advice: usize) {
     // SAFETY: a part of our own reservation; what it holds is kept.
     unsafe { sys::call(sys::MADVISE, [address, bytes, advice, 0, 0, 0]) };
+}
+
+/// Purges pages of ours that hold no object; false if the system refuses.
+pub(super) fn purge(address: usize, bytes: usize) -> bool {
+    // SAFETY: committed pages of ours, whose contents nobody needs.
+    unsafe { sys::call(sys::MADVISE, [address, bytes, MADV_DONTNEED, 0, 0, 0]) == 0 }
+}
+
+/// The same for several stretches, by the call that is there since Linux 6.15 for a process's own
+/// memory without a descriptor (process_madvise(2)). Returns how many of their bytes it purged.
+pub(super) fn purge_several(stretches: &[Stretch]) -> usize {
+    /// The calling process, as a descriptor.
+    const PIDFD_SELF: usize = -10_000isize as usize;
+    let (first, n) = (stretches.as_ptr() as usize, stretches.len());
+    let arguments = [PIDFD_SELF, first, n, MADV_DONTNEED, 0, 0];
+    // SAFETY: as above; a stretch is an `iovec`.
+    let done = unsafe { sys::call(sys::PROCESS_MADVISE, arguments) };
+    done.max(0).cast_unsigned()
+}
+
+/// Bit 0 of a byte for each page says whether it is resident. False if the system refuses, or a
+/// page is not mapped.
+pub(super) fn find_resident(address: usize, bytes: usize, pages: &mut [u8]) -> bool {
+    let arguments = [address, bytes, pages.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: it writes a byte for each page of them; the callers have as many.
+    unsafe { sys::call(sys::MINCORE, arguments) == 0 }
+}
+
+/// Resizes or moves a mapping of ours, `to` an address if the flags fix it.
+pub(super) fn remap(
+    address: usize,
+    [old, new]: [usize; 2],
+    flags: usize,
+    to: usize,
+) -> Option<usize> {
+    // SAFETY: the caller owns this mapping, and what is at a fixed address.
+    ok_address(unsafe { sys::call(sys::MREMAP, [address, old, new, flags, to, 0]) })
 }
 
 pub(super) fn protect(address: usize, bytes: usize) -> bool {

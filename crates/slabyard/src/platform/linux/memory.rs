@@ -21,17 +21,14 @@
 
 use super::address_range;
 use super::calls::{
-    MAP_FIXED, MAP_NORESERVE, PROT_NONE, PROT_RW, advise, is_mapped_here, mmap_aligned, mmap_at,
-    ok_address, unmap,
+    self, MAP_FIXED, MAP_NORESERVE, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_NONE,
+    PROT_RW, advise, find_resident, is_mapped_here, mmap_aligned, mmap_at, unmap,
 };
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
-use super::promises::{
-    MADV_DONTNEED, MOVES_OUT, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, PIDFD_SELF, PURGES,
-    PURGES_SEVERAL, RESIZES, TELLS_RESIDENT,
-};
+use super::promises::{MOVES_OUT, PURGES, PURGES_SEVERAL, RESIZES, TELLS_RESIDENT};
 use crate::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
-use crate::platform::{Stretch, Use, sys};
+use crate::platform::{Stretch, Use};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Address space for the elements of stacks: 18 000 sheaves of each size; where addresses are few
@@ -245,11 +242,7 @@ impl Reservations {
 
     /// Unmaps the pages that are mapped from an address on, without a gap, `most` bytes of it.
     pub(super) fn forget_commit(&self, page: usize, address: usize, most: usize) {
-        let is_mapped = |at: &usize| {
-            let mut seen = 0u8;
-            // SAFETY: it writes one byte.
-            unsafe { sys::call(sys::MINCORE, [*at, page, (&raw mut seen) as usize, 0, 0, 0]) == 0 }
-        };
+        let is_mapped = |at: &usize| find_resident(*at, page, &mut [0]);
         let first = self.behind_usable(address);
         let pages = (first..address + most).step_by(page).take_while(is_mapped).count();
         if pages > 0 {
@@ -304,10 +297,7 @@ pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
     let mut nr = 0;
     for first in (address..address + bytes).step_by(PAGES * page) {
         let part = (address + bytes - first).min(PAGES * page);
-        // SAFETY: it writes a byte for each page of the part, at most as many as there are.
-        if unsafe { sys::call(sys::MINCORE, [first, part, seen.as_mut_ptr() as usize, 0, 0, 0]) }
-            == 0
-        {
+        if find_resident(first, part, &mut seen) {
             nr += seen[..part / page].iter().filter(|page| **page & 1 == 1).count();
         }
     }
@@ -318,17 +308,12 @@ pub(super) fn touch_ahead(address: usize, bytes: usize) {
     advise(address, bytes, MADV_POPULATE_WRITE);
 }
 
-/// Purges stretches: by one call for all if `together` and the kernel has that call, which is
-/// since Linux 6.15 for a process's own memory without a descriptor (process_madvise(2)); else
-/// one by one.
+/// Purges stretches: by one call for all if `together` and the kernel has that call; else one by
+/// one.
 pub(super) fn give_back(page: usize, stretches: &mut [Stretch], together: bool) {
     let mut nr_done = 0;
     if together && stretches.len() > 1 && PURGES_SEVERAL.is_kept(page) {
-        let (first, n) = (stretches.as_ptr() as usize, stretches.len());
-        // SAFETY: as below; a stretch is an `iovec`.
-        let done =
-            unsafe { sys::call(sys::PROCESS_MADVISE, [PIDFD_SELF, first, n, MADV_DONTNEED, 0, 0]) };
-        let mut done = done.max(0).cast_unsigned();
+        let mut done = calls::purge_several(stretches);
         while let Some(stretch) = stretches.get(nr_done)
             && done >= stretch.bytes
         {
@@ -338,17 +323,10 @@ pub(super) fn give_back(page: usize, stretches: &mut [Stretch], together: bool) 
     }
     let purges = PURGES.is_kept(page);
     for stretch in &mut stretches[nr_done..] {
-        if !purges {
-            // New pages in their place.
-            if mmap_at(stretch.address, stretch.bytes, PROT_RW, MAP_FIXED | MAP_NORESERVE).is_none()
-            {
-                *stretch = Stretch::NONE;
-            }
-            continue;
-        }
-        let arguments = [stretch.address, stretch.bytes, MADV_DONTNEED, 0, 0, 0];
-        // SAFETY: committed pages of ours that hold no object.
-        if unsafe { sys::call(sys::MADVISE, arguments) } != 0 {
+        let Stretch { address, bytes } = *stretch;
+        // Where no purge is to be had, new pages in their place.
+        let new = || mmap_at(address, bytes, PROT_RW, MAP_FIXED | MAP_NORESERVE).is_some();
+        if !(if purges { calls::purge(address, bytes) } else { new() }) {
             *stretch = Stretch::NONE;
         }
     }
@@ -370,13 +348,8 @@ pub(super) fn remap(
     old_bytes: usize,
     new_bytes: usize,
 ) -> Option<usize> {
-    if !RESIZES.is_kept(page) {
-        return None;
-    }
-    // SAFETY: the caller owns this mapping.
-    ok_address(unsafe {
-        sys::call(sys::MREMAP, [address, old_bytes, new_bytes, MREMAP_MAYMOVE, 0, 0])
-    })
+    let can = RESIZES.is_kept(page);
+    can.then(|| calls::remap(address, [old_bytes, new_bytes], MREMAP_MAYMOVE, 0))?
 }
 
 /// Since Linux 5.7.
@@ -389,16 +362,12 @@ pub(super) fn move_out(
     if !MOVES_OUT.is_kept(page) {
         return None;
     }
-    let flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
-    // SAFETY: committed pages of ours; their addresses stay ours.
-    let moved =
-        ok_address(unsafe { sys::call(sys::MREMAP, [address, bytes, bytes, flags, 0, 0]) })?;
+    let moved = calls::remap(address, [bytes; 2], MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0)?;
     let grown = remap(page, moved, bytes, new_bytes);
     if grown.is_none() {
+        // To where it came from, which no other thread uses meanwhile.
         let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-        // SAFETY: to where it came from, which no other thread uses meanwhile.
-        let back = unsafe { sys::call(sys::MREMAP, [moved, bytes, bytes, flags, address, 0]) };
-        if ok_address(back).is_none() {
+        if calls::remap(moved, [bytes; 2], flags, address).is_none() {
             // SAFETY: both are ours, of so many bytes, and not the same.
             unsafe {
                 core::ptr::copy_nonoverlapping(moved as *const u8, address as *mut u8, bytes);

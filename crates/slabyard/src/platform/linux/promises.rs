@@ -9,16 +9,12 @@
 //! Neighbour: [`super::memory`] asks before it makes such a call.
 //! Invariant: a test changes only memory of its own, and unmaps what it mapped.
 
-use super::calls::{MAP_NORESERVE, PROT_RW, mmap, ok_address, unmap};
+use super::calls::{
+    MAP_NORESERVE, MREMAP_DONTUNMAP, MREMAP_MAYMOVE, PROT_RW, find_resident, mmap, purge,
+    purge_several, remap, unmap,
+};
 use crate::platform::{Stretch, sys};
 use crate::sync::{AtomicU32, Ordering};
-
-pub(super) const MADV_DONTNEED: usize = 4;
-/// The calling process, as a descriptor.
-pub(super) const PIDFD_SELF: usize = -10_000isize as usize;
-pub(super) const MREMAP_MAYMOVE: usize = 1;
-pub(super) const MREMAP_FIXED: usize = 2;
-pub(super) const MREMAP_DONTUNMAP: usize = 4;
 
 /// What is known of one promise.
 pub(super) struct Promise {
@@ -56,23 +52,13 @@ impl Promise {
 }
 
 /// Pages after `MADV_DONTNEED` read as zero, and no others do.
-pub(super) static PURGES: Promise = Promise::new(|page| {
-    on_pages(page, |at| {
-        // SAFETY: a page of our own.
-        let done = unsafe { sys::call(sys::MADVISE, [at, page, MADV_DONTNEED, 0, 0, 0]) };
-        done != 0 || words(at, page) == [0, MARK]
-    })
-});
+pub(super) static PURGES: Promise =
+    Promise::new(|page| on_pages(page, |at| !purge(at, page) || words(at, page) == [0, MARK]));
 
 /// The same of several stretches by one call: as many bytes as it answers.
 pub(super) static PURGES_SEVERAL: Promise = Promise::new(|page| {
     on_pages(page, |at| {
-        let both = [at, at + page].map(|address| Stretch { address, bytes: page });
-        let first = both.as_ptr() as usize;
-        // SAFETY: pages of our own; a stretch is an `iovec`.
-        let done =
-            unsafe { sys::call(sys::PROCESS_MADVISE, [PIDFD_SELF, first, 2, MADV_DONTNEED, 0, 0]) };
-        let done = done.max(0).cast_unsigned();
+        let done = purge_several(&[at, at + page].map(|address| Stretch { address, bytes: page }));
         let words = words(at, page);
         (done < page || words[0] == 0) && (done < 2 * page || words[1] == 0)
     })
@@ -83,20 +69,16 @@ pub(super) static TELLS_RESIDENT: Promise = Promise::new(|page| {
     let at = mmap(2 * page, PROT_RW, MAP_NORESERVE)?;
     write(at, MARK);
     let mut seen = [0u8; 2];
-    // SAFETY: it writes a byte for each of two pages.
-    let done =
-        unsafe { sys::call(sys::MINCORE, [at, 2 * page, seen.as_mut_ptr() as usize, 0, 0, 0]) };
+    let done = find_resident(at, 2 * page, &mut seen);
     unmap(at, 2 * page);
-    Some(done != 0 || seen.map(|byte| byte & 1) == [1, 0])
+    Some(!done || seen.map(|byte| byte & 1) == [1, 0])
 });
 
 /// A mapping that is resized keeps its contents, and what it gains is there and reads as zero.
 pub(super) static RESIZES: Promise = Promise::new(|page| {
     let at = mmap(page, PROT_RW, MAP_NORESERVE)?;
     write(at, MARK);
-    // SAFETY: a mapping of our own.
-    let moved = unsafe { sys::call(sys::MREMAP, [at, page, 2 * page, MREMAP_MAYMOVE, 0, 0]) };
-    let Some(moved) = ok_address(moved) else {
+    let Some(moved) = remap(at, [page, 2 * page], MREMAP_MAYMOVE, 0) else {
         unmap(at, page);
         return Some(true);
     };
@@ -110,18 +92,13 @@ pub(super) static RESIZES: Promise = Promise::new(|page| {
 pub(super) static MOVES_OUT: Promise = Promise::new(|page| {
     let at = mmap(page, PROT_RW, MAP_NORESERVE)?;
     write(at, MARK);
-    let flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
-    // SAFETY: a mapping of our own.
-    let moved = unsafe { sys::call(sys::MREMAP, [at, page, page, flags, 0, 0]) };
-    let Some(moved) = ok_address(moved) else {
+    let Some(moved) = remap(at, [page; 2], MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0) else {
         unmap(at, page);
         return Some(true);
     };
     let left = is_usable(at) && read(at) == 0 && is_usable(moved) && read(moved) == MARK && {
         write(at, MARK);
-        // SAFETY: as above.
-        let done = unsafe { sys::call(sys::MADVISE, [at, page, MADV_DONTNEED, 0, 0, 0]) };
-        done != 0 || read(at) == 0
+        !purge(at, page) || read(at) == 0
     };
     unmap(moved, page);
     unmap(at, page);
