@@ -4,7 +4,7 @@
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
-use crate::platform::{Counts, Memory};
+use crate::platform::{Counts, Event, Memory, PerCpu, Platform, Slot};
 use crate::sync::Ordering;
 use slabyard_abi::stats::CACHE_WORDS;
 
@@ -23,7 +23,7 @@ impl<C: Counting> OnLinux<C> {
             return false;
         }
         let may_be_real = self.mode() != Mode::Slots && !self.is_restricted();
-        self.nodes.begin(nodes, self.page_bytes(), self.rows.len(), may_be_real);
+        self.nodes.begin(nodes, self.rows.len(), may_be_real);
         true
     }
 
@@ -73,4 +73,41 @@ impl<C: Counting> OnLinux<C> {
         let fences = self.counts.fences(self.rows.len()).filter(|_| C::COUNTS)?;
         Some(fences.load(Ordering::Relaxed))
     }
+}
+
+impl<C: Counting> Counts for OnLinux<C> {
+    #[inline]
+    fn counts(&self) -> bool {
+        C::COUNTS && self.counts.base() != 0
+    }
+
+    #[inline]
+    fn count(&self, slot: Slot, event: Event) {
+        if self.counts() {
+            // Without a row the thread counts at the first.
+            self.counts.add(self.row_hint().unwrap_or(0), slot, event);
+        }
+    }
+
+    #[inline]
+    fn page_refused(&self) {
+        if C::COUNTS {
+            self.counts.refusals().fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn drained_all(&self, bytes: usize) {
+        if C::COUNTS {
+            self.counts.drained().fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn counts_at(&self) -> usize {
+        self.counts.base()
+    }
+}
+
+impl<C: Counting> Platform for OnLinux<C> {
+    const HAS_PAGE_LISTS: bool = C::COUNTS;
 }

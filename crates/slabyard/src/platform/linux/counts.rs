@@ -4,7 +4,7 @@
 //! pages are touched as caches count: some 75 KiB of memory for each CPU.
 //! Invariant: words only grow; threads of one row add to the same words, atomically.
 
-use super::memory;
+use super::calls::{PROT_RW, mmap};
 use crate::platform::Event;
 use crate::platform::stack::Slot;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ impl CountedWords {
     /// Maps the words; false if the system refuses.
     pub(super) fn begin(&self, page_bytes: usize, nr_rows: usize) -> bool {
         let bytes = ((nr_rows * ROW_WORDS + 1) * 8).next_multiple_of(page_bytes);
-        let Some(base) = memory::map(page_bytes, bytes, page_bytes) else {
+        let Some(base) = mmap(bytes, PROT_RW, 0) else {
             return false;
         };
         self.base.store(base, Ordering::Relaxed);

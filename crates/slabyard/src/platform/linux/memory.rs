@@ -1,294 +1,135 @@
-//! Memory from Linux: the block of rows, reservations that are mapped piece by piece as they are
-//! committed, and mappings of their own.
+//! Memory from Linux: pages, mappings of their own, and what memory for objects holds.
 //!
-//! ```text
-//! the block of rows
-//! +--------+------+- - - - +-------------+---------------+- - - - - - - -+
-//! | header | rows | no CPU | small tables| first elements  | later elements  |
-//! +--------+------+- - - - +-------------+---------------+- - - - - - - -+
-//!  ^ mapped        ^ never  ^ mapped                     ^ mapped when committed
-//! ```
-//! A small process must make few system calls, so the memory that every process needs is mapped by
-//! few of them.
-//!
-//! Nothing is reserved: the system counts a reserve against the limits of a process (`ulimit
-//! -v`, `mlockall`), and a limit may be set at any time, by another process too. A reservation is
-//! a range of addresses that stay free because of where they lie ([`address_range`]). So core files
-//! hold what is committed and no more.
-//!
-//! Nothing is ever mapped where a CPU beyond the rows would have its row: if the system reports a
-//! CPU number that it denied at the start, the thread faults, and overwrites no table.
+//! Neighbours: [`super::reservations`] knows what is reserved, [`super::calls`] has the system
+//! calls, [`super::promises`] says which of them can be trusted here.
+//! Invariant: once the process is sealed, no system call about memory is made.
 
-use super::address_range;
+use super::bytes;
 use super::calls::{
     self, MAP_FIXED, MAP_NORESERVE, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_NONE,
-    PROT_RW, advise, find_resident, is_mapped_here, mmap_aligned, mmap_at, unmap,
+    PROT_RW, advise, find_resident, mmap_aligned, mmap_at, unmap,
 };
-use super::huge::{HUGE_PAGE, keep_small_pages};
-use super::process;
+use super::huge::allow_huge_pages;
+use super::on_linux::{Counting, OnLinux};
 use super::promises::{MOVES_OUT, PURGES, PURGES_SEVERAL, RESIZES, TELLS_RESIDENT};
-use crate::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
-use crate::platform::{Stretch, Use};
-use crate::sync::{AtomicUsize, Ordering};
-
-/// Address space for the elements of stacks: 18 000 sheaves of each size; where addresses are few
-/// less, and 300 at least.
-const MOST_ELEMENTS: usize = 192 << 20;
-const LEAST_ELEMENTS: usize = 4 << 20;
-/// Bytes of elements that are usable from the begin.
-const FIRST_ELEMENTS: usize = 128 << 10;
-/// Rows of so many bytes are mapped whole, with what lies between those of which a page is used;
-/// of more rows each page is a mapping.
-const WHOLE_ROWS: usize = 4 << 20;
-/// Reservations that are known; there are no more than these in a yard.
-const RESERVATIONS: usize = 8;
-/// Room for small tables, and more for each row: a word for some 250 of its entries.
-pub(crate) const SMALL: usize = 128 << 10;
-const SMALL_PER_ROW: usize = 2 << 10;
+use crate::platform::{Advice, Memory, ObjectMemory, Stretch, Use};
+use crate::sync::lock::may_call;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Since Linux 5.14; before that each page is faulted in as it is written.
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// The reservations of a yard.
-pub(super) struct Reservations {
-    /// First address and end of what is usable from the begin.
-    usable: [AtomicUsize; 2],
-    /// The address of the next small table, and the end of the room for them.
-    small: [AtomicUsize; 2],
-    /// Bytes of each row that are mapped.
-    mapped_of_row: AtomicUsize,
-    known: [Reservation; RESERVATIONS],
-}
+impl<C: Counting> Memory for OnLinux<C> {
+    const MOST_NODES: usize = if C::COUNTS { super::nodes::MOST } else { 1 };
 
-/// Addresses that are mapped piece by piece, as they are committed.
-struct Reservation {
-    /// First address; 0 where this is free.
-    first: AtomicUsize,
-    end: AtomicUsize,
-    /// Huge pages are advised against below this address.
-    small_pages_end: AtomicUsize,
-    /// Bytes of a table that were committed; of memory for objects [`NOT_COUNTED`].
-    table_bytes: AtomicUsize,
-}
-
-/// The count of an arena: its owner gives the advice on huge pages.
-const NOT_COUNTED: usize = usize::MAX / 2;
-
-impl Reservation {
-    const fn none() -> Self {
-        Reservation {
-            first: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            small_pages_end: AtomicUsize::new(0),
-            table_bytes: AtomicUsize::new(0),
-        }
+    fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
-    /// Counts what is committed of a table next. A table is written here and there, and parts of
-    /// it are purged: as soon as it is large enough for a huge page, huge pages are advised
-    /// against. Otherwise they come with a page fault, or a minute later (`khugepaged`).
-    fn grows_by(&self, bytes: usize) {
-        let old = self.table_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if old < HUGE_PAGE && old + bytes >= HUGE_PAGE {
-            let end = self.end.load(Ordering::Relaxed);
-            let first = self.first.load(Ordering::Relaxed);
-            self.small_pages_end.store(end, Ordering::Relaxed);
-            // What is mapped of it has the advice, though the system says that not all is.
-            keep_small_pages(first, end - first);
-        }
+    fn node_of_row(&self, row: usize) -> usize {
+        self.nodes.of_row(row)
     }
 
-    /// Maps a part.
-    fn map(&self, begin: usize, bytes: usize) -> bool {
-        if !map_here(begin, bytes) {
-            return false;
-        }
-        let small_end = self.small_pages_end.load(Ordering::Relaxed).min(begin + bytes);
-        if begin < small_end {
-            keep_small_pages(begin, small_end - begin);
-        }
-        true
-    }
-}
-
-impl Reservations {
-    pub(super) const fn new() -> Self {
-        Reservations {
-            usable: [const { AtomicUsize::new(0) }; 2],
-            small: [const { AtomicUsize::new(0) }; 2],
-            mapped_of_row: AtomicUsize::new(0),
-            known: [const { Reservation::none() }; RESERVATIONS],
-        }
+    fn page_bytes(&self) -> usize {
+        self.setup.page_bytes.load(Ordering::Relaxed)
     }
 
-    /// Remembers a range of addresses; false if there is no room to.
-    fn remember(&self, first: usize, end: usize, what: Use) -> bool {
-        let free = self.known.iter().find(|r| {
-            r.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        });
-        if let Some(free) = free {
-            let counted = if what == Use::Arena { NOT_COUNTED } else { 0 };
-            free.table_bytes.store(counted, Ordering::Relaxed);
-            free.end.store(end, Ordering::Release);
+    fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize> {
+        self.reservations.reserve(self.page_bytes(), bytes, align, what)
+    }
+
+    fn commit(&self, address: usize, bytes: usize) -> bool {
+        may_call(self);
+        !self.is_sealed() && self.reservations.commit(address, bytes)
+    }
+
+    fn forget_commit(&self, address: usize, most: usize) {
+        may_call(self);
+        self.reservations.forget_commit(self.page_bytes(), address, most);
+    }
+
+    fn advise(&self, address: usize, bytes: usize, advice: Advice) {
+        may_call(self);
+        if self.is_sealed() {
+            return;
         }
-        free.is_some()
-    }
-
-    fn reservation(&self, address: usize) -> Option<&Reservation> {
-        self.known.iter().find(|r| {
-            let end = r.end.load(Ordering::Acquire);
-            address < end && address >= r.first.load(Ordering::Relaxed)
-        })
-    }
-
-    /// Makes the block of rows, with so many rows of the addresses that `most_rows` would take.
-    /// False if there is no memory for it. Call it once.
-    pub(super) fn init(&self, page: usize, nr_rows: usize, most_rows: usize, rows: &Rows) -> bool {
-        let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
-        let room = row_bytes.max((most_rows * ROW_STRIDE).next_multiple_of(page));
-        let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
-        address_range::find(page, process::address_limit());
-        let mut elements = MOST_ELEMENTS.next_multiple_of(page);
-        let header = loop {
-            let block = page + room + small + elements;
-            // The rows of zeros lie behind it.
-            let zeros = page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE;
-            let bytes = if cfg!(target_arch = "x86_64") { block.max(zeros) } else { block };
-            // Header and rows lie in one page of the page tables, and small tables and the first
-            // elements in another: a fork copies each.
-            match address_range::take(bytes, HUGE_PAGE.max(page)) {
-                Some(header) => break header,
-                None if elements > LEAST_ELEMENTS => {
-                    elements = (elements / 2).next_multiple_of(page);
-                }
-                None => return false,
+        match advice {
+            Advice::WrittenSoon => advise(address, bytes, MADV_POPULATE_WRITE),
+            // Where the system makes no huge page of what did not ask for them, no call is needed.
+            Advice::SmallPages if self.is_restricted() || self.has_huge_pages() => {
+                self.reservations.keep_small_pages(address, bytes);
             }
-        };
-        let base = header + page;
-        let (small_at, elements_at) = (base + room, base + room + small);
-        let end = elements_at + FIRST_ELEMENTS.next_multiple_of(page);
-        let first = first_row_bytes(page);
-        // Nothing lies in front of the header that it could be merged with.
-        // A limit counts what lies between them.
-        let is_there = if row_bytes <= WHOLE_ROWS && process::address_limit().is_none() {
-            self.mapped_of_row.store(ROW_STRIDE, Ordering::Relaxed);
-            map_here(header, page + row_bytes)
-        } else {
-            self.mapped_of_row.store(first, Ordering::Relaxed);
-            map_here(header, page) && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, first))
-        } && (!cfg!(target_arch = "x86_64")
-            || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
-            && map_here(small_at, end - small_at)
-            && self.remember(header, elements_at + elements, Use::Table);
-        if !is_there {
-            return false;
-        }
-        if (HUGE_PAGE..=WHOLE_ROWS).contains(&row_bytes) {
-            // Rows use a page each of what lies between them.
-            keep_small_pages(base, row_bytes);
-        }
-        set(&self.usable, header, end);
-        set(&self.small, small_at, elements_at);
-        // SAFETY: mapped above, for ever.
-        unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
-        rows.set_row_bytes(first);
-        true
-    }
-
-    pub(super) fn reserve(
-        &self,
-        page: usize,
-        bytes: usize,
-        align: usize,
-        what: Use,
-    ) -> Option<usize> {
-        if what == Use::Table
-            && align <= page
-            && let Some(address) = self.take_small(bytes.next_multiple_of(page))
-        {
-            return Some(address);
-        }
-        let address = address_range::take(bytes, align.max(page))?;
-        self.remember(address, address + bytes, what).then_some(address)
-    }
-
-    /// A part of the room for small tables, which is usable already.
-    fn take_small(&self, bytes: usize) -> Option<usize> {
-        let end = self.small[1].load(Ordering::Relaxed);
-        self.small[0]
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| {
-                at.checked_add(bytes).filter(|next| *next <= end)
-            })
-            .ok()
-    }
-
-    pub(super) fn commit(&self, address: usize, bytes: usize) -> bool {
-        let fresh = self.behind_usable(address);
-        if fresh >= address + bytes {
-            return true;
-        }
-        let Some(reservation) = self.reservation(address) else {
-            return false;
-        };
-        reservation.grows_by(address + bytes - fresh);
-        reservation.map(fresh, address + bytes - fresh)
-    }
-
-    /// The address, or where what is usable from the begin ends if it lies there.
-    fn behind_usable(&self, address: usize) -> usize {
-        let [first, end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
-        if (first..end).contains(&address) { end } else { address }
-    }
-
-    /// Unmaps the pages that are mapped from an address on, without a gap, `most` bytes of it.
-    pub(super) fn forget_commit(&self, page: usize, address: usize, most: usize) {
-        let is_mapped = |at: &usize| find_resident(*at, page, &mut [0]);
-        let first = self.behind_usable(address);
-        let pages = (first..address + most).step_by(page).take_while(is_mapped).count();
-        if pages > 0 {
-            unmap(first, pages * page);
-        }
-    }
-
-    /// Makes the bytes of each row up to `bytes` usable: most often they are there already, and
-    /// else it maps them.
-    pub(super) fn commit_rows(&self, rows: &Rows, bytes: usize) -> bool {
-        let have = self.mapped_of_row.load(Ordering::Relaxed);
-        let bytes = bytes.min(ROW_STRIDE);
-        let at = |row: usize| rows.base() + row * ROW_STRIDE + have;
-        if bytes > have {
-            let more = bytes - have;
-            let mapped = (0..rows.len()).take_while(|row| map_here(at(*row), more)).count();
-            if mapped < rows.len() {
-                (0..mapped).for_each(|row| unmap(at(row), more));
-                return false;
+            Advice::SmallPages => (),
+            Advice::HugePages => allow_huge_pages(address, bytes),
+            Advice::Node(node) => self.nodes.bind(address, bytes, node),
+            // New pages in place of these, without access: what was there goes back to the system.
+            Advice::NoAccess => {
+                let _ = mmap_at(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
             }
-            self.mapped_of_row.store(bytes, Ordering::Relaxed);
         }
-        rows.set_row_bytes(bytes.max(rows.row_bytes()));
-        true
     }
 
-    pub(super) fn keep_small_pages(&self, address: usize, bytes: usize) {
-        if let Some(reservation) = self.reservation(address) {
-            reservation.small_pages_end.fetch_max(address + bytes, Ordering::Relaxed);
+    fn give_back(&self, stretches: &mut [Stretch]) {
+        may_call(self);
+        if self.is_sealed() {
+            return stretches.fill(Stretch::NONE);
         }
-        keep_small_pages(address, bytes);
+        give_back(self.page_bytes(), stretches, !self.is_restricted());
+    }
+
+    fn has_huge_pages(&self) -> bool {
+        may_call(self);
+        !self.is_restricted() && self.huge_pages.is_everywhere()
+    }
+
+    fn resident(&self, address: usize, bytes: usize) -> usize {
+        may_call(self);
+        if self.is_restricted() { 0 } else { resident(self.page_bytes(), address, bytes) }
+    }
+
+    fn map(&self, bytes: usize, align: usize) -> Option<usize> {
+        let page = self.page_bytes();
+        if self.is_sealed() { None } else { mmap_aligned(bytes, align, page, PROT_RW, 0) }
+    }
+
+    fn unmap(&self, address: usize, bytes: usize) {
+        // It stays, where the system cannot be asked.
+        if !self.is_sealed() {
+            calls::unmap(address, bytes);
+        }
+    }
+
+    fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
+        let can = !self.is_sealed() && RESIZES.is_kept(self.page_bytes());
+        can.then(|| calls::remap(address, [old_bytes, new_bytes], MREMAP_MAYMOVE, 0))?
+    }
+
+    fn move_out(&self, address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
+        let can = !self.is_sealed() && MOVES_OUT.is_kept(self.page_bytes());
+        if can { move_out(address, bytes, new_bytes) } else { None }
     }
 }
 
-/// Bytes of each row that are usable from the begin.
-fn first_row_bytes(page: usize) -> usize {
-    FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
-}
+impl<C: Counting> ObjectMemory for OnLinux<C> {
+    #[inline]
+    unsafe fn word(&self, address: usize) -> &AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { &*(address as *const AtomicU64) }
+    }
 
-fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
-    range[0].store(first, Ordering::Relaxed);
-    range[1].store(end, Ordering::Relaxed);
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
+        // SAFETY: the caller's promise.
+        unsafe { (address as *mut u8).write_bytes(value, bytes) };
+    }
+
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        // SAFETY: the caller's promise.
+        unsafe { bytes::first_other(address, bytes, value) }
+    }
 }
 
 /// Bytes of whole pages that are in memory.
-pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
+fn resident(page: usize, address: usize, bytes: usize) -> usize {
     const PAGES: usize = 128;
     if !TELLS_RESIDENT.is_kept(page) {
         return 0;
@@ -304,13 +145,9 @@ pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
     nr * page
 }
 
-pub(super) fn touch_ahead(address: usize, bytes: usize) {
-    advise(address, bytes, MADV_POPULATE_WRITE);
-}
-
 /// Purges stretches: by one call for all if `together` and the kernel has that call; else one by
 /// one.
-pub(super) fn give_back(page: usize, stretches: &mut [Stretch], together: bool) {
+fn give_back(page: usize, stretches: &mut [Stretch], together: bool) {
     let mut nr_done = 0;
     if together && stretches.len() > 1 && PURGES_SEVERAL.is_kept(page) {
         let mut done = calls::purge_several(stretches);
@@ -332,38 +169,10 @@ pub(super) fn give_back(page: usize, stretches: &mut [Stretch], together: bool) 
     }
 }
 
-pub(super) fn map(page: usize, bytes: usize, align: usize) -> Option<usize> {
-    mmap_aligned(bytes, align, page, PROT_RW, 0)
-}
-
-/// New pages in place of these, without access: what was there goes back to the system.
-pub(super) fn make_fault(address: usize, bytes: usize) {
-    // Where it is refused, the pages stay as they are.
-    let _ = mmap_at(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
-}
-
-pub(super) fn remap(
-    page: usize,
-    address: usize,
-    old_bytes: usize,
-    new_bytes: usize,
-) -> Option<usize> {
-    let can = RESIZES.is_kept(page);
-    can.then(|| calls::remap(address, [old_bytes, new_bytes], MREMAP_MAYMOVE, 0))?
-}
-
-/// Since Linux 5.7.
-pub(super) fn move_out(
-    page: usize,
-    address: usize,
-    bytes: usize,
-    new_bytes: usize,
-) -> Option<usize> {
-    if !MOVES_OUT.is_kept(page) {
-        return None;
-    }
+/// Moves pages out, which Linux does since 5.7.
+fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
     let moved = calls::remap(address, [bytes; 2], MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0)?;
-    let grown = remap(page, moved, bytes, new_bytes);
+    let grown = calls::remap(moved, [bytes, new_bytes], MREMAP_MAYMOVE, 0);
     if grown.is_none() {
         // To where it came from, which no other thread uses meanwhile.
         let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -376,9 +185,4 @@ pub(super) fn move_out(
         }
     }
     grown
-}
-
-/// Maps usable memory at an address, if nothing is there.
-fn map_here(address: usize, bytes: usize) -> bool {
-    is_mapped_here(address, bytes, PROT_RW)
 }

@@ -13,21 +13,19 @@
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to another thread's row.
 //!
-//! [`on_linux`] is the value; [`contract`] is what the engines use of it; [`process`] finds out
-//! what this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
-//! [`address_range`] where address space is limited.
+//! [`on_linux`] is the value; [`memory`], [`per_cpu`], [`threads`], [`time`] and [`counted`] are what
+//! the engines use of it; [`process`] finds out what this process and machine have; [`park`] waits
+//! for locks; [`reservations`] maps, in the range of [`address_range`].
 
 mod address_range;
 mod birth;
 mod bytes;
 mod calls;
-mod contract;
 mod counted;
 mod counts;
 mod cpus;
 mod fence;
 mod filtered;
-mod handlers;
 mod huge;
 mod memory;
 mod mode;
@@ -35,11 +33,15 @@ mod nodes;
 mod on_linux;
 mod own_slot;
 mod park;
+mod per_cpu;
 mod process;
 mod promises;
 mod readers;
+mod reservations;
 mod shared;
 mod slots;
+mod threads;
+mod time;
 
 pub use mode::Mode;
 pub use on_linux::{Counted, Counting, CountingLinux, Linux, OnLinux, Uncounted};

@@ -8,7 +8,7 @@
 //!
 //! Neighbour: [`crate::pages::nodes`] says which address belongs to which node.
 
-use super::memory;
+use super::calls::{PROT_RW, mmap};
 use crate::platform::sys;
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};
 
@@ -38,12 +38,12 @@ impl Nodes {
 
     /// From now on there are so many nodes, a power of two: the machine's own, if it has several
     /// and `may_be_real`.
-    pub(super) fn begin(&self, nr: usize, page_bytes: usize, nr_rows: usize, may_be_real: bool) {
+    pub(super) fn begin(&self, nr: usize, nr_rows: usize, may_be_real: bool) {
         self.nr.store(nr, Ordering::Relaxed);
         if !may_be_real || nr == 1 || node_list().len() < 2 {
             return;
         }
-        let Some(table) = memory::map(page_bytes, 2 * nr_rows, page_bytes) else { return };
+        let Some(table) = mmap(2 * nr_rows, PROT_RW, 0) else { return };
         self.rows.store(nr_rows, Ordering::Relaxed);
         self.table.store(table, Ordering::Relaxed);
         for node in node_list().iter() {
@@ -197,7 +197,7 @@ mod tests {
     fn declared_nodes_take_the_cpus_in_turn() {
         let nodes = Nodes::new();
         assert_eq!((nodes.len(), nodes.of_row(5)), (1, 0));
-        nodes.begin(2, 4096, 8, false);
+        nodes.begin(2, 8, false);
         assert_eq!([0, 1, 2, 7].map(|row| nodes.of_row(row)), [0, 1, 0, 1]);
         // No system call is made.
         nodes.bind(0, 4096, 1);
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_refused_request_is_counted() {
         let nodes = Nodes::new();
-        nodes.begin(2, 4096, 8, false);
-        let page = memory::map(4096, 4096, 4096).expect("a page");
+        nodes.begin(2, 8, false);
+        let page = mmap(4096, PROT_RW, 0).expect("a page");
         nodes.rows.store(8, Ordering::Relaxed);
         nodes.table.store(page, Ordering::Relaxed);
         nodes.bind(0x1001, 4096, 0);

@@ -1,12 +1,12 @@
 //! The platform of a real process, as a value: what it keeps, how it begins, and a thread's first
 //! slow path.
 //!
-//! Neighbours: [`super::contract`] is what the engines use of it; [`super::process`] finds out
-//! what this process and machine have.
+//! Neighbours: [`super::memory`], [`super::per_cpu`] and [`super::threads`] are what the engines use
+//! of it; [`super::process`] finds out what this process and machine have.
 
 use super::counts::CountedWords;
-use super::memory::Reservations;
 use super::mode::Mode;
+use super::reservations::Reservations;
 use super::{birth, cpus, fence, huge, nodes, process, readers, slots};
 use crate::platform::PerCpu;
 use crate::platform::rseq::{self, Thread, flags};
