@@ -48,7 +48,7 @@ impl ValueKind {
 /// The default of a number that the engine chooses.
 pub const OF_ENGINE: u64 = u64::MAX;
 
-/// A row of [`OPTIONS`] or [`ENGINE_OPTIONS`].
+/// A row of [`OPTIONS`](super::OPTIONS) or [`ENGINE_OPTIONS`](super::ENGINE_OPTIONS).
 pub struct Opt {
     /// Variable: `SLABYARD_` and the name in capitals.
     pub env: &'static str,

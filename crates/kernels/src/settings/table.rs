@@ -72,6 +72,8 @@ macro_rules! settings {
         pub enum Key { $($(#[doc = concat!($doc, "\n\n", $help)] $item,)?)* }
 
         /// Index of each option in [`ENGINE_OPTIONS`].
+        // Help is text of a terminal, whose brackets are no links.
+        #[allow(rustdoc::broken_intra_doc_links)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum EngineKey { $($(#[doc = concat!($doc, "\n\n", $e_help)] $item,)?)* }
