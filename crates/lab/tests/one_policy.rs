@@ -7,7 +7,7 @@
 use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::slabs::{Rules, Slabs};
-use slabyard::engine::{Engine, Found, Header, partial};
+use slabyard::engine::{Found, Header, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Slot, Takes};
 use slabyard::slab;

@@ -5,7 +5,7 @@
 use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};
 use slabyard::engine::slabs::Slabs;
-use slabyard::engine::{ArrayCaches, Engine, Found, partial};
+use slabyard::engine::{ArrayCaches, Found, Inspect, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Takes};
 use slabyard::reap::Turn;

@@ -28,7 +28,7 @@
 //!
 //! Neighbours: [`crate::platform::birth`] says which process is a child; [`crate::gate`] knows
 //! whether the parent's threads were inside; engines repair their own state
-//! ([`Engine::begin_child`], [`Engine::adopt`]).
+//! ([`crate::engine::Repair`]).
 //! Invariant: while it works, no other thread is in a slow path; fast paths go on.
 //!
 
@@ -191,7 +191,7 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
         {
             let cache = yard.caches.get(number);
             let shape = cache.shape();
-            if slot == shape.main() || cache.engine.has_objects_in_spare() {
+            if slot == shape.main() || cache.engine.facts().has_objects_in_spare {
                 for object in yard.heap.sheaves.objects_of(top) {
                     let address = object.load(Ordering::Relaxed);
                     if let Ok(Object { slab, index }) =

@@ -259,7 +259,7 @@ fn lay_out<P: Platform, E: Engine>(
     page_order: u32,
 ) -> Result<(Geometry, Geometry), NotCreated> {
     let usual = &yard.caches.classes()[0].engine;
-    if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.name()) {
+    if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.facts().name) {
         return lay_out_of_another(yard, settings, debug, page_order);
     }
     let plain = Yard::<P, E>::plain(usual, settings, page_order)?;

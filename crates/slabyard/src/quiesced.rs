@@ -3,6 +3,7 @@
 //! Neighbours: [`crate::observe::quiesce`] closes the gate first; the child of a fork
 //! ([`crate::child`]) is alone anyway.
 
+use crate::cache::Cache;
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{bank, percpu};
@@ -115,7 +116,10 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     fn each_in_stack(&self, slot: Slot, top: u32, f: &mut dyn FnMut(Slot, usize)) {
         let cache = number_of(slot).map(|number| self.yard.cache(number));
-        if cache.is_some_and(|it| slot == it.shape().spare() && !it.engine.has_objects_in_spare()) {
+        let has_objects = |cache: &Cache<E>| {
+            slot != cache.shape().spare() || cache.engine.facts().has_objects_in_spare
+        };
+        if !cache.is_none_or(has_objects) {
             return;
         }
         for object in self.yard.heap.sheaves.objects_of(top) {

@@ -2,7 +2,7 @@
 
 use slabyard::cache::Cache;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};
-use slabyard::engine::{Engine, partial};
+use slabyard::engine::{Engine, SlowPaths, partial};
 use slabyard::pages::{Descriptor, GranuleKind};
 use slabyard::platform::{Platform, Takes};
 use slabyard::slab;
@@ -111,7 +111,7 @@ impl<P: Chosen> Pair<P> {
     pub fn drain_empties(&mut self, cpu: usize) -> u32 {
         self.yard.platform().go_to(cpu);
         let cache = self.yard.cache(self.class);
-        cache.engine.drain_own_empties(cache.on(&self.yard.heap));
+        cache.engine.drain_empties(cache.on(&self.yard.heap), None);
         self.model.drain_empties(cpu)
     }
 }

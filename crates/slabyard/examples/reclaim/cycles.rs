@@ -12,7 +12,7 @@ use crate::{OBJECT, Options, Slab, cache_of, yard_of};
 use slabyard::cache::{Cache, CacheId};
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
-use slabyard::engine::{ArrayCaches, Engine};
+use slabyard::engine::{ArrayCaches, SlowPaths};
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::{PerCpu, Takes};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Finds the cache that serves a request: that of the smallest class that fits, or, with an engine
 //! that serves each request by its size, that of the first class.
 //!
-//! Neighbours: [`crate::engine::Engine::serves`] decides; [`crate::place`] says how large an
+//! Neighbours: [`crate::engine::EngineKind::serves`] decides; [`crate::place`] says how large an
 //! object is.
 
 use crate::cache::classes::{self, STEP};

@@ -8,7 +8,8 @@ use super::array_cache::{self, Choice};
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::nodes::NodeSettings;
 use super::{
-    ArrayCaches, Changed, Debug, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny, sheaves,
+    ArrayCaches, Changed, Debug, Engine, EngineFacts, EngineKind, Header, Inspect, PageSlabs,
+    PassState, Repair, Sheaves, Slob, SlowPaths, Tiny, sheaves,
 };
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
@@ -46,20 +47,18 @@ impl Any {
     #[inline(never)]
     pub fn choose(&self, name: EngineName) -> bool {
         self.chosen.set(match name {
-            EngineName::Slub => Chosen::Slub(Engine::NEW),
+            EngineName::Slub => Chosen::Slub(Sheaves::NEW),
             EngineName::Tiny => Chosen::Tiny(Tiny::NEW),
             EngineName::Slab => Chosen::Slab(ArrayCaches::NEW),
             EngineName::Slob => Chosen::Slob(Slob::NEW),
         })
     }
-}
 
-impl Any {
     /// Chooses the engine that another cache has; false if one is chosen already.
     #[inline]
     fn choose_like(&self, other: &Self) -> bool {
         match other.chosen.get() {
-            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => self.choose(other.name()),
+            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => self.choose(other.facts().name),
             _ => self.choose_settings_of(other),
         }
     }
@@ -111,9 +110,7 @@ impl Any {
             EngineName::Slob | EngineName::Tiny => false,
         }
     }
-}
 
-impl Any {
     /// Chooses SLAB, by a policy of its free slabs; false if an engine is chosen already.
     pub fn choose_arrays(&self, choice: Choice) -> bool {
         let engine = ArrayCaches::NEW;
@@ -141,10 +138,23 @@ macro_rules! on_chosen {
     };
 }
 
+/// Functions on the slabs of a cache, each as the call of the same name on the engine that was chosen.
+macro_rules! on_slabs_of_chosen {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {$(
+        fn $name<P: Platform>(
+            &self,
+            on: PageSlabs<'_, P>,
+            $($argument: $type),*
+        ) $(-> $answer)? {
+            on_chosen!(self, engine => engine.$name(on, $($argument),*))
+        }
+    )*};
+}
+
 /// An engine's allocation, apart from those of others: in one function they had a stack frame for all
 /// of them.
 #[inline(never)]
-fn alloc_by<E: Engine, P: Platform>(
+fn alloc_by<E: SlowPaths, P: Platform>(
     engine: &E,
     on: PageSlabs<'_, P>,
     bytes: usize,
@@ -153,12 +163,10 @@ fn alloc_by<E: Engine, P: Platform>(
     engine.alloc_sized(on, bytes, align)
 }
 
-impl Engine for Any {
+impl EngineKind for Any {
     const NEW: Self = Any { chosen: Once::new(), debug: Once::new(), debugging: AtomicU64::new(0) };
-    const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
     const SIZED: bool = true;
-    const REAPS: bool = true;
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
@@ -167,57 +175,16 @@ impl Engine for Any {
     }
 
     fn be_like(&mut self, other: &Self, wants: Option<EngineName>) -> bool {
-        match wants.filter(|name| *name != other.name()) {
+        match wants.filter(|name| *name != other.facts().name) {
             None => self.choose_like(other),
             Some(name) => self.choose(name),
         };
         true
     }
 
-    /// Of a cache with debugging the engine that it would have without.
-    fn name(&self) -> EngineName {
-        match self.chosen.get() {
-            Chosen::Slub(_) | Chosen::SlubOnNodes(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => {
-                EngineName::Slub
-            }
-            Chosen::Tiny(_) => EngineName::Tiny,
-            Chosen::Slab(_) | Chosen::SlabOnNodes(_) => EngineName::Slab,
-            Chosen::Slob(_) => EngineName::Slob,
-        }
-    }
-
-    #[inline]
-    fn debug(&self) -> Option<&Debug> {
-        self.debug.try_get()
-    }
-
-    fn choose_debug(&self, flags: DebugFlags) -> bool {
-        self.debug.set(Debug::with(flags))
-    }
-
-    fn arrays(&self) -> Option<&ArrayCaches> {
-        on_chosen!(self, engine => engine.arrays())
-    }
-
     fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {
         self.choose(EngineName::Slub);
         on_chosen!(self, engine => engine.order(size, order, page_order))
-    }
-
-    fn begin(&self, cache: &Header) {
-        if let Some(debug) = self.debug.try_get() {
-            let word = debug.layout().shown(&cache.shape().geometry);
-            self.debugging.store(word, Ordering::Relaxed);
-        }
-        on_chosen!(self, engine => engine.begin(cache));
-    }
-
-    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        on_chosen!(self, engine => engine.alloc(on))
-    }
-
-    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        on_chosen!(self, engine => engine.free(on, address));
     }
 
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
@@ -229,6 +196,30 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.serves(cache, bytes, align))
     }
 
+    /// The name is that of the engine that a cache with debugging would have without.
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        let name = match self.chosen.get() {
+            Chosen::Slub(_) | Chosen::SlubOnNodes(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => {
+                EngineName::Slub
+            }
+            Chosen::Tiny(_) => EngineName::Tiny,
+            Chosen::Slab(_) | Chosen::SlabOnNodes(_) => EngineName::Slab,
+            Chosen::Slob(_) => EngineName::Slob,
+        };
+        EngineFacts { name, ..on_chosen!(self, engine => engine.facts()) }
+    }
+}
+
+impl SlowPaths for Any {
+    fn begin(&self, cache: &Header) {
+        if let Some(debug) = self.debug.try_get() {
+            let word = debug.layout().shown(&cache.shape().geometry);
+            self.debugging.store(word, Ordering::Relaxed);
+        }
+        on_chosen!(self, engine => engine.begin(cache));
+    }
+
     fn alloc_sized<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
@@ -238,67 +229,24 @@ impl Engine for Any {
         on_chosen!(self, engine => alloc_by(engine, on, bytes, align))
     }
 
-    fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
-        on_chosen!(self, engine => engine.size_at(on, address))
+    on_slabs_of_chosen! {
+        fn alloc() -> Option<usize>;
+        fn alloc_at(node: usize) -> Option<usize>;
+        fn free(address: usize);
+        fn flush_stopped(slot: Slot, stack: Sheaf) -> Sheaf;
+        fn flush_own(slot: Slot);
+        fn drain_empties(spare: Option<Sheaf>) -> Option<Sheaf>;
+        fn reclaim(found: &mut PassState, most: u32) -> bool;
+        fn flush_node(most: u32) -> bool;
+        fn shrink();
+        fn discard_empty();
+        fn set(name: &str, value: u32) -> Option<Changed>;
+        fn end();
     }
+}
 
-    fn check_slab<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        slab: u32,
-    ) -> Result<u32, &'static str> {
-        on_chosen!(self, engine => engine.check_slab(on, slab))
-    }
-
-    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, stack: Sheaf) -> Sheaf {
-        on_chosen!(self, engine => engine.flush_stopped(on, slot, stack))
-    }
-
-    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        on_chosen!(self, engine => engine.flush_own(on, slot));
-    }
-
-    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on_chosen!(self, engine => engine.drain_own_empties(on));
-    }
-
-    fn drain_empties<P: Platform>(&self, on: PageSlabs<'_, P>, spare: Sheaf) -> Sheaf {
-        on_chosen!(self, engine => engine.drain_empties(on, spare))
-    }
-
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
-        on_chosen!(self, engine => engine.reclaim(on, found, most))
-    }
-
-    #[inline]
-    fn parks_in_sheaves(&self) -> bool {
-        on_chosen!(self, engine => engine.parks_in_sheaves())
-    }
-
-    fn flush_node<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> bool {
-        on_chosen!(self, engine => engine.flush_node(on, most))
-    }
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on_chosen!(self, engine => engine.shrink(on));
-    }
-
-    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on_chosen!(self, engine => engine.discard_empty(on));
-    }
-
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        on_chosen!(self, engine => engine.set(on, name, value))
-    }
-
-    fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
-        on_chosen!(self, engine => engine.alloc_at(on, node))
-    }
+impl Inspect for Any {
+    const HAS_SLABS_BELOW: bool = true;
 
     fn node_words(&self) -> Option<(usize, usize)> {
         on_chosen!(self, engine => engine.node_words())
@@ -308,65 +256,41 @@ impl Engine for Any {
         Some(self.debugging.as_ptr() as usize)
     }
 
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
-        on_chosen!(self, engine => engine.each_parked(on, f));
+    on_slabs_of_chosen! {
+        fn size_at(address: usize) -> Option<usize>;
+        fn check_slab(slab: u32) -> Result<u32, &'static str>;
+        fn each_parked(f: impl FnMut(usize));
+        fn nr_parked_below() -> u64;
+        fn each_slab(slot: Slot, stack: &Sheaf, f: &mut dyn FnMut(u32));
+        fn each_slab_below(f: &mut dyn FnMut(u32));
+        fn each_partial(f: impl FnMut(u32, u32));
+        fn nr_partial() -> u32;
+        fn is_list_published() -> bool;
+        fn is_published() -> bool;
+    }
+}
+
+impl Engine for Any {
+    const REAPS: bool = true;
+
+    fn choose_debug(&self, flags: DebugFlags) -> bool {
+        self.debug.set(Debug::with(flags))
     }
 
-    fn parks_few_on_node(&self) -> bool {
-        on_chosen!(self, engine => engine.parks_few_on_node())
+    #[inline]
+    fn debug(&self) -> Option<&Debug> {
+        self.debug.try_get()
     }
 
-    fn has_objects_in_spare(&self) -> bool {
-        on_chosen!(self, engine => engine.has_objects_in_spare())
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        on_chosen!(self, engine => engine.arrays())
     }
+}
 
-    fn each_slab<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        slot: Slot,
-        stack: &Sheaf,
-        f: &mut dyn FnMut(u32),
-    ) {
-        on_chosen!(self, engine => engine.each_slab(on, slot, stack, f));
-    }
-
-    fn each_slab_below<P: Platform>(&self, on: PageSlabs<'_, P>, f: &mut dyn FnMut(u32)) {
-        on_chosen!(self, engine => engine.each_slab_below(on, f));
-    }
-
-    fn nr_parked_below<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        on_chosen!(self, engine => engine.nr_parked_below(on))
-    }
-
-    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on_chosen!(self, engine => engine.end(on));
-    }
-
-    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        on_chosen!(self, engine => engine.begin_child(on))
-    }
-
-    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        on_chosen!(self, engine => engine.adopt(on, slab, of_cpu))
-    }
-
-    fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on_chosen!(self, engine => engine.end_begin_child(on));
-    }
-
-    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
-        on_chosen!(self, engine => engine.each_partial(on, f));
-    }
-
-    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
-        on_chosen!(self, engine => engine.nr_partial(on))
-    }
-
-    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        on_chosen!(self, engine => engine.is_list_published(on))
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        on_chosen!(self, engine => engine.is_published(on))
+impl Repair for Any {
+    on_slabs_of_chosen! {
+        fn begin_child() -> u64;
+        fn adopt(slab: u32, of_cpu: bool) -> u32;
+        fn end_begin_child();
     }
 }

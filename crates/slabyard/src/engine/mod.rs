@@ -1,9 +1,10 @@
 //! Floor 4: policy. Engines move objects between containers; they own no `unsafe` code.
 //!
-//! An [`Engine`] is the slow paths of one cache. The fast paths never reach it: a pop and a push
-//! work on a stack, whatever the engine keeps in that stack (a sheaf, an array of objects, the
-//! free objects of one slab). An engine without stacks leaves the entries of its caches zeros, so
-//! every call takes the slow path.
+//! An [`Engine`] is the slow paths of one cache ([`slow_paths`]), what checks and readers see of it
+//! ([`inspect`]) and what the child of a fork repairs ([`orphans`]). The fast paths never reach it: a
+//! pop and a push work on a stack, whatever the engine keeps in that stack (a sheaf, an array of
+//! objects, the free objects of one slab). An engine without stacks leaves the entries of its caches
+//! zeros, so every call takes the slow path.
 //!
 //! An engine works on the slabs of its cache ([`slabs`]): those of the page heap ([`PageSlabs`]),
 //! or the lab's, which are numbers. The policy takes objects out of them ([`partial`]) and returns
@@ -33,6 +34,8 @@ pub mod debug;
 pub mod flags;
 pub mod flush;
 pub mod header;
+mod inspect;
+mod kind;
 pub mod nodes;
 pub mod orphans;
 mod page_slabs;
@@ -42,18 +45,29 @@ pub mod sheaves;
 mod shown;
 pub mod slabs;
 pub mod slob;
+mod slow_paths;
 pub mod tiny;
 
 pub use any::Any;
 pub use array_cache::ArrayCaches;
-pub use contract::{Changed, Engine, Found};
+pub use contract::Engine;
 pub use debug::Debug;
 pub use flags::CacheFlags;
 pub use header::{Header, SPARE, Shape};
+#[doc(hidden)] // Parts of `Engine`.
+pub use inspect::Inspect;
+pub use kind::EngineFacts;
+#[doc(hidden)]
+pub use kind::EngineKind;
+#[doc(hidden)]
+pub use orphans::Repair;
 pub use page_slabs::PageSlabs;
 pub use sheaves::Sheaves;
 pub use shown::Moving;
 pub use slob::Slob;
+#[doc(hidden)]
+pub use slow_paths::SlowPaths;
+pub use slow_paths::{Changed, Found, PassState};
 pub use tiny::Tiny;
 
 pub use slabyard_abi::stats::Counter;

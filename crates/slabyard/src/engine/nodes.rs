@@ -19,7 +19,7 @@
 
 use super::page_slabs::Ruled;
 use super::slabs::{Rules, Slabs, Stacks};
-use super::{Counter, Found, Header, PageSlabs, Shape, partial};
+use super::{Counter, Found, Header, PageSlabs, PassState, Shape, partial};
 use crate::engine::header::BarnWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::Sheaf;
@@ -139,8 +139,8 @@ pub trait AtNode: Sized + Send + Sync + 'static {
     fn keep<P: Platform>(on: OnNode<'_, P, Self>, sheaf: Sheaf);
     /// Takes an object of a slab on the node's list.
     fn take_listed<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize>;
-    /// Does a piece of a pass at the node; `found` is as in [`super::Engine::reclaim`].
-    fn reclaim<P: Platform>(on: OnNode<'_, P, Self>, found: &mut Option<Found>, most: u32) -> bool;
+    /// Does a piece of a pass at the node; `found` is as in [`super::SlowPaths::reclaim`].
+    fn reclaim<P: Platform>(on: OnNode<'_, P, Self>, found: &mut PassState, most: u32) -> bool;
 }
 
 /// A cache at another node.
@@ -345,7 +345,7 @@ impl<N: AtNode> Nodes<N> {
     pub(super) fn reclaim<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
+        found: &mut PassState,
         most: u32,
     ) -> bool {
         match found {
@@ -383,18 +383,6 @@ impl<N: AtNode> Nodes<N> {
         (core::ptr::from_ref(&self.nodes[0].shown) as usize, size_of::<Node<N>>())
     }
 
-    pub(super) fn each_partial<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        mut f: impl FnMut(u32, u32),
-    ) {
-        self.each(on).for_each(|here| partial::each_partial(here, &mut f));
-    }
-
-    pub(super) fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
-        self.each(on).map(partial::nr_partial).sum()
-    }
-
     /// True if the words of each node are those of its list, all of whose slabs are the node's, and
     /// the cache's are their sums (for `verify`).
     pub(super) fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
@@ -406,7 +394,8 @@ impl<N: AtNode> Nodes<N> {
             let shown = here.rules.at_node().shown.nr_partial.load(Ordering::Relaxed);
             is_near && shown == u64::from(partial::nr_partial(here))
         };
-        self.each(on).all(listed) && on.cache.listed().1 == self.nr_partial(on)
+        self.each(on).all(listed)
+            && on.cache.listed().1 == self.each(on).map(partial::nr_partial).sum::<u32>()
     }
 
     /// True if a node's words are these of what is parked there (for `verify`).
@@ -429,39 +418,37 @@ impl<N: AtNode> Nodes<N> {
     }
 }
 
+/// What engines of several nodes show alike: functions of [`super::Inspect`].
+macro_rules! inspect_nodes {
+    ($nodes:tt) => {
+        fn node_words(&self) -> Option<(usize, usize)> {
+            Some(self.$nodes.shown_at())
+        }
+
+        fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(u32, u32)) {
+            self.$nodes.each(on).for_each(|here| partial::each_partial(here, &mut f));
+        }
+
+        fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
+            self.$nodes.each(on).map(partial::nr_partial).sum()
+        }
+
+        fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+            self.$nodes.is_list_published(on)
+        }
+    };
+}
+pub(super) use inspect_nodes;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// An engine that parks nothing.
-    impl AtNode for () {
-        const NEW: Self = ();
-
-        fn freed<P: Platform>(on: OnNode<'_, P, ()>, shape: &Shape, slab: u32, put: &Put) {
-            partial::freed(on, shape, slab, put);
-        }
-
-        fn alloc_below<P: Platform>(on: OnNode<'_, P, ()>) -> Option<usize> {
-            partial::alloc_direct(on)
-        }
-
-        fn keep<P: Platform>(on: OnNode<'_, P, ()>, sheaf: Sheaf) {
-            on.give_sheaf(sheaf);
-        }
-
-        fn take_listed<P: Platform>(on: OnNode<'_, P, ()>) -> Option<usize> {
-            partial::take_one_listed(on)
-        }
-
-        fn reclaim<P: Platform>(_: OnNode<'_, P, ()>, _: &mut Option<Found>, _: u32) -> bool {
-            false
-        }
-    }
+    use crate::engine::sheaves::nodes::AtOne;
 
     #[test]
     fn draws_are_spread() {
         let settings = NodeSettings { remote_percent: 30, has_aliens: true };
-        let nodes = Nodes::<()>::new(settings);
+        let nodes = Nodes::<AtOne>::new(settings);
         assert_eq!(nodes.settings(), settings);
         let found = (0..10_000).filter(|_| nodes.looks_elsewhere()).count();
         // 301 of 1024.

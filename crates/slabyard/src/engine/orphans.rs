@@ -7,9 +7,10 @@
 //! live for ever: at most a sheaf.
 //!
 //! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a
-//! list does the same for it ([`super::Engine::begin_child`], [`super::Engine::adopt`]).
+//! list does the same for it ([`Repair`]).
 //! Invariant: no other thread is in a slow path.
 
+use super::kind::EngineKind;
 use super::partial::{self};
 use super::slabs::{Links, Slabs};
 use super::{Header, PageSlabs};
@@ -18,6 +19,26 @@ use crate::pages::descriptor::NIL;
 use crate::platform::Platform;
 use crate::slab::freeset;
 use crate::sync::Ordering;
+
+/// What the child of a fork repairs of a cache that its parent's threads were at work on.
+#[doc(hidden)] // Part of `Engine`.
+pub trait Repair: EngineKind {
+    /// Locks are free, lists of slabs empty, what is parked on the node is counted. Returns how
+    /// many objects those are of which the yard counts the bytes.
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        empty_list(on);
+        0
+    }
+
+    /// After [`Repair::begin_child`]: counts the free objects of a slab of the cache anew, and lists
+    /// it, unless a CPU has it. Takes no pages and gives none back. Returns how many they are.
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        adopt(on, slab, of_cpu)
+    }
+
+    /// After all slabs were adopted.
+    fn end_begin_child<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
+}
 
 /// Empties a list of slabs, whoever holds its lock.
 pub(super) fn empty_list<S: Slabs>(on: S) {

@@ -388,15 +388,20 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         self.free_pages(&Shape { flags, ..*self.cache.shape() }, slab, Warmth::Cold);
     }
 
+    /// The group of one object, which is to be freed; `None` if it is none, which is reported.
+    pub(super) fn group_of(self, address: usize) -> Option<Group> {
+        let shape = self.cache.shape();
+        let object = slab::resolve(&self.heap.region, &shape.geometry, shape.slot, address);
+        let misuse = |cause: &Cause| self.heap.misuse(*cause, address, shape.slot);
+        let Object { slab, index } = object.inspect_err(misuse).ok()?;
+        let (word, mask) = Word::of(index);
+        Some(Group { slab, word, mask })
+    }
+
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
-        let shape = self.cache.shape();
-        match slab::resolve(&self.heap.region, &shape.geometry, shape.slot, address) {
-            Ok(Object { slab, index }) => {
-                let (word, mask) = Word::of(index);
-                flush::put_one(self, shape, &Group { slab, word, mask });
-            }
-            Err(cause) => self.heap.misuse(cause, address, shape.slot),
+        if let Some(group) = self.group_of(address) {
+            flush::put_one(self, self.cache.shape(), &group);
         }
     }
 }

@@ -19,11 +19,11 @@
 use super::page_slabs::Ruled;
 use super::partial::{self};
 use super::slabs::{Group, Links, Rules, Slabs};
-use super::{Changed, Counter, Engine, Header, PageSlabs, Shape};
+use super::{
+    Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, Repair, Shape, SlowPaths,
+};
 use crate::engine::partial_list::End;
-use crate::platform::{Platform, Slot};
-use crate::slab;
-use crate::slab::{Object, Word};
+use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::engines::EngineName;
 
@@ -132,17 +132,20 @@ fn order_of(size: u32, page_order: u32) -> u32 {
         .unwrap_or_else(|| holds(1))
 }
 
-impl Engine for Tiny {
+impl EngineKind for Tiny {
     const NEW: Self = Tiny;
-
-    fn name(&self) -> EngineName {
-        EngineName::Tiny
-    }
 
     fn order(&self, size: u32, _: u32, page_order: u32) -> u32 {
         order_of(size, page_order)
     }
 
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::of(EngineName::Tiny)
+    }
+}
+
+impl SlowPaths for Tiny {
     fn begin(&self, cache: &Header) {
         cache.set_min_partial(0);
     }
@@ -154,24 +157,11 @@ impl Engine for Tiny {
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let _moving = on.cache.moving();
-        let shape = on.cache.shape();
-        match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
-            Ok(Object { slab, index }) => {
-                let (word, mask) = Word::of(index);
-                free_one(by_kernels(on), shape, &Group { slab, word, mask });
-            }
-            Err(cause) => on.heap.misuse(cause, address, shape.slot),
+        if let Some(group) = on.group_of(address) {
+            free_one(by_kernels(on), on.cache.shape(), &group);
         }
     }
-
-    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
-
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
-        Some(Changed { old, drains: false })
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        on.cache.has_no_sheaves()
-    }
 }
+
+impl Inspect for Tiny {}
+impl Repair for Tiny {}

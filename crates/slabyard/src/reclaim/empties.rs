@@ -15,9 +15,9 @@ use slabyard_abi::region::front::BELOW_SHEAVES;
 /// stop other threads' stacks, so that the caller's own alone is drained.
 pub(crate) fn drain_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
     let on = cache.on(&yard.heap);
-    let all = cache.engine.has_objects_in_spare() || drain_stopped_empties(yard, cache);
+    let all = cache.engine.facts().has_objects_in_spare || drain_stopped_empties(yard, cache);
     if !all || cache.front() & BELOW_SHEAVES != 0 {
-        cache.engine.drain_own_empties(on);
+        cache.engine.drain_empties(on, None);
     }
     cache.engine.discard_empty(on);
     all
@@ -44,8 +44,10 @@ fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cach
                 entry.start_without();
                 continue;
             };
-            let left = cache.engine.drain_empties(cache.on(&yard.heap), list);
-            entry.start(yard.heap.sheaves.publish(left, 0).top);
+            match cache.engine.drain_empties(cache.on(&yard.heap), Some(list)) {
+                Some(left) => entry.start(yard.heap.sheaves.publish(left, 0).top),
+                None => entry.start_without(),
+            }
         }
     }
     true

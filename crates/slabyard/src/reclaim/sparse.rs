@@ -139,7 +139,7 @@ fn is_one_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 fn parked_of_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> Option<u64> {
     let shape = cache.shape();
     let slabs = u64::from(cache.nr_slabs());
-    if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.parks_in_sheaves() {
+    if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.facts().parks_in_sheaves {
         return None;
     }
     let parked = cache.barn_objects() + stacked(yard, shape);

@@ -17,7 +17,7 @@ use super::record::{Lies, Record};
 use crate::cache::{CacheId, CacheSettings};
 use crate::calls::bulk::{PIECE, push_run};
 use crate::created::abandoned::Owner;
-use crate::engine::Engine;
+use crate::engine::EngineKind;
 use crate::platform::{PerCpu, Slot};
 use crate::slab::Geometry;
 use core::ptr::NonNull;

@@ -159,7 +159,7 @@ fn any_stack<P: Platform, E: Engine>(
     let p = yard.platform();
     let cache = yard.caches.get(class);
     let slots = [cache.shape().main(), cache.shape().spare()];
-    let slots = if cache.engine.has_objects_in_spare() { &slots[..] } else { &slots[..1] };
+    let slots = if cache.engine.facts().has_objects_in_spare { &slots[..] } else { &slots[..1] };
     yard.checks.any_row(p.rows().len(), |row| {
         slots.iter().any(|&slot| {
             let entry = p.rows().entry(row, slot);
@@ -182,7 +182,7 @@ fn odd_of<P: Platform, E: Engine>(
         odd = odd_in(yard, shape, seen, objects);
         odd.is_some()
     });
-    if odd.is_none() && cache.engine.parks_few_on_node() {
+    if odd.is_none() && cache.engine.facts().parks_few_on_node {
         cache.engine.each_parked(cache.on(&yard.heap), |address| {
             odd = odd.or_else(|| odd_in(yard, shape, seen, &[AtomicUsize::new(address)]));
         });

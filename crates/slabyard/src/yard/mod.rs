@@ -189,7 +189,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// The engine that serves.
     pub fn engine(&self) -> EngineName {
-        self.caches.classes()[0].engine.name()
+        self.caches.classes()[0].engine.facts().name
     }
 
     /// Malloc's classes, and what programs created.

@@ -4,7 +4,7 @@
 use slabyard::cache::{Cache, classes};
 use slabyard::engine::array_cache::Limits;
 use slabyard::engine::partial::each_partial;
-use slabyard::engine::{ArrayCaches, Engine};
+use slabyard::engine::{ArrayCaches, Inspect, SlowPaths};
 use slabyard::platform::{PerCpu, Takes};
 use slabyard::slab;
 use slabyard::slab::freeset;

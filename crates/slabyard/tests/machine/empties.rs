@@ -2,7 +2,7 @@
 //! order; and how many of a cache stay.
 
 use slabyard::cache::classes;
-use slabyard::engine::Engine;
+use slabyard::engine::SlowPaths;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, OnCpus, Rules};
 use slabyard::platform::PerCpu;
 use slabyard::slab::freeset;

@@ -10,7 +10,7 @@ mod slub;
 use slabyard::cache::CacheSettings;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::nodes::NodeSettings;
-use slabyard::engine::{Counter, Engine, sheaves};
+use slabyard::engine::{Counter, Engine, Inspect, sheaves};
 use slabyard::pages::nodes::STRIPE;
 use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, PerCpu, Platform, Takes};
@@ -191,7 +191,7 @@ fn without_alien_arrays_none_waits() {
     check(&yard);
     let mut waits = 0;
     let cache = yard.cache(CLASS);
-    Engine::each_parked(&cache.engine, cache.on(&yard.heap), |_| waits += 1);
+    Inspect::each_parked(&cache.engine, cache.on(&yard.heap), |_| waits += 1);
     assert_eq!((waits, counted(&yard, Counter::NodeFrees)), (0, 100));
     assert_eq!(counted(&yard, Counter::NodeOverflow), 0);
 }
@@ -236,7 +236,7 @@ fn keeps_as_many_slabs_as_it_may<E: Nodes>() {
     let yard = yard_of::<E>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let cache = yard.cache(CLASS);
     let kept = take(&yard, 0, 300);
-    let listed = Engine::nr_partial(&cache.engine, cache.on(&yard.heap));
+    let listed = Inspect::nr_partial(&cache.engine, cache.on(&yard.heap));
     assert!(listed > 0);
     cache.set_min_partial(listed);
     let got = take(&yard, 1, 10);

@@ -2,7 +2,7 @@
 //! from then on; and a program that fills and empties its heap again and again keeps its pages.
 
 use crate::each_engine;
-use slabyard::engine::Engine;
+use slabyard::engine::{Engine, SlowPaths};
 use slabyard::platform::GRANULE;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};

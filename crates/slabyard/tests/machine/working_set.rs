@@ -5,7 +5,7 @@
 //! All tests are about sheaves, because the engine `tiny` has no barn.
 
 use slabyard::cache::classes;
-use slabyard::engine::Engine;
+use slabyard::engine::SlowPaths;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 

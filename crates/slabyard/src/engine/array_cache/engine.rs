@@ -6,7 +6,10 @@
 use super::on_pages::Of;
 use super::{ArrayCaches, Choice, Limits, array, lists};
 use crate::engine::slabs::Stacks;
-use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use crate::engine::{
+    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
+    SlowPaths,
+};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{GRANULE, Platform, Slot};
@@ -52,10 +55,9 @@ impl ArrayCaches {
     }
 }
 
-impl Engine for ArrayCaches {
+impl EngineKind for ArrayCaches {
     const NEW: Self = ArrayCaches::new(NO_SHEAF);
     const TAGGED: bool = true;
-    const REAPS: bool = true;
 
     fn like(other: &Self) -> Self {
         let engine = Self::NEW;
@@ -63,18 +65,17 @@ impl Engine for ArrayCaches {
         engine
     }
 
-    fn name(&self) -> EngineName {
-        EngineName::Slab
-    }
-
-    fn arrays(&self) -> Option<&ArrayCaches> {
-        Some(self)
-    }
-
     fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {
         self.choice().order(size, order, page_order)
     }
 
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts { parks_few_on_node: true, ..EngineFacts::of(EngineName::Slab) }
+    }
+}
+
+impl SlowPaths for ArrayCaches {
     fn begin(&self, cache: &Header) {
         Self::show_limits(cache, self.choice());
     }
@@ -102,12 +103,7 @@ impl Engine for ArrayCaches {
         }
     }
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
         self.reclaim_piece(self.on(on), found, most)
     }
 
@@ -125,15 +121,20 @@ impl Engine for ArrayCaches {
         self.drain(self.on(on));
         Some(Changed { old, drains: true })
     }
+}
 
+impl Inspect for ArrayCaches {
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         self.each_shared(self.on(on), f);
     }
 
-    fn parks_few_on_node(&self) -> bool {
-        true
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        let on = self.on(on);
+        self.is_shared_published(on) && lists::are_apart(on, |_| true)
     }
+}
 
+impl Repair for ArrayCaches {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
         let on = self.on(on);
         // The count of what is parked is this array's alone.
@@ -151,10 +152,5 @@ impl Engine for ArrayCaches {
 
     fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
         lists::end_begin_child(self.on(on));
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        let on = self.on(on);
-        self.is_shared_published(on) && lists::are_apart(on, |_| true)
     }
 }

@@ -12,10 +12,14 @@ use super::shared::Shared;
 use super::{ArrayCaches, Choice, alien, array, lists};
 use crate::engine::header::BarnWords;
 use crate::engine::nodes::{
-    self, AtNode, MOST_NODES, NodeSettings, Nodes, OfNode, at, node_of, node_of_sheaf, others,
+    self, AtNode, MOST_NODES, NodeSettings, Nodes, OfNode, at, inspect_nodes, node_of,
+    node_of_sheaf, others,
 };
 use crate::engine::slabs::Stacks;
-use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use crate::engine::{
+    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
+    SlowPaths, partial,
+};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
@@ -59,7 +63,7 @@ impl AtNode for Arrays {
         lists::take_one_listed(on)
     }
 
-    fn reclaim<P: Platform>(on: OnNode<'_, P>, found: &mut Option<Found>, most: u32) -> bool {
+    fn reclaim<P: Platform>(on: OnNode<'_, P>, found: &mut PassState, most: u32) -> bool {
         on.rules.state().own.reclaim_piece(on, found, most)
     }
 }
@@ -100,7 +104,7 @@ impl OnNodes {
     }
 }
 
-impl Engine for OnNodes {
+impl EngineKind for OnNodes {
     const NEW: Self = OnNodes { nodes: Nodes::new(NodeSettings::SLAB), passes: AtomicU32::new(0) };
     const TAGGED: bool = true;
 
@@ -110,10 +114,13 @@ impl Engine for OnNodes {
         new
     }
 
-    fn name(&self) -> EngineName {
-        EngineName::Slab
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts { parks_few_on_node: true, ..EngineFacts::of(EngineName::Slab) }
     }
+}
 
+impl SlowPaths for OnNodes {
     fn begin(&self, cache: &Header) {
         ArrayCaches::show_limits(cache, Choice::default());
         cache.set_front((front::ARRAYS | front::NODES) as u32);
@@ -154,12 +161,7 @@ impl Engine for OnNodes {
         }
     }
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
         let drained = found.is_none() && self.drain_next_alien(on);
         self.nodes.reclaim(on, found, most) || drained
     }
@@ -181,11 +183,43 @@ impl Engine for OnNodes {
         self.shrink(on);
         Some(Changed { old, drains: true })
     }
+}
 
-    fn node_words(&self) -> Option<(usize, usize)> {
-        Some(self.nodes.shown_at())
+impl Inspect for OnNodes {
+    inspect_nodes!(nodes);
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
+        for here in self.nodes.each(on) {
+            here.rules.arrays().each_shared(here, &mut f);
+            here.rules.state().aliens.iter().for_each(|array| alien::each(here, array, &mut f));
+        }
     }
 
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        let region = &on.heap.region;
+        let (mut parked, mut is_sound) = ([0; MOST_NODES], true);
+        for here in self.nodes.each(on) {
+            let node = here.rules.node;
+            let mut waits_for = |home: usize, address| {
+                parked[home] += 1;
+                is_sound &= node_of(&on, address) == Some(home);
+            };
+            here.rules.arrays().each_shared(here, |address| waits_for(node, address));
+            for (home, array) in here.rules.state().aliens.iter().enumerate() {
+                alien::each(here, array, |address| waits_for(home, address));
+            }
+            is_sound &= lists::are_apart(here, |slab| region.node_of(slab) == node);
+            is_sound &= lists::are_counted(here);
+        }
+        let words = |objects| BarnWords { objects, ..BarnWords::NONE };
+        let mut each = self.nodes.each(on).zip(parked);
+        is_sound
+            && each.all(|(here, parked)| Nodes::is_barn_published(here, words(parked)))
+            && self.nodes.is_summed(on.cache)
+    }
+}
+
+impl Repair for OnNodes {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
         self.nodes.begin_child(on, |here| {
             let arrays = here.rules.arrays();
@@ -211,51 +245,5 @@ impl Engine for OnNodes {
 
     fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.nodes.each(on).for_each(lists::end_begin_child);
-    }
-
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
-        for here in self.nodes.each(on) {
-            here.rules.arrays().each_shared(here, &mut f);
-            here.rules.state().aliens.iter().for_each(|array| alien::each(here, array, &mut f));
-        }
-    }
-
-    fn parks_few_on_node(&self) -> bool {
-        true
-    }
-
-    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
-        self.nodes.each_partial(on, f);
-    }
-
-    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
-        self.nodes.nr_partial(on)
-    }
-
-    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.nodes.is_list_published(on)
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        let region = &on.heap.region;
-        let (mut parked, mut is_sound) = ([0; MOST_NODES], true);
-        for here in self.nodes.each(on) {
-            let node = here.rules.node;
-            let mut waits_for = |home: usize, address| {
-                parked[home] += 1;
-                is_sound &= node_of(&on, address) == Some(home);
-            };
-            here.rules.arrays().each_shared(here, |address| waits_for(node, address));
-            for (home, array) in here.rules.state().aliens.iter().enumerate() {
-                alien::each(here, array, |address| waits_for(home, address));
-            }
-            is_sound &= lists::are_apart(here, |slab| region.node_of(slab) == node);
-            is_sound &= lists::are_counted(here);
-        }
-        let words = |objects| BarnWords { objects, ..BarnWords::NONE };
-        let mut each = self.nodes.each(on).zip(parked);
-        is_sound
-            && each.all(|(here, parked)| Nodes::is_barn_published(here, words(parked)))
-            && self.nodes.is_summed(on.cache)
     }
 }

@@ -55,7 +55,7 @@ pub fn to_end<S: Arrays>(on: S) -> u32 {
 }
 
 impl<C> ArrayCaches<C> {
-    /// Makes a piece of a reap of the node, as [`crate::engine::Engine::reclaim`]: flushes unused
+    /// Makes a piece of a reap of the node, as [`crate::engine::SlowPaths::reclaim`]: flushes unused
     /// objects of the shared array, then ends unused free slabs.
     pub fn reclaim_piece<S: Arrays<Chain = C>>(
         &self,

@@ -10,7 +10,9 @@
 
 use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists};
 use crate::engine::slabs::{Group, Slabs};
-use crate::engine::{Changed, Engine, Header, PageSlabs, Shape};
+use crate::engine::{
+    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, Repair, Shape, SlowPaths, Tiny,
+};
 use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::{Event, GRANULE, Platform, Slot};
 use crate::slab;
@@ -98,7 +100,7 @@ impl OnCpus {
     }
 }
 
-impl Engine for OnCpus {
+impl EngineKind for OnCpus {
     const NEW: Self =
         OnCpus { front: AtomicU32::new((front::CPU_SLABS | front::LISTS | front::SLABS) as u32) };
     const TAGGED: bool = true;
@@ -109,10 +111,13 @@ impl Engine for OnCpus {
         engine
     }
 
-    fn name(&self) -> EngineName {
-        EngineName::Slub
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts { has_objects_in_spare: false, ..EngineFacts::of(EngineName::Slub) }
     }
+}
 
+impl SlowPaths for OnCpus {
     fn begin(&self, cache: &Header) {
         self.publish(cache, self.front());
     }
@@ -159,32 +164,29 @@ impl Engine for OnCpus {
         }
     }
 
-    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
+    fn drain_empties<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        mut spare: Option<Sheaf>,
+    ) -> Option<Sheaf> {
         let _moving = on.cache.moving_aside();
-        lists::drain_own_empties(self.on(on));
-    }
-
-    fn drain_empties<P: Platform>(&self, on: PageSlabs<'_, P>, mut spare: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
-        lists::drain_empties(self.on(on), &mut spare);
+        let _slabs = match &mut spare {
+            Some(list) => lists::drain_empties(self.on(on), list),
+            None => lists::drain_own_empties(self.on(on)),
+        };
         spare
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        match name {
-            "min_partial" => Some(Changed { old: on.cache.set_min_partial(value), drains: false }),
-            "cpu_partial" => {
-                let old = on.cache.set_cpu_partial(value.min(Shape::STACK_OBJECTS));
-                Some(Changed { old, drains: true })
-            }
-            _ => None,
+        if name != "cpu_partial" {
+            return Tiny.set(on, name, value);
         }
+        let old = on.cache.set_cpu_partial(value.min(Shape::STACK_OBJECTS));
+        Some(Changed { old, drains: true })
     }
+}
 
-    fn has_objects_in_spare(&self) -> bool {
-        false
-    }
-
+impl Inspect for OnCpus {
     fn each_slab<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
@@ -198,11 +200,9 @@ impl Engine for OnCpus {
         }
         on.each_on_list(stack, f);
     }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        on.cache.has_no_sheaves()
-    }
 }
+
+impl Repair for OnCpus {}
 
 impl OnCpus {
     /// Flushes a stack that is out of its entry; returns the array.

@@ -8,7 +8,10 @@
 
 use super::below::Below;
 use super::{CpuSlab, Front, OnCpus, Rules, lists};
-use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Sheaves, partial};
+use crate::engine::{
+    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Sheaves,
+    SlowPaths, partial,
+};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
@@ -51,19 +54,21 @@ impl Mixed {
     }
 }
 
-impl Engine for Mixed {
-    const NEW: Self = Mixed { sheaves: Engine::NEW, slabs: Engine::NEW };
+impl EngineKind for Mixed {
+    const NEW: Self = Mixed { sheaves: Sheaves::NEW, slabs: OnCpus::NEW };
     const TAGGED: bool = true;
-    const HAS_SLABS_BELOW: bool = true;
 
     fn like(other: &Self) -> Self {
         Mixed { slabs: OnCpus::like(&other.slabs), ..Self::NEW }
     }
 
-    fn name(&self) -> EngineName {
-        EngineName::Slub
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::of(EngineName::Slub)
     }
+}
 
+impl SlowPaths for Mixed {
     fn begin(&self, cache: &Header) {
         let front = self.slabs.front() & !front::CPU_SLABS | front::BELOW_SHEAVES;
         self.slabs.publish(cache, front);
@@ -89,18 +94,21 @@ impl Engine for Mixed {
         self.sheaves.flush_stack(self.on(on), slot);
     }
 
-    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        let _moving = on.cache.moving_aside();
-        let on = self.on(on);
-        on.each_bank(&mut |_| {}, &mut |list| _ = lists::drain_empties(on, list));
-    }
-
-    fn reclaim<P: Platform>(
+    fn drain_empties<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
+        spare: Option<Sheaf>,
+    ) -> Option<Sheaf> {
+        // A spare stack has objects.
+        if spare.is_none() {
+            let _moving = on.cache.moving_aside();
+            let on = self.on(on);
+            on.each_bank(&mut |_| {}, &mut |list| _ = lists::drain_empties(on, list));
+        }
+        spare
+    }
+
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
         let on = self.on(on);
         let idle = found.get_or_insert_with(|| self.sheaves.look(on)).idle;
         if self.sheaves.reclaim_piece(on, found, most) {
@@ -124,16 +132,22 @@ impl Engine for Mixed {
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        match name {
-            "cpu_partial" => {
-                let changed = self.slabs.set(on, name, value);
-                let _moving = on.cache.moving_aside();
-                self.on(on).drain_banks();
-                changed
-            }
-            _ => self.sheaves.tune(self.on(on), name, value),
+        if name != "cpu_partial" {
+            return self.sheaves.tune(self.on(on), name, value);
         }
+        let changed = self.slabs.set(on, name, value);
+        let _moving = on.cache.moving_aside();
+        self.on(on).drain_banks();
+        changed
     }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.on(on).end_banks();
+    }
+}
+
+impl Inspect for Mixed {
+    const HAS_SLABS_BELOW: bool = true;
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
         self.sheaves.each_parked(on, &mut f);
@@ -156,15 +170,13 @@ impl Engine for Mixed {
         on.each_bank(&mut |_| {}, &mut |list| on.each_on_list(list, f));
     }
 
-    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        Engine::begin_child(&self.sheaves, on)
-    }
-
-    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.on(on).end_banks();
-    }
-
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         self.sheaves.is_published(on)
+    }
+}
+
+impl Repair for Mixed {
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        Repair::begin_child(&self.sheaves, on)
     }
 }

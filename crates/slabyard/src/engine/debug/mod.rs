@@ -28,10 +28,13 @@ mod waiting;
 
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans, partial, tiny};
+use super::{
+    EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape, SlowPaths,
+    orphans, partial, tiny,
+};
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, Call, FindingKind};
-use crate::platform::{Platform, Slot};
+use crate::platform::Platform;
 use crate::slab;
 use crate::slab::debug::{
     Known, Layout, LayoutRequest, State, TrackKind, aside, object, tail, track, unused,
@@ -281,23 +284,13 @@ impl Debug {
     }
 }
 
-impl Engine for Debug {
+impl EngineKind for Debug {
     const NEW: Self =
         Debug::with(DebugFlags::CHECK.with(DebugFlags::RED_ZONE).with(DebugFlags::POISON));
     const SIZED: bool = true;
 
     fn like(other: &Self) -> Self {
         Debug::with(other.flags())
-    }
-
-    /// It parks nothing for a CPU.
-    fn name(&self) -> EngineName {
-        EngineName::Tiny
-    }
-
-    #[inline]
-    fn debug(&self) -> Option<&Debug> {
-        Some(self)
     }
 
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
@@ -307,6 +300,14 @@ impl Engine for Debug {
             .expect("each class of malloc's fits the largest slab")
     }
 
+    /// It parks nothing for a CPU.
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::of(EngineName::Tiny)
+    }
+}
+
+impl SlowPaths for Debug {
     fn begin(&self, cache: &Header) {
         let slab_bytes = cache.shape().geometry.slab_bytes();
         cache.set_min_partial((EMPTY_BYTES / slab_bytes) as u32);
@@ -363,37 +364,26 @@ impl Engine for Debug {
         }
     }
 
-    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        orphans::empty_list(on);
-        self.forget_quarantine(on);
-        0
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.empty_quarantine(on);
+        self.discard_empty(on);
     }
 
-    /// The state of an object is the truth here: one in nobody's hands is free.
-    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        if aside::is_slab_aside(&on.heap.region, slab) {
-            orphans::list(on, slab, 0);
-            return 0;
-        }
-        let geometry = &on.cache.shape().geometry;
-        for index in 0..geometry.objects {
-            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
-            match object::read_state(&on.heap.platform, self.layout(), object)
-                .map(|known| known.state)
-            {
-                Some(State::Live) => _ = freeset::mark(on.heap, slab, index, false),
-                Some(State::Free) => _ = freeset::mark(on.heap, slab, index, true),
-                Some(State::Busy) => {
-                    object::release(&on.heap.platform, self.layout(), object);
-                    freeset::mark(on.heap, slab, index, true);
-                }
-                // A program wrote there: the next look finds it.
-                None => {}
-            }
-        }
-        orphans::adopt(on, slab, of_cpu)
+    /// Empty slabs stay until they are asked for, as what waits in quarantine does.
+    fn reclaim<P: Platform>(&self, _: PageSlabs<'_, P>, _: &mut PassState, _: u32) -> bool {
+        false
     }
 
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        partial::discard_all_empty(self.checked(on));
+    }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.end_quarantine(on);
+    }
+}
+
+impl Inspect for Debug {
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let geometry = &on.cache.shape().geometry;
         if !slab::begins_object(&on.heap.region, geometry, address) {
@@ -433,41 +423,44 @@ impl Engine for Debug {
         Ok(0)
     }
 
-    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.empty_quarantine(on);
-        self.discard_empty(on);
-    }
-
-    /// Empty slabs stay until they are asked for, as what waits in quarantine does.
-    fn reclaim<P: Platform>(
-        &self,
-        _on: PageSlabs<'_, P>,
-        _found: &mut Option<Found>,
-        _most: u32,
-    ) -> bool {
-        false
-    }
-
-    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        partial::discard_all_empty(self.checked(on));
-    }
-
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
-        Some(Changed { old, drains: false })
-    }
-
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         self.each_in_quarantine(on, f);
     }
 
-    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.end_quarantine(on);
-    }
-
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         self.is_quarantine_published(on)
+    }
+}
+
+impl Repair for Debug {
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        self.forget_quarantine(on);
+        0
+    }
+
+    /// The state of an object is the truth here: one in nobody's hands is free.
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        if aside::is_slab_aside(&on.heap.region, slab) {
+            orphans::list(on, slab, 0);
+            return 0;
+        }
+        let geometry = &on.cache.shape().geometry;
+        for index in 0..geometry.objects {
+            let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
+            match object::read_state(&on.heap.platform, self.layout(), object)
+                .map(|known| known.state)
+            {
+                Some(State::Live) => _ = freeset::mark(on.heap, slab, index, false),
+                Some(State::Free) => _ = freeset::mark(on.heap, slab, index, true),
+                Some(State::Busy) => {
+                    object::release(&on.heap.platform, self.layout(), object);
+                    freeset::mark(on.heap, slab, index, true);
+                }
+                // A program wrote there: the next look finds it.
+                None => {}
+            }
+        }
+        orphans::adopt(on, slab, of_cpu)
     }
 }

@@ -20,7 +20,10 @@ pub mod reclaim;
 mod working_set;
 
 use super::slabs::Stacks;
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans};
+use super::{
+    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
+    SlowPaths, orphans,
+};
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
 use crate::sync::{Lock, Ordering, Rank};
@@ -49,14 +52,17 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     }
 }
 
-impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
+impl<const TAGGED: bool> EngineKind for Sheaves<u32, TAGGED> {
     const TAGGED: bool = TAGGED;
     const NEW: Self = Self::new(NO_SHEAF, NO_SHEAF);
 
-    fn name(&self) -> EngineName {
-        EngineName::Slub
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts { parks_in_sheaves: true, ..EngineFacts::of(EngineName::Slub) }
     }
+}
 
+impl<const TAGGED: bool> SlowPaths for Sheaves<u32, TAGGED> {
     fn begin(&self, cache: &Header) {
         Self::publish_limits(cache);
     }
@@ -73,18 +79,8 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
         self.flush_stack(on, slot);
     }
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
         self.reclaim_piece(on, found, most)
-    }
-
-    #[inline]
-    fn parks_in_sheaves(&self) -> bool {
-        true
     }
 
     fn flush_node<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> bool {
@@ -98,7 +94,9 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         self.tune(on, name, value)
     }
+}
 
+impl<const TAGGED: bool> Inspect for Sheaves<u32, TAGGED> {
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         self.each_in_barn(on, f);
     }
@@ -106,7 +104,9 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         self.is_barn_published(on)
     }
+}
 
+impl<const TAGGED: bool> Repair for Sheaves<u32, TAGGED> {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
         orphans::empty_list(on);
         self.count_barn_anew(on)

@@ -11,10 +11,13 @@
 //! which works on [`OnNode`].
 
 use super::{Sheaves, barn};
-use crate::engine::nodes::{self, AtNode, NodeSettings, Nodes, at, node_of, node_of_sheaf, others};
+use crate::engine::nodes::{
+    self, AtNode, NodeSettings, Nodes, at, inspect_nodes, node_of, node_of_sheaf, others,
+};
 use crate::engine::slabs::Slabs;
 use crate::engine::{
-    Changed, Counter, Engine, Found, Header, PageSlabs, Shape, flush, orphans, partial,
+    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,
+    Shape, SlowPaths, flush, orphans, partial,
 };
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
@@ -58,7 +61,7 @@ impl AtNode for AtOne {
         partial::take_one_listed(on)
     }
 
-    fn reclaim<P: Platform>(on: OnNode<'_, P>, found: &mut Option<Found>, most: u32) -> bool {
+    fn reclaim<P: Platform>(on: OnNode<'_, P>, found: &mut PassState, most: u32) -> bool {
         let is_idle = &on.rules.state().is_idle;
         let idle = is_idle.load(Ordering::Relaxed) != 0;
         let sheaves = sheaves(on);
@@ -77,7 +80,7 @@ impl OnNodes {
     }
 }
 
-impl Engine for OnNodes {
+impl EngineKind for OnNodes {
     const NEW: Self = OnNodes(Nodes::new(NodeSettings::SLUB));
     const TAGGED: bool = true;
 
@@ -87,10 +90,13 @@ impl Engine for OnNodes {
         new
     }
 
-    fn name(&self) -> EngineName {
-        EngineName::Slub
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::of(EngineName::Slub)
     }
+}
 
+impl SlowPaths for OnNodes {
     fn begin(&self, cache: &Header) {
         Sheaves::<u32, true>::publish_limits(cache);
         self.0.set_barn_full_limits(barn::most_full(cache.shape().geometry.size));
@@ -134,12 +140,7 @@ impl Engine for OnNodes {
         sheaves(here).flush_stack(here, slot);
     }
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
         if found.is_none() {
             // Once a pass, whatever the nodes.
             let is_idle = u32::from(on.cache.is_idle());
@@ -163,35 +164,13 @@ impl Engine for OnNodes {
         let set = |here| sheaves(here).tune(here, name, value);
         self.0.each(on).map(set).fold(None, Option::or)
     }
+}
 
-    fn node_words(&self) -> Option<(usize, usize)> {
-        Some(self.0.shown_at())
-    }
-
-    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        self.0.begin_child(on, |here| sheaves(here).count_barn_anew(here))
-    }
-
-    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
-        orphans::list(self.0.at(on, on.heap.region.node_of(slab)), slab, free);
-        free
-    }
+impl Inspect for OnNodes {
+    inspect_nodes!(0);
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
         self.0.each(on).for_each(|here| sheaves(here).each_in_barn(here, &mut f));
-    }
-
-    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
-        self.0.each_partial(on, f);
-    }
-
-    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
-        self.0.nr_partial(on)
-    }
-
-    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.0.is_list_published(on)
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
@@ -203,5 +182,17 @@ impl Engine for OnNodes {
             is_near && Nodes::is_barn_published(here, sheaves(here).barn_words(here))
         };
         self.0.each(on).all(is_sound) && self.0.is_summed(on.cache)
+    }
+}
+
+impl Repair for OnNodes {
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        self.0.begin_child(on, |here| sheaves(here).count_barn_anew(here))
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
+        orphans::list(self.0.at(on, on.heap.region.node_of(slab)), slab, free);
+        free
     }
 }

@@ -12,9 +12,12 @@ use super::on_pages::{Units, block_units};
 use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free_locked, page};
 use crate::engine::slabs::Slabs;
 use crate::engine::slob::on_pages::Slob;
-use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny, orphans};
+use crate::engine::{
+    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,
+    SlowPaths, Tiny, orphans,
+};
 use crate::pages::Cause;
-use crate::platform::{Platform, Slot};
+use crate::platform::Platform;
 use crate::slab;
 use crate::slab::units::UNIT;
 use crate::slab::{Geometry, Object, freeset, units};
@@ -103,23 +106,10 @@ impl Slob {
     }
 }
 
-impl Engine for Slob {
+impl EngineKind for Slob {
     const NEW: Self =
         Slob { words: [const { AtomicU32::new(0) }; 7], of_malloc: AtomicU32::new(0) };
     const SIZED: bool = true;
-
-    fn name(&self) -> EngineName {
-        EngineName::Slob
-    }
-
-    fn begin(&self, cache: &Header) {
-        if self.serves_malloc() {
-            cache.set_min_partial(0);
-            if cache.shape().geometry.object == UNIT {
-                cache.rename("slob");
-            }
-        }
-    }
 
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
         self.of_malloc.store(1, Ordering::Relaxed);
@@ -130,6 +120,22 @@ impl Engine for Slob {
     fn serves(&self, cache: &Header, bytes: usize, align: usize) -> Option<bool> {
         let page = cache.shape().geometry.slab_bytes();
         Some(bytes < page && align < page && bytes < page - align.max(UNIT as usize))
+    }
+
+    #[inline]
+    fn facts(&self) -> EngineFacts {
+        EngineFacts::of(EngineName::Slob)
+    }
+}
+
+impl SlowPaths for Slob {
+    fn begin(&self, cache: &Header) {
+        if self.serves_malloc() {
+            cache.set_min_partial(0);
+            if cache.shape().geometry.object == UNIT {
+                cache.rename("slob");
+            }
+        }
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -178,6 +184,22 @@ impl Engine for Slob {
         }
     }
 
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
+        !self.serves_malloc() && Tiny.reclaim(on, found, most)
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        if !self.serves_malloc() {
+            Tiny.shrink(on);
+        }
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        if self.serves_malloc() { None } else { Tiny.set(on, name, value) }
+    }
+}
+
+impl Inspect for Slob {
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let shape = on.cache.shape();
         let Object { slab, index } =
@@ -202,28 +224,9 @@ impl Engine for Slob {
     ) -> Result<u32, &'static str> {
         if self.serves_malloc() { Units { on, slob: self }.check(slab) } else { Ok(0) }
     }
+}
 
-    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
-
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool {
-        !self.serves_malloc() && Tiny.reclaim(on, found, most)
-    }
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        if !self.serves_malloc() {
-            Tiny.shrink(on);
-        }
-    }
-
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        if self.serves_malloc() { None } else { Tiny.set(on, name, value) }
-    }
-
+impl Repair for Slob {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
         orphans::empty_list(on);
         if self.serves_malloc() {
@@ -238,9 +241,5 @@ impl Engine for Slob {
         } else {
             orphans::adopt(on, slab, of_cpu)
         }
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        Tiny.is_published(on)
     }
 }

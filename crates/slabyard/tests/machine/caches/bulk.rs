@@ -4,7 +4,7 @@ use super::{begun, sound, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::cpu_slabs::Rules;
-use slabyard::engine::{Any, Engine};
+use slabyard::engine::{Any, Engine, EngineKind};
 use slabyard::live::Walked;
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::{AddressKind, Yard};
@@ -260,7 +260,7 @@ fn caches_of_one_yard_may_have_several_engines() {
     let yard = begun(Yard::<Machine, Any>::new(Machine::new(Config::default())));
     let with = |name: &EngineName| {
         let id = made(&yard, &CacheSettings::of(100).engine(*name));
-        assert_eq!(yard.cache(id.number()).engine.name(), *name);
+        assert_eq!(yard.cache(id.number()).engine.facts().name, *name);
         id
     };
     let ids: Vec<CacheId> = EngineName::ALL.iter().map(with).collect();

@@ -5,7 +5,7 @@ use slabyard::cache::classes::CLASSES;
 use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
-use slabyard::engine::{Any, Engine};
+use slabyard::engine::{Any, Engine, EngineKind};
 use slabyard::platform::{Park, PerCpu, Planted, Threads};
 use slabyard::slab::Constructor;
 use slabyard::yard::{AddressKind, Yard};
@@ -77,7 +77,7 @@ fn a_created_cache_has_the_engine_of_its_yard() {
         let yard = begun(yard);
         for _ in 0..2 {
             let id = yard.create_cache("chosen", &CacheSettings::of(64)).expect("a cache");
-            assert_eq!(yard.cache(id.number()).engine.name(), name);
+            assert_eq!(yard.cache(id.number()).engine.facts().name, name);
             let object = yard.alloc_from(id).expect("memory");
             assert_eq!(yard.free_to(id, object), Ok(()));
             assert_eq!(sound(&yard).live, 0);

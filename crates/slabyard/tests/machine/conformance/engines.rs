@@ -8,7 +8,10 @@ use crate::each_engine::{each_kind, next_kind};
 use slabyard::cache::{classes, slots};
 use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::partial::nr_partial;
-use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Tiny};
+use slabyard::engine::{
+    Any, Changed, Engine, EngineFacts, EngineKind, Found, Header, Inspect, PageSlabs, Repair,
+    SlowPaths, Tiny,
+};
 use slabyard::pages::Sheaf;
 use slabyard::platform::{PerCpu, Platform, Slot, Stack};
 use slabyard::slab;
@@ -135,13 +138,17 @@ trait Bug: Sync + Send + 'static {
 
 struct Broken<B>(B);
 
-impl<B: Bug> Engine for Broken<B> {
+impl<B: Bug> Engine for Broken<B> {}
+
+impl<B: Bug> EngineKind for Broken<B> {
     const NEW: Self = Broken(B::NEW);
 
-    fn name(&self) -> EngineName {
-        EngineName::Tiny
+    fn facts(&self) -> EngineFacts {
+        Tiny.facts()
     }
+}
 
+impl<B: Bug> SlowPaths for Broken<B> {
     fn begin(&self, _cache: &Header) {}
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -164,8 +171,6 @@ impl<B: Bug> Engine for Broken<B> {
         stack
     }
 
-    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
-
     fn reclaim<P: Platform>(&self, _: PageSlabs<'_, P>, _: &mut Option<Found>, _: u32) -> bool {
         false
     }
@@ -177,9 +182,11 @@ impl<B: Bug> Engine for Broken<B> {
     fn set<P: Platform>(&self, _on: PageSlabs<'_, P>, _name: &str, _: u32) -> Option<Changed> {
         None
     }
+}
 
-    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
+impl<B: Bug> Repair for Broken<B> {}
 
+impl<B: Bug> Inspect for Broken<B> {
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         Tiny.is_published(on)
     }

@@ -5,7 +5,7 @@ use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of, yard_on};
 use crate::each_engine::next_kind;
 use slabyard::cache::{classes, slots};
-use slabyard::engine::Engine;
+use slabyard::engine::{Engine, SlowPaths};
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::stack::Tag;
 use slabyard::platform::{GRANULE, Memory, PerCpu, Slot};

@@ -6,9 +6,9 @@ use super::{
     yard_of,
 };
 use slabyard::engine::Counter;
-use slabyard::engine::Engine;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::sheaves::nodes::OnNodes;
+use slabyard::engine::{Inspect, SlowPaths};
 use slabyard::platform::{PerCpu, Stack};
 use slabyard_testkit::machine::Config;
 

@@ -2,7 +2,7 @@
 
 use super::{BIG_ZONE, SMALL_ZONE, books, yard_of};
 use slabyard::cache::classes;
-use slabyard::engine::Engine;
+use slabyard::engine::SlowPaths;
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::GranuleKind;
 use slabyard::pages::lists::{PageLists, Warmth};
