@@ -318,12 +318,16 @@ top no-such-process
 TABLE
 }
 
-# environment: the variables that the build's sources name, and of the libraries' those whose value a
-# library refuses.
+# environment: the variables that the build's sources name and those of the keys of `run --set`, and of
+# each library those whose value it refuses.
 environment() {
     local name library
-    grep -rhoE '"SLABYARD_[A-Z_]+"' "$TREE"/crates/{abi,cli,engines,kmem,malloc,observe,recorder}/src "$TREE"/crates/process/src 2>/dev/null |
-        tr -d '"' | sort -u | tee "$SCRATCH/variables" | sed 's/^/environment /'
+    {
+        grep -rhoE '"SLABYARD_[A-Z_]+"' "$TREE"/crates/{abi,cli,engines,kmem,malloc,observe,recorder}/src \
+            "$TREE"/crates/process/src 2>/dev/null | tr -d '"'
+        ours run --help | sed -n '/^Keys of --set:/,/^$/s/^  \([a-z_]*\):.*/SLABYARD_\U\1/p'
+        ours run --help | grep -oE '\[env: SLABYARD_[A-Z_]+' | sed 's/.* //'
+    } | sort -u | tee "$SCRATCH/variables" | sed 's/^/environment /'
     while read -r name; do
         for library in malloc engines recorder; do
             env -C "$SCRATCH" "$name=:" LD_PRELOAD="$BUILD/libslabyard_$library.so" true 2>&1 | grep -q "$name" &&
