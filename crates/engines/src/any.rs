@@ -6,6 +6,7 @@ use crate::choice;
 use crate::state::{AnyEngine, YARD};
 use core::fmt;
 use slabyard::cache::classes;
+use slabyard::debugging;
 use slabyard::engine::Any;
 use slabyard::platform::linux::{Counted, CountingLinux};
 use slabyard::yard::Yard;
@@ -93,7 +94,7 @@ impl Malloc for AnyEngine {
     }
 
     fn is_other_size(address: usize, bytes: usize, have: usize) -> bool {
-        if YARD.knows_requests(address) {
+        if debugging::knows_requests(&YARD, address) {
             return bytes != have;
         }
         YARD.engine() == EngineName::Slob && bytes.max(1).next_multiple_of(16) != have

@@ -11,6 +11,8 @@ use crate::mutex::MutexGuard;
 use crate::state::YARD;
 use core::sync::atomic::{AtomicU64, Ordering};
 use slabyard::cache::CacheId;
+use slabyard::mail::header;
+use slabyard_abi::region::Word;
 use slabyard_abi::region::alias::WORDS;
 
 /// Names that there is room for.
@@ -21,7 +23,8 @@ static RECORDS: [[AtomicU64; WORDS]; MOST] = [const { [const { AtomicU64::new(0)
 
 /// Lets readers know where the records are.
 pub(crate) fn publish() {
-    YARD.publish_aliases(RECORDS.as_ptr() as usize, MOST);
+    header::publish_word(&YARD, Word::NrAliases, MOST as u64);
+    header::publish_word(&YARD, Word::Aliases, RECORDS.as_ptr() as u64);
 }
 
 fn key(id: CacheId) -> u64 {

@@ -7,11 +7,10 @@
 //! are at most a word larger and aligned as the new one's must be. The second name is an alias:
 //! both names are one handle.
 
-use crate::aliases;
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::state::{YARD, ensure};
-use crate::tools;
+use crate::{aliases, tools};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::fmt;
 use core::ptr::{null, null_mut};
@@ -21,6 +20,7 @@ use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheFlags, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::Shape;
+use slabyard::live;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::slab::{Constructor, Destructor, Geometry};
 use slabyard_abi::debug::{DebugFlags, FLAGS};
@@ -426,7 +426,7 @@ pub extern "C" fn slabyard_cache_of(object: *const c_void) -> *const Handle {
     if !slabyard_process::state::ready() {
         return null();
     }
-    let Some(id) = YARD.cache_of(object as usize) else { return null_mut() };
+    let Some(id) = live::cache_of(&YARD, object as usize) else { return null_mut() };
     if id.number() < CLASSES {
         caches::show_classes(&handles::lock());
     }

@@ -11,6 +11,7 @@ use core::ffi::c_int;
 use core::fmt::{self, Display, Write};
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
+use slabyard::observe::count;
 use slabyard::observe::sample::{Sample, Span};
 use slabyard_process::state::{mode_number, ready};
 
@@ -230,7 +231,7 @@ fn totals(out: &mut Pieces<'_>, sums: &Sums) -> fmt::Result {
         object.key("mapped", mapped.1)?;
         object.key("nr_runs", runs.0)?;
         object.key("nr_mapped", mapped.0)?;
-        object.key("set_aside", YARD.set_aside())?;
+        object.key("set_aside", count::set_aside(&YARD.heap))?;
         object.key("mode", mode_number(YARD.platform().mode()))?;
         object.key("engine", format_args!("\"{}\"", YARD.engine().row().name))?;
     }

@@ -9,6 +9,7 @@ use crate::tools;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, ROWS};
+use slabyard::calls::resize;
 use slabyard::platform::Memory;
 use slabyard_abi::engines::EngineName;
 use slabyard_process::misuse;
@@ -51,7 +52,7 @@ fn clear(block: *mut c_void, bytes: usize) {
         // SAFETY: the block just allocated.
         return unsafe { block.cast::<u8>().write_bytes(0, bytes) };
     }
-    YARD.each_dirty_part(block as usize, bytes, |offset, n| {
+    resize::each_dirty_part(&YARD.heap, block as usize, bytes, |offset, n| {
         // SAFETY: inside of the block just allocated.
         unsafe { block.cast::<u8>().add(offset).write_bytes(0, n) };
     });
@@ -176,7 +177,7 @@ pub extern "C" fn slabyard_krealloc(block: *mut c_void, bytes: usize) -> *mut c_
         return address as *mut c_void;
     }
     let new = if bytes > have {
-        let block = YARD.alloc_growing(bytes);
+        let block = resize::alloc_growing(&YARD, bytes);
         tools::block_allocated(block.unwrap_or(0));
         given(block)
     } else {

@@ -3,11 +3,9 @@
 //!
 //! Neighbours: `slabyard-process`, which is generic over it; [`crate::names`] names caches.
 
-use crate::aliases;
-use crate::handles;
 use crate::names::Name;
 use crate::state::{ObjectCaches, YARD};
-use crate::tools;
+use crate::{aliases, handles, tools};
 use core::fmt::{self, Display};
 use slabyard::engine::Any;
 use slabyard::platform::linux::{Linux, Uncounted};

@@ -10,6 +10,7 @@ use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
+use slabyard::live;
 use slabyard_process::errno::set_errno;
 use slabyard_process::policy;
 
@@ -122,7 +123,7 @@ pub extern "C" fn slabyard_cache_for_each_live(
 ) -> c_int {
     let handle = checked("slabyard_cache_for_each_live", cache);
     let Some(id) = handle.and_then(Handle::id) else { return -1 };
-    match YARD.each_live(id, |object| each(object as *mut c_void, with)) {
+    match live::each_live(&YARD, id, |object| each(object as *mut c_void, with)) {
         Some(slabyard::live::Walked::Exact) => 0,
         Some(slabyard::live::Walked::WithFree) => 1,
         None => {

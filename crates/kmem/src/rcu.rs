@@ -8,6 +8,7 @@ use crate::names::Name;
 use crate::state::{ObjectCaches, YARD, ensure};
 use crate::tools;
 use core::ffi::{c_int, c_void};
+use slabyard::calls::readers;
 use slabyard::calls::readers::NotWaited;
 use slabyard::waiting::NotTaken;
 use slabyard::yard::AddressKind;
@@ -106,7 +107,7 @@ fn given(function: &str, address: usize, taken: Result<(), NotTaken>) -> c_int {
             -1
         }
         Err(NotTaken::Full | NotTaken::Memory | NotTaken::Interrupted) => {
-            let freed = YARD.free_after_waiting(address);
+            let freed = readers::free_after_waiting(&YARD, address);
             waited(function, freed.map(|_| ()))
         }
     }

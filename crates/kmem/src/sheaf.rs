@@ -9,6 +9,7 @@ use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::calls::prefill::Prefilled;
+use slabyard::live;
 use slabyard_process::errno::set_errno;
 use slabyard_process::policy;
 use slabyard_process::say;
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn slabyard_sheaf_alloc(sheaf: *mut Prefilled) -> *mut c_v
     let sheaf = unsafe { given("slabyard_sheaf_alloc", sheaf) };
     let Some(object) = sheaf.and_then(|it| YARD.alloc_prefilled(it)) else { return null_mut() };
     if tools::is_on()
-        && let Some(id) = YARD.cache_of(object)
+        && let Some(id) = live::cache_of(&YARD, object)
     {
         tools::allocated(id, object);
     }

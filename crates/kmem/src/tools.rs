@@ -27,6 +27,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
+use slabyard::live;
 use slabyard::platform::GRANULE;
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::AddressKind;
@@ -301,7 +302,7 @@ pub(crate) fn any_waits(address: usize) {
 
 #[cold]
 fn tell_any_freed(address: usize, after: FreedAfter) {
-    if let Some(id) = YARD.cache_of(address).filter(|id| id.number() >= CLASSES) {
+    if let Some(id) = live::cache_of(&YARD, address).filter(|id| id.number() >= CLASSES) {
         return tell_freed(id, address, after);
     }
     let (AddressKind::Object { bytes, begin: true, .. } | AddressKind::Large(bytes)) =

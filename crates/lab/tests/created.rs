@@ -3,6 +3,7 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::{Engine, Sheaves, Tiny};
+use slabyard::mail::header;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_observe::process::{self, RequestKind};
@@ -36,7 +37,7 @@ fn names(snapshot: &Snapshot) -> Vec<String> {
 fn created_caches_are_read_by_name_and_to_the_object() {
     assert!(YARD.platform().init(None));
     assert!(YARD.init(Settings::default()));
-    YARD.publish(YARD.platform().mode() as u64);
+    header::publish(&YARD, YARD.platform().mode() as u64);
     assert_eq!(names(&look()), [] as [&str; 0]);
 
     // So many that rows have a second page.
@@ -91,7 +92,7 @@ const FREED_EVERY: usize = 3;
 fn hold_small_objects<E: Engine>(yard: &'static Yard<Linux, E>) {
     assert!(yard.platform().init(None));
     assert!(yard.init(Settings::default()));
-    yard.publish(yard.platform().mode() as u64);
+    header::publish(yard, yard.platform().mode() as u64);
     let id = yard.create_cache("small", &CacheSettings::of(5)).expect("a cache");
     let objects: Vec<usize> =
         (0..SMALL_OBJECTS).map(|_| yard.alloc_from(id).expect("memory")).collect();

@@ -9,10 +9,10 @@ use slabyard::engine::{ArrayCaches, Found, Inspect, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Takes};
 use slabyard::reap::Turn;
-use slabyard::slab;
 use slabyard::slab::Word;
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
+use slabyard::{reap, slab};
 use slabyard_model::cache::KernelCache;
 use slabyard_model::cache::arrays::Ring;
 use slabyard_model::counters::Counter;
@@ -145,7 +145,7 @@ impl Pair {
                 }
             }
             Call::Reclaim => _ = engine.reclaim(on, &mut self.found[0], 3),
-            Call::Reap => _ = self.yard.reap(Turn::Wait).expect("array caches").reaped,
+            Call::Reap => _ = reap::reap(&self.yard, Turn::Wait).expect("array caches").reaped,
             Call::Shrink => engine.shrink(on),
         }
         Ok(0)

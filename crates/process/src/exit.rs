@@ -5,10 +5,9 @@
 //! these.
 
 use crate::library::Library;
-use crate::misuse;
-use crate::say;
 use crate::state::ready;
 use crate::text::abort;
+use crate::{misuse, say};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static VERIFY: AtomicBool = AtomicBool::new(false);

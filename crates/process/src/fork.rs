@@ -5,6 +5,8 @@ use crate::library::{Library, Start};
 use crate::state::ready;
 use crate::{helper, observe};
 use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::child;
+use slabyard::process::fork;
 use slabyard::process::fork::{at_fork, lock_starts, unlock_starts};
 
 /// Registers what is to be done in the child, and what the library does around a fork.
@@ -43,14 +45,14 @@ fn ends<L: Library>() {
 
 extern "C" fn prepare<L: Library>() {
     if begins::<L>() {
-        L::yard().begin_fork();
+        child::begin_fork(L::yard());
         L::before_fork();
     }
 }
 
 extern "C" fn parent<L: Library>() {
     if had_started::<L>() {
-        L::yard().end_fork();
+        child::end_fork(L::yard());
         L::after_fork();
     }
     ends::<L>();
@@ -65,12 +67,12 @@ extern "C" fn child<L: Library>() {
 
 fn yard_in_child<L: Library>() {
     let yard = L::yard();
-    yard.mark_child();
+    child::mark_child(yard);
     L::after_fork();
     observe::after_fork();
     #[cfg(target_arch = "x86_64")]
     crate::outside::after_fork();
-    yard.adopt_foreign_rows();
+    fork::adopt_foreign_rows(yard);
     yard.platform().free_foreign_slots();
     // Last: it allocates.
     helper::after_fork::<L>();

@@ -3,7 +3,7 @@
 //!
 //! It sleeps until the reclaim ticker begins, or until another process wakes it because a request
 //! waits in the mailbox (`abi::region::helper`). Until the ticker ends, it reads the clock once a
-//! tick and makes the slices of the pass ([`Yard::help_reclaim`]).
+//! tick and makes the slices of the pass ([`help_reclaim`](slabyard::calls::help::help_reclaim)).
 //!
 //! It is created in the constructor and in the child of a fork, and never in an allocation, not
 //! even after its slow path, because the C library frees memory while it holds the lock of its
@@ -20,8 +20,10 @@ use crate::library::Library;
 use crate::say;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use slabyard::calls::help;
+use slabyard::mail::header;
 use slabyard::platform::Park;
-use slabyard_abi::region::helper as shown;
+use slabyard_abi::region::{Word, helper as shown};
 
 /// Values of [`word`]: nothing new; or the reclaim ticker began, another process asks, or the
 /// helper must end ([`ENDS`]). Another process writes the second one, and so nobody writes a third.
@@ -71,7 +73,7 @@ pub(crate) fn set_enabled(enabled: bool) {
 
 /// Shows the helper to other processes. The yard is published.
 pub(crate) fn show<L: Library>() {
-    L::yard().publish_helper(SHOWN.as_ptr() as usize);
+    header::publish_word(L::yard(), Word::Helper, SHOWN.as_ptr() as u64);
 }
 
 fn word() -> &'static AtomicU32 {
@@ -180,9 +182,9 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
         // the exchange that began it is SeqCst, too.
         fence(Ordering::SeqCst);
         if woken {
-            yard.help_answer();
+            help::help_answer(yard);
         }
-        while yard.is_ticking() && !ENDS.load(Ordering::Relaxed) && yard.help_reclaim() {}
+        while yard.is_ticking() && !ENDS.load(Ordering::Relaxed) && help::help_reclaim(yard) {}
         if yard.is_ticking() {
             platform.wait_at_most(word(), CALM, yard.period_ms());
         } else {

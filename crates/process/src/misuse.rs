@@ -5,16 +5,17 @@
 //! option says to abort, it is reported once for each class, and the object is freed by its own
 //! size.
 
-use crate::debug;
 use crate::library::{Library, Name};
 use crate::policy::{self, end};
-use crate::say;
 use crate::text::abort;
+use crate::{debug, say};
 use core::sync::atomic::{AtomicBool, Ordering};
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::number_of;
+use slabyard::debugging;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
+use slabyard::verify::close;
 use slabyard::yard::AddressKind;
 use slabyard_kernels::settings::choices::OnMisuse;
 
@@ -26,7 +27,7 @@ pub fn at_exit<L: Library>() {
     if L::DEBUGS && debug::at_exit::<L>() {
         end();
     }
-    L::yard().check_parked();
+    close::check_parked(L::yard());
 }
 
 /// Reports misuse that the flush of an object to its slab found.
@@ -117,7 +118,7 @@ pub fn usable_or_misuse<L: Library>(function: &str, address: usize) -> Option<us
 #[inline]
 pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(AddressKind, usize)> {
     let yard = L::yard();
-    if L::DEBUGS && yard.is_known_free(address) {
+    if L::DEBUGS && debugging::is_known_free(yard, address) {
         used_after_free::<L>(function, address);
         return None;
     }
@@ -126,7 +127,7 @@ pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(Ad
         found_at_call::<L>(function, address, place);
         return None;
     };
-    if matches!(place, AddressKind::Object { .. }) && yard.looks_freed(address) {
+    if matches!(place, AddressKind::Object { .. }) && close::looks_freed(yard, address) {
         used_after_free::<L>(function, address);
         return None;
     }
@@ -135,7 +136,7 @@ pub fn place_or_misuse<L: Library>(function: &str, address: usize) -> Option<(Ad
 
 #[cold]
 fn used_after_free<L: Library>(function: &str, address: usize) {
-    let class = Name::<L>::of(L::yard().class_at(address).unwrap_or(0));
+    let class = Name::<L>::of(L::yard().heap.class_at(address).unwrap_or(0));
     say!("{function}({address:#x}): use after free of an object of cache {class}");
     if L::DEBUGS {
         debug::report::call_stack::<L>();

@@ -20,7 +20,9 @@ use crate::library::Library;
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
-use slabyard_abi::region::outside as shown;
+use slabyard::calls::help;
+use slabyard::mail::header;
+use slabyard_abi::region::{Word, outside as shown};
 
 /// Bytes of the memory: the frame has all registers, of which AMX alone has 8 KiB, and a request takes
 /// at most 4 KiB.
@@ -41,7 +43,7 @@ pub(crate) fn show<L: Library>() {
     for (to, word) in SHOWN.iter().zip(words) {
         to.store(word as u64, Ordering::Relaxed);
     }
-    L::yard().publish_outside(SHOWN.as_ptr() as usize);
+    header::publish_word(L::yard(), Word::Outside, SHOWN.as_ptr() as u64);
 }
 
 /// In the child of a fork, where no thread has the memory.
@@ -53,7 +55,7 @@ pub(crate) fn after_fork() {
 }
 
 extern "C" fn serve<L: Library>() -> u64 {
-    keeping_errno(|| L::yard().answer_outside())
+    keeping_errno(|| help::answer_outside(L::yard()))
 }
 
 /// The stack pointer is at the frame's context, a multiple of 16.

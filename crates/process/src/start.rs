@@ -7,15 +7,18 @@
 
 use crate::library::{Library, Start};
 use crate::options::Options;
-use crate::say;
 use crate::state::{
     COLD, FAILED, FAST, READY, STARTING, STATE, choose_limit, choose_mask, mode_number, ready,
 };
-use crate::{exit, fork, helper, misuse, observe, policy};
+use crate::{exit, fork, helper, misuse, observe, policy, say};
 use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::calls::trim;
+use slabyard::mail::header;
 use slabyard::platform::linux::Mode;
 use slabyard::process::fork::{lock_starts, unlock_starts};
+use slabyard::reclaim::surplus;
 use slabyard::sync::Once;
+use slabyard::verify::close;
 use slabyard::yard::Settings;
 use slabyard_kernels::settings::Key;
 use slabyard_kernels::settings::choices::{CpuMode, OnMisuse};
@@ -124,20 +127,20 @@ fn begin<L: Library>(options: &Options) -> bool {
     yard.on_every_call(choose_limit::<L>);
     yard.heap.region.on_reach(choose_mask::<L>);
     policy::set(OnMisuse::of_number(options.get(Key::OnError)));
-    yard.check_frees(options.get(Key::CheckFrees) as u32);
+    close::check_frees(yard, options.get(Key::CheckFrees) as u32);
     exit::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {
         observe::allow();
     }
     let helped = options.get(Key::Helper) == 1;
     helper::set_enabled(helped);
-    yard.give_surplus(!helped);
+    surplus::give_surplus(yard, !helped);
     L::choose(options);
     if !yard.init(settings) {
         return false;
     }
     L::begun();
-    yard.publish(mode_number(platform.mode()));
+    header::publish(yard, mode_number(platform.mode()));
     helper::show::<L>();
     #[cfg(target_arch = "x86_64")]
     crate::outside::show::<L>();
@@ -160,7 +163,7 @@ unsafe extern "C" fn thread_ends<L: Library>(iteration: *mut u8) {
         unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (iteration + 1) as *const u8) };
         return;
     }
-    L::yard().drain_thread();
+    trim::drain_thread(L::yard());
     L::yard().platform().give_slot_back();
 }
 

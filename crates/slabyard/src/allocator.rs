@@ -6,6 +6,7 @@
 //! Invariants: a request of no bytes gets no block, and nothing is freed for it. A free is told
 //! the size and the alignment of a block, and these alone must say where the block came from.
 
+use crate::calls::{growth, resize};
 use crate::engine::Engine;
 use crate::global::{Global, LEAST_ALIGN, misuse};
 use crate::platform::{GRANULE, Platform};
@@ -47,11 +48,11 @@ impl<P: Platform, E: Engine> Blocks for Yard<P, E> {
         if layout.align() > LEAST_ALIGN {
             return self.take(layout);
         }
-        Some((self.alloc_growing(layout.size())?, layout.size()))
+        Some((resize::alloc_growing(self, layout.size())?, layout.size()))
     }
 
     fn zero(&self, address: usize, bytes: usize) {
-        self.each_dirty_part(address, bytes, |offset, n| {
+        resize::each_dirty_part(&self.heap, address, bytes, |offset, n| {
             // SAFETY: a part of the block, which is its taker's.
             unsafe { pointer(address + offset).write_bytes(0, n) };
         });
@@ -63,7 +64,7 @@ impl<P: Platform, E: Engine> Blocks for Yard<P, E> {
         if align > GRANULE || !address.is_multiple_of(align) {
             return None;
         }
-        Some((self.resize_at(self.place_of(address), address, to.size())?, to.size()))
+        Some((growth::resize_at(self, self.place_of(address), address, to.size())?, to.size()))
     }
 
     #[inline]

@@ -39,34 +39,32 @@ use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Planted, Platform, Repair, Slot};
 use crate::quiesced::as_it_is;
 use crate::reclaim::walk::{Stacks, entries};
-use crate::slab;
 use crate::slab::{Object, freeset};
 use crate::sync::Ordering;
 use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::pass::Pass;
 use crate::yard::{AddressKind, Yard};
+use crate::{mail, slab};
 
 /// On a slab's descriptor, in place of whether it is listed: a CPU has it. (A check has a mark of
 /// its own, which may be left there.)
 const OF_CPU: u32 = 3;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Called before a fork, where a handler can be.
-    pub fn begin_fork(&self) {
-        self.platform().begin_fork();
-    }
+/// Called before a fork, where a handler can be.
+pub fn begin_fork<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    yard.platform().begin_fork();
+}
 
-    /// Called in the parent after a fork.
-    pub fn end_fork(&self) {
-        self.platform().end_fork();
-    }
+/// Called in the parent after a fork.
+pub fn end_fork<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    yard.platform().end_fork();
+}
 
-    /// Called in the child of a fork, where a handler can be: it needs none where the system tells
-    /// a child by itself.
-    pub fn mark_child(&self) {
-        self.platform().mark_child();
-        self.platform().end_fork();
-    }
+/// Called in the child of a fork, where a handler can be: it needs none where the system tells
+/// a child by itself.
+pub fn mark_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    yard.platform().mark_child();
+    yard.platform().end_fork();
 }
 
 /// At the begin of a slow path, outside of the gate.
@@ -96,7 +94,7 @@ fn begin_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
         }
     }
     p.begin_child();
-    yard.forget_mail();
+    mail::forget_mail(yard);
     forget_readers(yard);
     // A handler makes and frees mappings outside of slow paths.
     yard.large.guarded.begin_child();

@@ -238,7 +238,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Where the address lies, if it is no live object of this cache; nothing has changed.
     #[inline]
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), AddressKind> {
-        match self.class_at(address) {
+        match self.heap.class_at(address) {
             Some(number) if number == id.number() => {
                 if count_down(self.platform()) && push(self, self.caches.get(number), address) {
                     return Ok(());

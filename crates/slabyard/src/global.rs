@@ -5,6 +5,7 @@
 //! Invariant: the yard has memory of its own, which is never given up, because nothing says that a
 //! value that allocates is a `static`.
 
+use crate::calls::{growth, resize};
 use crate::engine::{Engine, Sheaves};
 use crate::platform::linux::Linux;
 use crate::platform::{GRANULE, Memory};
@@ -112,13 +113,13 @@ impl<E: Engine> Global<E> {
             return None;
         }
         let yard = self.started()?;
-        yard.resize_at(yard.place_of(address), address, bytes)
+        growth::resize_at(yard, yard.place_of(address), address, bytes)
     }
 
     fn alloc_resized(&self, address: usize, layout: Layout, bytes: usize) -> Option<usize> {
         let yard = self.started()?;
         if layout.align() <= LEAST_ALIGN && bytes > layout.size() {
-            yard.alloc_resized(address, layout.size(), bytes)
+            growth::alloc_resized(yard, address, layout.size(), bytes)
         } else {
             yard.alloc_fast(bytes, layout.align().max(LEAST_ALIGN))
         }
@@ -161,7 +162,7 @@ unsafe impl<E: Engine> GlobalAlloc for Global<E> {
             return null_mut();
         };
         // SAFETY: the block just allocated.
-        unsafe { yard.zero_fresh(pointer, layout.size()) };
+        unsafe { resize::zero_fresh(yard, pointer, layout.size()) };
         pointer
     }
 

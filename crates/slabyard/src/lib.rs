@@ -48,7 +48,8 @@ pub mod bound;
 pub mod cache;
 #[doc(hidden)]
 pub mod calls;
-mod child;
+#[doc(hidden)]
+pub mod child;
 mod choice;
 #[doc(hidden)]
 pub mod created;
@@ -65,12 +66,14 @@ mod jumped;
 mod large;
 #[doc(hidden)]
 pub mod live;
-mod mail;
+#[doc(hidden)]
+pub mod mail;
 #[doc(hidden)]
 pub mod observe;
 #[doc(hidden)]
 pub mod pages;
-mod place;
+#[doc(hidden)]
+pub mod place;
 #[doc(hidden)]
 pub mod platform;
 #[cfg(target_os = "linux")]
@@ -84,7 +87,8 @@ pub mod reap;
 pub mod reclaim;
 #[doc(hidden)]
 pub mod slab;
-mod slow_path;
+#[doc(hidden)]
+pub mod slow_path;
 #[doc(hidden)]
 pub mod sync;
 #[doc(hidden)]

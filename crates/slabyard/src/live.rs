@@ -24,40 +24,42 @@ pub enum Walked {
     WithFree,
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// The cache in whose slab an address lies: a created one, or a class of malloc's. `None` for
-    /// runs, mappings, and what is not of this yard.
-    pub fn cache_of(&self, address: usize) -> Option<CacheId> {
-        self.caches.id_of(self.class_at(address)?)
-    }
+/// The cache in whose slab an address lies: a created one, or a class of malloc's. `None` for
+/// runs, mappings, and what is not of this yard.
+pub fn cache_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<CacheId> {
+    yard.caches.id_of(yard.heap.class_at(address)?)
+}
 
-    /// Calls `f` with the address of each live object of a cache: of those in prefilled sheaves,
-    /// too. Other threads' calls wait meanwhile, and `f` makes no call of this yard. `None` if there
-    /// is no such cache, in a signal handler that interrupted a slow path, and if another thread's
-    /// fork takes longer than a second.
-    pub fn each_live(&self, id: CacheId, mut f: impl FnMut(usize)) -> Option<Walked> {
-        self.quiesce(|quiesced| {
-            self.caches.find(id)?;
-            let reaches_all = quiesced.stopped || quiesced.is_alone();
-            let (mut marked, mut twice) = (0u64, false);
-            each_parked_of(self, quiesced, id, &mut |slab, index| {
-                // What is free already keeps its bit: no mark is made from there on.
-                twice |= freeset::is_free(&self.heap, slab, index);
-                if !twice {
-                    freeset::mark(&self.heap, slab, index, true);
-                    marked += 1;
-                }
-            });
-            each_unmarked(self, id, &mut f);
-            each_parked_of(self, quiesced, id, &mut |slab, index| {
-                if marked > 0 {
-                    freeset::mark(&self.heap, slab, index, false);
-                    marked -= 1;
-                }
-            });
-            Some(if reaches_all && !twice { Walked::Exact } else { Walked::WithFree })
-        })?
-    }
+/// Calls `f` with the address of each live object of a cache: of those in prefilled sheaves,
+/// too. Other threads' calls wait meanwhile, and `f` makes no call of this yard. `None` if there
+/// is no such cache, in a signal handler that interrupted a slow path, and if another thread's
+/// fork takes longer than a second.
+pub fn each_live<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    mut f: impl FnMut(usize),
+) -> Option<Walked> {
+    yard.quiesce(|quiesced| {
+        yard.caches.find(id)?;
+        let reaches_all = quiesced.stopped || quiesced.is_alone();
+        let (mut marked, mut twice) = (0u64, false);
+        each_parked_of(yard, quiesced, id, &mut |slab, index| {
+            // What is free already keeps its bit: no mark is made from there on.
+            twice |= freeset::is_free(&yard.heap, slab, index);
+            if !twice {
+                freeset::mark(&yard.heap, slab, index, true);
+                marked += 1;
+            }
+        });
+        each_unmarked(yard, id, &mut f);
+        each_parked_of(yard, quiesced, id, &mut |slab, index| {
+            if marked > 0 {
+                freeset::mark(&yard.heap, slab, index, false);
+                marked -= 1;
+            }
+        });
+        Some(if reaches_all && !twice { Walked::Exact } else { Walked::WithFree })
+    })?
 }
 
 /// Calls `f` with slab and number of each parked object of a cache, each time in the same order.

@@ -9,7 +9,7 @@ use crate::cache::slots::{number_of, slot_of};
 use crate::cache::{Cache, debug_of};
 use crate::debugging::large::{guarded_bytes, is_in_quarantine};
 use crate::engine::Engine;
-use crate::pages::GranuleKind;
+use crate::pages::{GranuleKind, PageHeap};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab;
 use crate::sync::Ordering;
@@ -17,21 +17,10 @@ use crate::yard::large::LARGEST_WARM_RUN;
 use crate::yard::{AddressKind, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
-    /// cache.
-    #[inline]
-    pub fn class_at(&self, address: usize) -> Option<usize> {
-        let granule = self.heap.region.granule_of(address)?;
-        match self.heap.region.map_value(granule) {
-            0 => None,
-            offset => number_of(Slot::at(offset)),
-        }
-    }
-
     /// Where an address lies. Takes no lock; for live allocations it is exact.
     pub fn place_of(&self, address: usize) -> AddressKind {
         let region = &self.heap.region;
-        if let Some(class) = self.class_at(address) {
+        if let Some(class) = self.heap.class_at(address) {
             let cache = self.caches.get(class);
             let geometry = &cache.shape().geometry;
             if E::SIZED {
@@ -81,6 +70,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Bytes that the live allocation at an address may use.
     pub fn usable(&self, address: usize) -> Option<usize> {
         self.place_of(address).usable()
+    }
+}
+
+impl<P: Platform> PageHeap<P> {
+    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
+    /// cache.
+    #[inline]
+    pub fn class_at(&self, address: usize) -> Option<usize> {
+        let granule = self.region.granule_of(address)?;
+        match self.region.map_value(granule) {
+            0 => None,
+            offset => number_of(Slot::at(offset)),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A yard's caches as the clock of 2.4 reaps them (kmem_cache_reap), and which thread may turn it.
 //!
 //! The yard's drain lock takes the semaphore's place; a reclaim pass already holds it, and reaps
-//! once, as the kernel did when it needed memory. [`Yard::reap`] is for callers who want memory at
+//! once, as the kernel did when it needed memory. [`reap`] is for callers who want memory at
 //! once, and to measure what one semaphore costs in comparison with each cache's own lock.
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `reclaim::pass` calls
@@ -19,7 +19,7 @@ use crate::sync::AtomicU32;
 use crate::yard::Yard;
 use crate::yard::depth::LOOK_CALLS;
 
-/// How a caller of [`Yard::reap`] takes its turn.
+/// How a caller of [`reap`] takes its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// After all that came before (down).
@@ -50,25 +50,23 @@ impl<P: Platform> Yard<P, Any> {
     }
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Turns the clock once, whatever the policy. `None` if there is none for it: no array
-    /// caches, another thread's [turn](Turn::Try), a handler that interrupted a slow path.
-    pub fn reap(&self, turn: Turn) -> Option<Turned> {
-        let first = of_first(self)?;
-        let _slow_path = enter_slow_path(self, LOOK_CALLS)?;
-        let p = self.platform();
-        let ring = Ring { yard: self, stops: turn == Turn::WaitAndStop && p.can_stop() };
-        if turn == Turn::Beside {
-            let hand = AtomicU32::new(clock::pass_on(first.hand(), &ring));
-            return Some(Turned { reaped: clock::reap(&hand, &ring), waited_ns: 0 });
-        }
-        let now = || if p.counts() { p.now_ns() } else { 0 };
-        let begun = now();
-        let _semaphore = match turn {
-            Turn::Try => self.drain.try_lock(p)?,
-            _ => self.drain.lock(p),
-        };
-        let waited_ns = now() - begun;
-        Some(Turned { reaped: clock::reap(first.hand(), &ring), waited_ns })
+/// Turns the clock once, whatever the policy. `None` if there is none for it: no array
+/// caches, another thread's [turn](Turn::Try), a handler that interrupted a slow path.
+pub fn reap<P: Platform, E: Engine>(yard: &Yard<P, E>, turn: Turn) -> Option<Turned> {
+    let first = of_first(yard)?;
+    let _slow_path = enter_slow_path(yard, LOOK_CALLS)?;
+    let p = yard.platform();
+    let ring = Ring { yard: yard, stops: turn == Turn::WaitAndStop && p.can_stop() };
+    if turn == Turn::Beside {
+        let hand = AtomicU32::new(clock::pass_on(first.hand(), &ring));
+        return Some(Turned { reaped: clock::reap(&hand, &ring), waited_ns: 0 });
     }
+    let now = || if p.counts() { p.now_ns() } else { 0 };
+    let begun = now();
+    let _semaphore = match turn {
+        Turn::Try => yard.drain.try_lock(p)?,
+        _ => yard.drain.lock(p),
+    };
+    let waited_ns = now() - begun;
+    Some(Turned { reaped: clock::reap(first.hand(), &ring), waited_ns })
 }

@@ -13,7 +13,7 @@ use crate::child::look_at_birth;
 use crate::engine::Engine;
 use crate::gate::Inside;
 use crate::jumped::gave_jumped_up;
-use crate::mail::answer_mail;
+use crate::mail::{answer_mail, header};
 use crate::pages::coalesce;
 use crate::platform::Platform;
 #[cfg(target_os = "linux")]
@@ -30,6 +30,7 @@ use crate::waiting::look_at_waiting;
 use crate::yard::Yard;
 use crate::yard::depth::{INSIDE, LOOK_CALLS, RUN_CALLS};
 use crate::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
+use slabyard_abi::region::Word;
 
 /// While it does not run, once in so many.
 const REST_CALLS: u32 = 1024;
@@ -176,18 +177,15 @@ fn open<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     p.thread().depth.fetch_and(!INSIDE, Ordering::Relaxed);
 }
 
-#[cfg(target_os = "linux")]
-impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
-    /// Called before the program installs a filter of system calls: when it returns, no slow
-    /// path is under way that began before and makes calls which a filter may punish
-    /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
-    pub fn restrict(&self) {
-        self.platform().restrict();
-        // A thread that is stopped and goes on makes a call that the filter may punish
-        // (restart_syscall(2)).
-        self.publish_outside(0);
-        while_closed(self, || ());
-    }
+/// Called before the program installs a filter of system calls: when it returns, no slow
+/// path is under way that began before and makes calls which a filter may punish
+/// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
+pub fn restrict<C: Counting, E: Engine>(yard: &Yard<OnLinux<C>, E>) {
+    yard.platform().restrict();
+    // A thread that is stopped and goes on makes a call that the filter may punish
+    // (restart_syscall(2)).
+    header::publish_word(yard, Word::Outside, 0);
+    while_closed(yard, || ());
 }
 
 /// What kind of call takes the slow path, for its background work.

@@ -1,5 +1,6 @@
 //! This program's allocator is a yard, which typed caches share; so no other test is in it.
 
+use slabyard::observe::count;
 use slabyard::{CacheBox, Global, ObjectCache};
 use slabyard_testkit::Random;
 use std::alloc::{GlobalAlloc, Layout, alloc, alloc_zeroed, dealloc, realloc};
@@ -12,7 +13,7 @@ static ALLOC: Global = Global::new();
 fn verify() {
     let yard = ALLOC.yard().expect("memory").start().expect("memory");
     yard.verify().expect("outside of a slow path").expect("a sound yard");
-    assert_eq!(yard.set_aside(), 0);
+    assert_eq!(count::set_aside(&yard.heap), 0);
 }
 
 /// A number of bytes, of any order of magnitude up to 2 MiB.

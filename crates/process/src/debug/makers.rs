@@ -16,6 +16,7 @@ use crate::state::ready;
 use crate::text::abort;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::debugging;
 use slabyard::slab::debug::Maker;
 use slabyard_kernels::settings::choices::OnMisuse;
 
@@ -32,7 +33,7 @@ static REPORTED: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn made<L: Library>(pointer: *mut c_void, maker: Maker) -> *mut c_void {
     if super::is_on() && !pointer.is_null() {
-        L::yard().note_maker(pointer as usize, maker);
+        debugging::note_maker(L::yard(), pointer as usize, maker);
     }
     pointer
 }
@@ -42,7 +43,7 @@ pub fn made<L: Library>(pointer: *mut c_void, maker: Maker) -> *mut c_void {
 pub fn compare<L: Library>(function: &str, address: usize, fits: Maker) {
     if super::is_on()
         && ready()
-        && let Some(made) = L::yard().maker_at(address)
+        && let Some(made) = debugging::maker_at(L::yard(), address)
         && made != fits
         && all_are_ours()
     {

@@ -16,6 +16,7 @@ use crate::library::Library;
 use crate::options::LibraryOptions;
 use crate::say;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use slabyard::debugging;
 use slabyard::pages::finding::Hooks;
 use slabyard_abi::debug::{self, DebugFlags, LONGEST};
 use slabyard_abi::failslab;
@@ -102,7 +103,7 @@ pub fn choose<L: Library>() {
         trace: report::trace::<L>,
         fails: fail::fails,
     };
-    L::yard().on_findings(hooks);
+    debugging::on_findings(&L::yard().heap, hooks);
     ON.store(L::yard().choose_debug(flags_of_class::<L>), Ordering::Relaxed);
 }
 
@@ -128,7 +129,7 @@ pub fn begin() {
 pub fn after_fork<L: Library>() {
     if is_on() {
         IS_CHILD.store(true, Ordering::Relaxed);
-        CALLS_BEFORE.store(L::yard().debugged_calls_and_bytes().0, Ordering::Relaxed);
+        CALLS_BEFORE.store(debugging::debugged_calls_and_bytes(L::yard()).0, Ordering::Relaxed);
     }
 }
 
@@ -139,7 +140,7 @@ fn is_worth_a_look<L: Library>() -> bool {
     if !IS_CHILD.load(Ordering::Relaxed) {
         return true;
     }
-    let (calls, bytes) = L::yard().debugged_calls_and_bytes();
+    let (calls, bytes) = debugging::debugged_calls_and_bytes(L::yard());
     let calls = calls.wrapping_sub(CALLS_BEFORE.load(Ordering::Relaxed)) as usize;
     bytes <= LOOK_BYTES + calls * LOOK_BYTES_A_CALL
 }

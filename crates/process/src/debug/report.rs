@@ -5,9 +5,8 @@
 
 use super::{stack, symbols};
 use crate::library::{Library, Name};
-use crate::policy;
-use crate::say;
 use crate::text::Line;
+use crate::{policy, say};
 use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use slabyard::cache::slots::number_of;

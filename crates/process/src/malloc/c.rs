@@ -4,18 +4,17 @@
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
 //! `errno`. The names that glibc exports beside the documented ones are in [`super::exports`].
 
-use super::Malloc;
 use super::entry::own_malloc;
-use super::pressure;
 use super::slow::{ALIGN, ENOMEM, allocate_slow, free_slow, given, release_sized};
+use super::{Malloc, pressure};
 use crate::debug::makers::compare;
 use crate::errno::set_errno;
-use crate::misuse;
-use crate::start;
 use crate::state::ready;
+use crate::{misuse, start};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
+use slabyard::calls::{growth, resize};
 use slabyard::platform::Memory;
 use slabyard::slab::debug::Maker;
 
@@ -49,7 +48,7 @@ pub fn calloc<L: Malloc>(n: usize, each: usize) -> *mut c_void {
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
     } else {
         // SAFETY: the allocation just made.
-        unsafe { L::yard().zero_fresh(pointer.cast(), bytes) };
+        unsafe { resize::zero_fresh(L::yard(), pointer.cast(), bytes) };
     }
     pointer
 }
@@ -71,17 +70,17 @@ fn resize<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut
     if L::NOTES_MAKERS {
         compare::<L>(function, address, Maker::Malloc);
     }
-    if ready() && L::yard().stays(address, bytes) {
+    if ready() && growth::stays(L::yard(), address, bytes) {
         return pointer;
     }
     let place = if ready() { misuse::place_or_misuse::<L>(function, address) } else { None };
     let Some((place, have)) = place else { return null_mut() };
     if bytes <= isize::MAX as usize
-        && let Some(address) = L::yard().resize_at(place, address, bytes)
+        && let Some(address) = growth::resize_at(L::yard(), place, address, bytes)
     {
         return address as *mut c_void;
     }
-    let new = given(L::yard().alloc_resized(address, have, bytes));
+    let new = given(growth::alloc_resized(L::yard(), address, have, bytes));
     if !new.is_null() {
         // SAFETY: both are live allocations of at least so many bytes.
         unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };

@@ -23,6 +23,7 @@ use crate::errno::set_errno;
 use crate::state::ready;
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_long};
+use slabyard::slow_path;
 
 const SYS_CLONE: u32 = 56;
 const SYS_VFORK: u32 = 58;
@@ -48,7 +49,7 @@ extern "C" fn comes<L: Malloc>(number: u32, first: u32, second: usize, third: us
         // With flags or an argument it is refused.
         _ => first == STRICT_BY_SECCOMP && second == 0 && third == 0,
     };
-    L::yard().restrict();
+    slow_path::restrict(L::yard());
     if strict {
         L::yard().platform().seal();
     }

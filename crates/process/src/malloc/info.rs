@@ -3,9 +3,8 @@
 
 use super::Malloc;
 use crate::library::Name;
-use crate::say;
-use crate::state;
 use crate::text::Line;
+use crate::{say, state};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
 use core::ops::{Deref, DerefMut};

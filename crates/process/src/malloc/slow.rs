@@ -4,11 +4,11 @@
 use super::Malloc;
 use crate::debug::makers::compare;
 use crate::errno::set_errno;
-use crate::misuse;
-use crate::start;
 use crate::state::{is_closed, ready};
+use crate::{misuse, start};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use slabyard::calls::growth;
 use slabyard::slab::debug::Maker;
 use slabyard::yard::AddressKind;
 
@@ -104,7 +104,7 @@ pub fn release_sized<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usi
         match L::yard().place_of(address) {
             AddressKind::Object { class: found, begin: true, bytes: have }
                 if (class != Some(found) || L::is_other_size(address, bytes, have))
-                    && !(bytes <= have && L::yard().is_roomy(found)) =>
+                    && !(bytes <= have && growth::is_roomy(L::yard(), found)) =>
             {
                 misuse::wrong_size::<L>(function, address, bytes, Some(found));
             }

@@ -16,9 +16,8 @@
 
 use super::Malloc;
 use crate::errno::{keeping_errno, set_errno};
-use crate::start;
-use crate::state;
 use crate::state::{choose, hold_open};
+use crate::{start, state};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use slabyard::platform::linux::Left;

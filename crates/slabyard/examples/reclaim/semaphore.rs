@@ -18,7 +18,7 @@ use slabyard::cache::CacheId;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
 use slabyard::pages::lists::PageLists;
-use slabyard::reap::Turn;
+use slabyard::reap::{self, Turn};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ fn work(yard: &Slab, id: CacheId, turn: Turn, more: impl Fn(u64) -> bool) -> Tur
         held.extend((0..OBJECTS).map_while(|_| yard.alloc_from(id)));
         held.drain(..).for_each(|object| yard.free_to(id, object).expect("an object of ours"));
         let begun = Instant::now();
-        match yard.reap(turn) {
+        match reap::reap(yard, turn) {
             Some(turned) => {
                 seen.slabs += u64::from(turned.reaped.slabs);
                 seen.waited_ns += turned.waited_ns;

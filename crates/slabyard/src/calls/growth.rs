@@ -19,14 +19,16 @@
 use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;
 use crate::calls::class_for::is_sized;
+use crate::calls::resize;
 use crate::engine::Engine;
 use crate::pages::GranuleKind;
 use crate::platform::{GRANULE, Platform, Slot};
-use crate::slab;
 use crate::sync::Ordering;
+use crate::verify::close;
 use crate::yard::growth::bit;
 use crate::yard::large::LARGEST_RUN;
 use crate::yard::{AddressKind, Yard};
+use crate::{debugging, slab};
 
 /// A step is small up to this part of the block. The room is the same part of it.
 pub(crate) const PART: usize = 4;
@@ -35,77 +37,84 @@ pub(crate) const MOST: usize = 64 << 20;
 /// A known block that becomes smaller by up to this part keeps its pages: it may grow again.
 const KEPT_PART: usize = 8;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// True if a block of the caller's stays as it is: an object that has room for so many bytes,
-    /// not twice as much, or a run of which as many pages are asked for as before. As
-    /// [`Yard::resize_at`] would say, but sooner; false says nothing.
-    #[inline]
-    pub fn stays(&self, address: usize, bytes: usize) -> bool {
-        if E::SIZED {
-            return false;
-        }
-        let region = &self.heap.region;
-        let Some(granule) = region.granule_of(address) else { return false };
-        let Some(class) = number_of(Slot::at(region.map_value(granule))) else {
-            return bytes > LARGEST && run_stays(self, granule, address, bytes);
-        };
-        let Some(cache) = self.caches.classes().get(class) else { return false };
-        let geometry = &cache.shape().geometry;
-        let have = geometry.object as usize;
-        let stays = bytes <= have
-            && bytes >= have / 2
-            && slab::begins_object(&self.heap.region, geometry, address)
-            && !self.looks_freed(address);
-        if stays {
-            note_roomy(self, class, bytes);
-        }
-        stays
+/// True if a block of the caller's stays as it is: an object that has room for so many bytes,
+/// not twice as much, or a run of which as many pages are asked for as before. As
+/// [`resize_at`] would say, but sooner; false says nothing.
+#[inline]
+pub fn stays<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize, bytes: usize) -> bool {
+    if E::SIZED {
+        return false;
     }
-
-    /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.
-    /// `None` if it must be copied: to a block of [`Yard::alloc_resized`]. The place is what
-    /// [`Yard::place_of`] says of it.
-    #[inline]
-    pub fn resize_at(&self, place: AddressKind, address: usize, bytes: usize) -> Option<usize> {
-        match place {
-            AddressKind::Object { class, bytes: have, begin: true }
-                if bytes <= have && bytes >= have / 2 =>
-            {
-                // A debugged object moves, so that stale pointers are found.
-                if self.is_debugged(address) {
-                    return None;
-                }
-                note_roomy(self, class, bytes);
-                Some(address)
-            }
-            AddressKind::Large(have) => resize_large(self, address, have, bytes),
-            _ => None,
-        }
+    let region = &yard.heap.region;
+    let Some(granule) = region.granule_of(address) else { return false };
+    let Some(class) = number_of(Slot::at(region.map_value(granule))) else {
+        return bytes > LARGEST && run_stays(yard, granule, address, bytes);
+    };
+    let Some(cache) = yard.caches.classes().get(class) else { return false };
+    let geometry = &cache.shape().geometry;
+    let have = geometry.object as usize;
+    let stays = bytes <= have
+        && bytes >= have / 2
+        && slab::begins_object(&yard.heap.region, geometry, address)
+        && !close::looks_freed(yard, address);
+    if stays {
+        note_roomy(yard, class, bytes);
     }
+    stays
+}
 
-    /// A block to which the caller copies one that [`Yard::resize_at`] could not resize.
-    pub fn alloc_resized(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
-        if bytes <= have {
-            return self.alloc_fast(bytes, STEP);
-        }
-        let room = roomy_bytes(self, address, have, bytes);
-        let new = self
-            .alloc_growing(room)
-            .or_else(|| (room > bytes).then(|| self.alloc_growing(bytes))?)?;
-        self.growth.note_asked(&self.heap, new, bytes);
-        if room > bytes
-            && let Some(class) = self.class_at(new)
+/// Resizes a block of the caller's where it is, or by moving its pages: returns its address.
+/// `None` if it must be copied: to a block of [`alloc_resized`]. The place is what
+/// [`Yard::place_of`] says of it.
+#[inline]
+pub fn resize_at<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    place: AddressKind,
+    address: usize,
+    bytes: usize,
+) -> Option<usize> {
+    match place {
+        AddressKind::Object { class, bytes: have, begin: true }
+            if bytes <= have && bytes >= have / 2 =>
         {
-            note_roomy(self, class, bytes);
+            // A debugged object moves, so that stale pointers are found.
+            if debugging::is_debugged(yard, address) {
+                return None;
+            }
+            note_roomy(yard, class, bytes);
+            Some(address)
         }
-        Some(new)
+        AddressKind::Large(have) => resize_large(yard, address, have, bytes),
+        _ => None,
     }
+}
 
-    /// True if objects of a class may be larger than what was asked for last says, because
-    /// `realloc` left them room.
-    pub fn is_roomy(&self, class: usize) -> bool {
-        self.growth.roomy.load(Ordering::Relaxed) & bit(class) != 0
+/// A block to which the caller copies one that [`resize_at`] could not resize.
+pub fn alloc_resized<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    if bytes <= have {
+        return yard.alloc_fast(bytes, STEP);
     }
+    let room = roomy_bytes(yard, address, have, bytes);
+    let new = resize::alloc_growing(yard, room)
+        .or_else(|| (room > bytes).then(|| resize::alloc_growing(yard, bytes))?)?;
+    yard.growth.note_asked(&yard.heap, new, bytes);
+    if room > bytes
+        && let Some(class) = yard.heap.class_at(new)
+    {
+        note_roomy(yard, class, bytes);
+    }
+    Some(new)
+}
+
+/// True if objects of a class may be larger than what was asked for last says, because
+/// `realloc` left them room.
+pub fn is_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize) -> bool {
+    yard.growth.roomy.load(Ordering::Relaxed) & bit(class) != 0
 }
 
 /// Bytes for a block of `have` bytes that is asked to grow.
@@ -118,7 +127,7 @@ fn roomy_bytes<P: Platform, E: Engine>(
     let is_step = bytes - have <= have / PART;
     if !is_step
         || yard.growth.asked(&yard.heap, address).is_none()
-        || yard.is_debugged(address)
+        || debugging::is_debugged(yard, address)
         || yard.is_guarded()
     {
         return bytes;
@@ -198,7 +207,7 @@ fn resize_inside<P: Platform, E: Engine>(
 #[inline]
 fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
     let is_sized = E::SIZED && is_sized(yard);
-    if (is_sized || yard.class_for(bytes, STEP) != Some(class)) && !yard.is_roomy(class) {
+    if (is_sized || yard.class_for(bytes, STEP) != Some(class)) && !is_roomy(yard, class) {
         yard.growth.roomy.fetch_or(bit(class), Ordering::Relaxed);
     }
 }

@@ -79,7 +79,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
     #[inline]
     pub fn free(&self, address: usize) -> Result<(), AddressKind> {
-        let class = self.class_at(address);
+        let class = self.heap.class_at(address);
         if class.is_none() && bank(self, address) {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn free_fast(&self, address: usize) -> Result<(), AddressKind> {
         // The countdown counts the frees of runs, too.
-        let class = self.class_at(address);
+        let class = self.heap.class_at(address);
         if count_down(self.platform())
             && let Some(class) = class
             && push(self, self.caches.get(class), address)

@@ -7,6 +7,7 @@
 
 use crate::cache::CacheId;
 use crate::engine::Engine;
+use crate::pages::PageHeap;
 use crate::platform::Platform;
 use crate::rcu::grace::Epoch;
 use crate::slow_path::enter_slow_path;
@@ -55,32 +56,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Section { yard: self, thread: PhantomData }
     }
 
-    /// True in a section of this thread's.
-    pub fn is_in_rcu_section(&self) -> bool {
-        self.heap.rcu.is_in_section(self.platform())
-    }
-
-    /// The grace period that ends after all sections that are open now, for
-    /// [`Yard::poll_rcu`].
-    pub fn wanted_rcu(&self) -> Epoch {
-        self.heap.rcu.wanted()
-    }
-
-    /// True if a grace period has ended; advances it otherwise, without waiting.
-    pub fn poll_rcu(&self, epoch: Epoch) -> bool {
-        let rcu = &self.heap.rcu;
-        rcu.is_over(epoch)
-            || enter_slow_path(self, LOOK_CALLS)
-                .is_some_and(|_path| rcu.poll(self.platform(), epoch))
-    }
-
     /// Waits until all sections have ended that are open now.
     ///
     /// # Errors
     /// See [`NotWaited`].
     pub fn synchronize_rcu(&self) -> Result<(), NotWaited> {
-        let wanted = self.wanted_rcu();
-        wait_for_readers(self, || self.poll_rcu(wanted))
+        let wanted = wanted_rcu(&self.heap);
+        wait_for_readers(self, || poll_rcu(self, wanted))
     }
 
     /// Frees an object of a cache after all sections that are open now. It does not wait: the
@@ -89,7 +71,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// See [`NotTaken`]: the object is live as before.
     pub fn free_to_rcu(&self, id: CacheId, address: usize) -> Result<(), NotTaken> {
-        match self.class_at(address) {
+        match self.heap.class_at(address) {
             Some(number) if number != id.number() => Err(NotTaken::Place(self.place_of(address))),
             _ => self.free_rcu(address),
         }
@@ -111,17 +93,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         take_for_readers(self, address, bytes)
     }
 
-    /// Waits for readers, and then frees an allocation of any kind: where [`Yard::free_rcu`] cannot
-    /// take it.
-    ///
-    /// # Errors
-    /// See [`NotWaited`]: the object is live as before. One that is no live object is left alone,
-    /// as [`Yard::free`] says.
-    pub fn free_after_waiting(&self, address: usize) -> Result<Result<(), AddressKind>, NotWaited> {
-        self.synchronize_rcu()?;
-        Ok(self.free(address))
-    }
-
     /// Waits until all objects are freed that were given to [`Yard::free_rcu`] before.
     ///
     /// # Errors
@@ -136,6 +107,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.waiting.batches.are_done(self.platform(), &tickets)
         })
     }
+}
+
+/// True in a section of this thread's.
+pub fn is_in_rcu_section<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.heap.rcu.is_in_section(yard.platform())
+}
+
+/// The grace period that ends after all sections that are open now, for
+/// [`poll_rcu`].
+pub fn wanted_rcu<P: Platform>(heap: &PageHeap<P>) -> Epoch {
+    heap.rcu.wanted()
+}
+
+/// True if a grace period has ended; advances it otherwise, without waiting.
+pub fn poll_rcu<P: Platform, E: Engine>(yard: &Yard<P, E>, epoch: Epoch) -> bool {
+    let rcu = &yard.heap.rcu;
+    rcu.is_over(epoch)
+        || enter_slow_path(yard, LOOK_CALLS).is_some_and(|_path| rcu.poll(yard.platform(), epoch))
+}
+
+/// Waits for readers, and then frees an allocation of any kind: where [`Yard::free_rcu`] cannot
+/// take it.
+///
+/// # Errors
+/// See [`NotWaited`]: the object is live as before. One that is no live object is left alone,
+/// as [`Yard::free`] says.
+pub fn free_after_waiting<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Result<Result<(), AddressKind>, NotWaited> {
+    yard.synchronize_rcu()?;
+    Ok(yard.free(address))
 }
 
 /// Looks at the readers before a waiting thread sleeps.
@@ -179,7 +182,7 @@ fn wait_for_readers<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     mut is_done: impl FnMut() -> bool,
 ) -> Result<(), NotWaited> {
-    if yard.is_in_rcu_section() {
+    if is_in_rcu_section(yard) {
         return Err(NotWaited::InSection);
     }
     if is_inside(yard.platform()) {

@@ -4,8 +4,10 @@
 //! blocks.
 
 use crate::cache::classes;
+use crate::debugging;
 use crate::engine::Engine;
 use crate::large::{SMALLEST_LARGE, alloc_warm_in, make_room, map_large};
+use crate::pages::PageHeap;
 use crate::platform::{GRANULE, Platform};
 use crate::reclaim::live::is_large_warm;
 use crate::slow_path::enter_slow_path;
@@ -25,27 +27,12 @@ const ALIGN: usize = 16;
 const LARGEST_TOUCHED: usize = 256 << 10;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large one is a
-    /// mapping, which grows without copying, or where such blocks come and go a run with as much
-    /// room as the last freed large block had.
-    pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
-        if bytes > LARGEST_RUN
-            && bytes <= isize::MAX as usize
-            && !self.is_guarded()
-            && let Some(_slow_path) = enter_slow_path(self, RUN_CALLS)
-            && let Some(address) = alloc_large_growing(self, bytes)
-        {
-            return Some(address);
-        }
-        self.alloc_fast(bytes, ALIGN)
-    }
-
     /// Resizes a block without copying its bytes: returns the same address, or that to which the
     /// system moved its pages. `None` if that is not possible.
     pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
         match self.place_of(address) {
             // A debugged object moves, so that stale pointers are found.
-            AddressKind::Object { .. } if self.is_debugged(address) => None,
+            AddressKind::Object { .. } if debugging::is_debugged(self, address) => None,
             AddressKind::Large(_) if self.is_guarded() => None,
             AddressKind::Object { bytes: have, begin: true, .. } => {
                 (bytes <= have && bytes >= have / 2).then_some(address)
@@ -74,48 +61,72 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             _ => None,
         }
     }
+}
 
-    /// Zeroes a fresh allocation, and writes nothing that is known to be zero: a table may be
-    /// sparse. But where as many bytes of blocks that could be runs were freed before, a small
-    /// block is written to in each page: programs look into a table before they enter something,
-    /// and a page that is read first is faulted in twice, once as the page of zeros.
-    ///
-    /// # Safety
-    /// `pointer` is an allocation of this yard of at least so many bytes, the caller's alone, in
-    /// which nothing was written yet.
-    pub unsafe fn zero_fresh(&self, pointer: *mut u8, bytes: usize) {
-        let touched = self.large.touched.load(Ordering::Relaxed);
-        if bytes > classes::LARGEST && bytes <= touched.min(LARGEST_TOUCHED) {
-            self.large.touched.store(touched - bytes, Ordering::Relaxed);
-            for offset in (0..bytes).step_by(GRANULE) {
-                // SAFETY: inside of the allocation.
-                unsafe { pointer.add(offset).write_volatile(0) };
-            }
-        }
-        self.each_dirty_part(pointer.expose_provenance(), bytes, |offset, n| {
-            // SAFETY: as above.
-            unsafe { pointer.add(offset).write_bytes(0, n) };
-        });
+/// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large one is a
+/// mapping, which grows without copying, or where such blocks come and go a run with as much
+/// room as the last freed large block had.
+pub fn alloc_growing<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) -> Option<usize> {
+    if bytes > LARGEST_RUN
+        && bytes <= isize::MAX as usize
+        && !yard.is_guarded()
+        && let Some(_slow_path) = enter_slow_path(yard, RUN_CALLS)
+        && let Some(address) = alloc_large_growing(yard, bytes)
+    {
+        return Some(address);
     }
+    yard.alloc_fast(bytes, ALIGN)
+}
 
-    /// Calls `f` with offset and bytes of each part of a fresh allocation that may hold anything
-    /// but zeros.
-    pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
-        let region = &self.heap.region;
-        let Some(first) = region.granule_of(address) else {
-            return;
-        };
-        if self.class_at(address).is_some() {
-            return f(0, bytes);
+/// Zeroes a fresh allocation, and writes nothing that is known to be zero: a table may be
+/// sparse. But where as many bytes of blocks that could be runs were freed before, a small
+/// block is written to in each page: programs look into a table before they enter something,
+/// and a page that is read first is faulted in twice, once as the page of zeros.
+///
+/// # Safety
+/// `pointer` is an allocation of this yard of at least so many bytes, the caller's alone, in
+/// which nothing was written yet.
+pub unsafe fn zero_fresh<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    pointer: *mut u8,
+    bytes: usize,
+) {
+    let touched = yard.large.touched.load(Ordering::Relaxed);
+    if bytes > classes::LARGEST && bytes <= touched.min(LARGEST_TOUCHED) {
+        yard.large.touched.store(touched - bytes, Ordering::Relaxed);
+        for offset in (0..bytes).step_by(GRANULE) {
+            // SAFETY: inside of the allocation.
+            unsafe { pointer.add(offset).write_volatile(0) };
         }
-        let (mut at, end) = (0, bytes.div_ceil(GRANULE));
-        while at < end {
-            let (n, dirty) = region.stretch(first as usize + at, end - at);
-            if dirty {
-                f(at * GRANULE, (n * GRANULE).min(bytes - at * GRANULE));
-            }
-            at += n;
+    }
+    each_dirty_part(&yard.heap, pointer.expose_provenance(), bytes, |offset, n| {
+        // SAFETY: as above.
+        unsafe { pointer.add(offset).write_bytes(0, n) };
+    });
+}
+
+/// Calls `f` with offset and bytes of each part of a fresh allocation that may hold anything
+/// but zeros.
+pub fn each_dirty_part<P: Platform>(
+    heap: &PageHeap<P>,
+    address: usize,
+    bytes: usize,
+    mut f: impl FnMut(usize, usize),
+) {
+    let region = &heap.region;
+    let Some(first) = region.granule_of(address) else {
+        return;
+    };
+    if heap.class_at(address).is_some() {
+        return f(0, bytes);
+    }
+    let (mut at, end) = (0, bytes.div_ceil(GRANULE));
+    while at < end {
+        let (n, dirty) = region.stretch(first as usize + at, end - at);
+        if dirty {
+            f(at * GRANULE, (n * GRANULE).min(bytes - at * GRANULE));
         }
+        at += n;
     }
 }
 

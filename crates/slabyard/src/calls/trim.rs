@@ -27,27 +27,27 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         purged
     }
+}
 
-    /// Returns to the slabs what rows without an owner hold: the private slots of threads that
-    /// do not exist in the child of a fork.
-    pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
-        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else { return };
-        let _guard = self.drain.lock(self.platform());
-        for row in rows {
-            let mut next = 0;
-            while let Some(slot) = next_stack(self, Stacks::All, next) {
-                take_stack(self, row, slot);
-                next = slot.0 + 1;
-            }
+/// Returns to the slabs what rows without an owner hold: the private slots of threads that
+/// do not exist in the child of a fork.
+pub fn adopt_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, rows: impl Iterator<Item = usize>) {
+    let Some(_slow_path) = enter_slow_path(yard, LOOK_CALLS) else { return };
+    let _guard = yard.drain.lock(yard.platform());
+    for row in rows {
+        let mut next = 0;
+        while let Some(slot) = next_stack(yard, Stacks::All, next) {
+            take_stack(yard, row, slot);
+            next = slot.0 + 1;
         }
     }
+}
 
-    /// Drains the calling thread's own row: for a thread that ends with a
-    /// private slot.
-    pub fn drain_thread(&self) {
-        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else { return };
-        drain_row(self);
-    }
+/// Drains the calling thread's own row: for a thread that ends with a
+/// private slot.
+pub fn drain_thread<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let Some(_slow_path) = enter_slow_path(yard, LOOK_CALLS) else { return };
+    drain_row(yard);
 }
 
 /// Drains all stacks and barns and purges all free pages, because the system refused a

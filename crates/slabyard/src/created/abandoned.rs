@@ -8,7 +8,7 @@
 //! any more, so the number of live objects only falls.
 //!
 //! If CPUs cannot be fenced, a push that read the words before may come later, without such a
-//! check. Then [`Yard::sweep_abandoned`], which making, shrinking and destroying caches call,
+//! check. Then [`sweep_abandoned`], which making, shrinking and destroying caches call,
 //! finds the cache. It also finds caches after a free that was deferred, or that met a fork.
 //!
 //! ```text
@@ -75,7 +75,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// # Safety
     /// No call names the cache afterwards but [`Yard::free`] of its live objects followed by
-    /// [`Yard::end_if_abandoned`]; meanwhile other threads may free its objects, by these words.
+    /// [`end_if_abandoned`]; meanwhile other threads may free its objects, by these words.
     /// `owner` is 0, or the address of a block of this yard that begins with an [`Owner`], which
     /// nobody else frees.
     pub unsafe fn abandon_cache(&self, id: CacheId, words: &FastPath, owner: usize) -> bool {
@@ -85,65 +85,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         words.close();
         // Without the fence, what follows treats the cache as where none is possible.
         let _ = self.platform().can_stop() && self.platform().fence();
-        self.end_if_abandoned(id)
-    }
-
-    /// Destroys a cache that its maker keeps, if no object of it is live.
-    ///
-    /// # Errors
-    /// See [`NotDestroyed`]: then the cache is there as before.
-    ///
-    /// # Safety
-    /// As [`Yard::abandon_cache`], but that the cache may be named as before after an error.
-    pub unsafe fn destroy_unused(&self, id: CacheId, words: &FastPath) -> Result<(), NotDestroyed> {
-        let slot = words.slot();
-        words.close();
-        let _ = self.platform().can_stop() && self.platform().fence();
-        let result = destroy_without_objects(self, id);
-        if result.is_err() {
-            words.open(slot);
-        }
-        result
-    }
-
-    /// True if the cache was abandoned and is still there.
-    #[inline]
-    pub fn is_abandoned(&self, id: CacheId) -> bool {
-        self.caches.is_abandoned(id.number()) && self.find_cache(id).is_some()
-    }
-
-    /// After a free of an object of a cache: destroys it if it was abandoned, and this was the
-    /// last. True if it went.
-    pub fn end_if_abandoned(&self, id: CacheId) -> bool {
-        if !self.is_abandoned(id) || may_be_live(self, id) {
-            return false;
-        }
-        // The address is read while the cache is there: of two threads that come here one
-        // destroys it.
-        let Some(owner) = self.find_cache(id).map(|cache| cache.owner()) else { return false };
-        if destroy_without_objects(self, id).is_err() {
-            return false;
-        }
-        self.leave_owner(owner);
-        true
-    }
-
-    /// Destroys the abandoned caches of which no object is live.
-    pub fn sweep_abandoned(&self) {
-        for number in self.caches.abandoned() {
-            if let Some(id) = self.caches.id_of(number) {
-                self.end_if_abandoned(id);
-            }
-        }
-    }
-
-    /// Ends one use of an owner's block, and the block with the last.
-    pub fn leave_owner(&self, owner: usize) {
-        // SAFETY: the block begins with an owner until its last user leaves it.
-        if owner != 0 && unsafe { &*(owner as *const Owner) }.leave() {
-            let freed = self.free(owner);
-            debug_assert!(freed.is_ok(), "the block is of this yard");
-        }
+        end_if_abandoned(self, id)
     }
 
     /// Live objects of a cache that allocates no more, at least: the gate is closed, so what
@@ -157,6 +99,68 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         });
         cache.engine.each_parked(cache.on(&quiesced.yard().heap), |_| parked += 1);
         out.saturating_sub(parked)
+    }
+}
+
+/// Destroys a cache that its maker keeps, if no object of it is live.
+///
+/// # Errors
+/// See [`NotDestroyed`]: then the cache is there as before.
+///
+/// # Safety
+/// As [`Yard::abandon_cache`], but that the cache may be named as before after an error.
+pub unsafe fn destroy_unused<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    words: &FastPath,
+) -> Result<(), NotDestroyed> {
+    let slot = words.slot();
+    words.close();
+    let _ = yard.platform().can_stop() && yard.platform().fence();
+    let result = destroy_without_objects(yard, id);
+    if result.is_err() {
+        words.open(slot);
+    }
+    result
+}
+
+/// True if the cache was abandoned and is still there.
+#[inline]
+pub fn is_abandoned<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
+    yard.caches.is_abandoned(id.number()) && yard.find_cache(id).is_some()
+}
+
+/// After a free of an object of a cache: destroys it if it was abandoned, and this was the
+/// last. True if it went.
+pub fn end_if_abandoned<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
+    if !is_abandoned(yard, id) || may_be_live(yard, id) {
+        return false;
+    }
+    // The address is read while the cache is there: of two threads that come here one
+    // destroys it.
+    let Some(owner) = yard.find_cache(id).map(|cache| cache.owner()) else { return false };
+    if destroy_without_objects(yard, id).is_err() {
+        return false;
+    }
+    leave_owner(yard, owner);
+    true
+}
+
+/// Destroys the abandoned caches of which no object is live.
+pub fn sweep_abandoned<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    for number in yard.caches.abandoned() {
+        if let Some(id) = yard.caches.id_of(number) {
+            end_if_abandoned(yard, id);
+        }
+    }
+}
+
+/// Ends one use of an owner's block, and the block with the last.
+pub fn leave_owner<P: Platform, E: Engine>(yard: &Yard<P, E>, owner: usize) {
+    // SAFETY: the block begins with an owner until its last user leaves it.
+    if owner != 0 && unsafe { &*(owner as *const Owner) }.leave() {
+        let freed = yard.free(owner);
+        debug_assert!(freed.is_ok(), "the block is of this yard");
     }
 }
 

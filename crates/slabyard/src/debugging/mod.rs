@@ -11,8 +11,8 @@ pub mod large;
 use crate::cache::{Cache, debug_of};
 use crate::debugging::large::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::engine::{Debug, Engine};
-use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
+use crate::pages::{GranuleKind, PageHeap};
 use crate::platform::{GRANULE, Platform};
 use crate::slab;
 use crate::slab::debug::{Maker, State, object};
@@ -23,86 +23,84 @@ use core::fmt;
 use core::fmt::Write;
 use slabyard_abi::debug::DebugFlags;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Sets the functions that caches with debugging call.
-    pub fn on_findings(&self, hooks: Hooks) {
-        self.heap.reports.hooks.set(hooks);
-    }
+/// Sets the functions that caches with debugging call.
+pub fn on_findings<P: Platform>(heap: &PageHeap<P>, hooks: Hooks) {
+    heap.reports.hooks.set(hooks);
+}
 
-    /// True if an address lies in a cache with debugging.
-    pub fn is_debugged(&self, address: usize) -> bool {
-        E::SIZED && self.class_at(address).is_some_and(|c| debug_of(self.caches.get(c)).is_some())
-    }
+/// True if an address lies in a cache with debugging.
+pub fn is_debugged<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    E::SIZED && yard.heap.class_at(address).is_some_and(|c| debug_of(yard.caches.get(c)).is_some())
+}
 
-    /// True if an address lies in a cache that knows what was requested of each object.
-    pub fn knows_requests(&self, address: usize) -> bool {
-        E::SIZED
-            && self.class_at(address).is_some_and(|class| {
-                debug_of(self.caches.get(class))
-                    .is_some_and(|debug| debug.flags().has(DebugFlags::RED_ZONE))
-            })
-    }
+/// True if an address lies in a cache that knows what was requested of each object.
+pub fn knows_requests<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    E::SIZED
+        && yard.heap.class_at(address).is_some_and(|class| {
+            debug_of(yard.caches.get(class))
+                .is_some_and(|debug| debug.flags().has(DebugFlags::RED_ZONE))
+        })
+}
 
-    /// True if an object of a cache with debugging begins at an address and is free.
-    pub fn is_known_free(&self, address: usize) -> bool {
-        E::SIZED
-            && self.class_at(address).is_some_and(|class| {
-                let cache = self.caches.get(class);
-                debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&self.heap), address))
-            })
-    }
+/// True if an object of a cache with debugging begins at an address and is free.
+pub fn is_known_free<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    E::SIZED
+        && yard.heap.class_at(address).is_some_and(|class| {
+            let cache = yard.caches.get(class);
+            debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&yard.heap), address))
+        })
+}
 
-    /// Notes which function of a program allocated what begins at an address, and is about to be
-    /// its owner's: where consistency is checked.
-    pub fn note_maker(&self, address: usize, maker: Maker) {
-        match checking_at(self, address) {
-            Some((_, debug)) => {
-                object::note_maker(&self.heap.platform, debug.layout(), address, maker);
-            }
-            None if self.is_guarded() => note_maker_of_guarded(self, address, maker),
-            None => {}
+/// Notes which function of a program allocated what begins at an address, and is about to be
+/// its owner's: where consistency is checked.
+pub fn note_maker<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize, maker: Maker) {
+    match checking_at(yard, address) {
+        Some((_, debug)) => {
+            object::note_maker(&yard.heap.platform, debug.layout(), address, maker);
         }
+        None if yard.is_guarded() => note_maker_of_guarded(yard, address, maker),
+        None => {}
     }
+}
 
-    /// Which function allocated what begins at an address and is live, where that is noted.
-    pub fn maker_at(&self, address: usize) -> Option<Maker> {
-        if let Some((cache, debug)) = checking_at(self, address) {
-            let begins = slab::begins_object(&self.heap.region, &cache.shape().geometry, address);
-            let known = begins
-                .then(|| object::read_state(&self.heap.platform, debug.layout(), address))??;
-            return (known.state == State::Live).then_some(known.maker);
-        }
-        if self.is_guarded() { maker_of_guarded(self, address) } else { None }
+/// Which function allocated what begins at an address and is live, where that is noted.
+pub fn maker_at<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<Maker> {
+    if let Some((cache, debug)) = checking_at(yard, address) {
+        let begins = slab::begins_object(&yard.heap.region, &cache.shape().geometry, address);
+        let known =
+            begins.then(|| object::read_state(&yard.heap.platform, debug.layout(), address))??;
+        return (known.state == State::Live).then_some(known.maker);
     }
+    if yard.is_guarded() { maker_of_guarded(yard, address) } else { None }
+}
 
-    /// True if a cache has debugging, or large blocks have.
-    pub fn has_debugging(&self) -> bool {
-        self.is_guarded()
-            || E::SIZED
-                && self.caches.numbers().any(|number| debug_of(self.caches.get(number)).is_some())
-    }
+/// True if a cache has debugging, or large blocks have.
+pub fn has_debugging<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.is_guarded()
+        || E::SIZED
+            && yard.caches.numbers().any(|number| debug_of(yard.caches.get(number)).is_some())
+}
 
-    /// What caches with debugging found so far.
-    pub fn findings(&self) -> u64 {
-        self.heap.reports.findings.load(Ordering::Relaxed)
-    }
+/// What caches with debugging found so far.
+pub fn findings<P: Platform>(heap: &PageHeap<P>) -> u64 {
+    heap.reports.findings.load(Ordering::Relaxed)
+}
 
-    /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
-    /// [look](Yard::validate) compares.
-    pub fn debugged_calls_and_bytes(&self) -> (u32, usize) {
-        let mut sum = (0u32, 0);
-        if E::SIZED {
-            for number in self.caches.numbers() {
-                let cache = self.caches.get(number);
-                if debug_of(cache).is_some() {
-                    let slabs = cache.nr_slabs() as usize;
-                    sum.0 = sum.0.wrapping_add(cache.begun());
-                    sum.1 += slabs * cache.shape().geometry.slab_bytes();
-                }
+/// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
+/// [look](Yard::validate) compares.
+pub fn debugged_calls_and_bytes<P: Platform, E: Engine>(yard: &Yard<P, E>) -> (u32, usize) {
+    let mut sum = (0u32, 0);
+    if E::SIZED {
+        for number in yard.caches.numbers() {
+            let cache = yard.caches.get(number);
+            if debug_of(cache).is_some() {
+                let slabs = cache.nr_slabs() as usize;
+                sum.0 = sum.0.wrapping_add(cache.begun());
+                sum.1 += slabs * cache.shape().geometry.slab_bytes();
             }
         }
-        sum
     }
+    sum
 }
 
 impl NameBytes {
@@ -166,7 +164,7 @@ pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
 #[inline(always)]
 pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
     if E::SIZED
-        && let Some(class) = yard.class_at(address)
+        && let Some(class) = yard.heap.class_at(address)
         && let Some(debug) = debug_of(yard.caches.get(class))
     {
         return debug.link_of(address);
@@ -182,7 +180,7 @@ fn checking_at<P: Platform, E: Engine>(
     if !E::SIZED {
         return None;
     }
-    let cache = yard.caches.get(yard.class_at(address)?);
+    let cache = yard.caches.get(yard.heap.class_at(address)?);
     let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
     Some((cache, debug))
 }
@@ -191,7 +189,7 @@ fn checking_at<P: Platform, E: Engine>(
 pub(crate) fn validate_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
     let look =
         |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&yard.heap), slab);
-    let unused = if yard.has_debugging() { look_at_unused(yard) } else { 0 };
+    let unused = if has_debugging(yard) { look_at_unused(yard) } else { 0 };
     each_debugged_slab(yard, look) + look_at_blocks(yard) + unused
 }
 
@@ -219,7 +217,7 @@ fn each_debugged_slab<P: Platform, E: Engine>(
         if region.descriptor(slab).kind() != GranuleKind::Slab {
             continue;
         }
-        let Some(class) = yard.class_at(region.address(slab)) else { continue };
+        let Some(class) = yard.heap.class_at(region.address(slab)) else { continue };
         if yard.caches.is_there(class) {
             let cache = yard.caches.get(class);
             if let Some(debug) = debug_of(cache)

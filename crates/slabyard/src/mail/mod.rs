@@ -7,10 +7,10 @@
 //! time is never served; a request about a cache that is gone is refused, whichever cache has its
 //! number now; no request, whatever its words, damages the yard.
 
-pub(crate) mod header;
+pub mod header;
 
 use crate::cache::Cache;
-use crate::debugging::validate_inside;
+use crate::debugging::{self, validate_inside};
 use crate::engine::{Changed, Engine};
 use crate::mail::header::header_word;
 use crate::pages::purge;
@@ -44,16 +44,14 @@ pub(crate) enum Scope {
     Cache(usize),
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Forgets a request without an answer: the child of a fork has a copy of its parent's mailbox.
-    /// Who asked the child itself before its first slow path reads that there was no outcome, and
-    /// asks again.
-    pub fn forget_mail(&self) {
-        let asked = mail(self, Mail::Asked);
-        header_word(self, Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);
-        // Release: as in `serve`.
-        header_word(self, Mail::Answered.index()).store(asked, Ordering::Release);
-    }
+/// Forgets a request without an answer: the child of a fork has a copy of its parent's mailbox.
+/// Who asked the child itself before its first slow path reads that there was no outcome, and
+/// asks again.
+pub fn forget_mail<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let asked = mail(yard, Mail::Asked);
+    header_word(yard, Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);
+    // Release: as in `serve`.
+    header_word(yard, Mail::Answered.index()).store(asked, Ordering::Release);
 }
 
 fn mail<P: Platform, E: Engine>(yard: &Yard<P, E>, word: Mail) -> u64 {
@@ -80,7 +78,7 @@ pub(crate) fn answer_mail<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// functions' names in the loader's lists.
 pub(crate) fn calls_program<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     let destructs = |number| yard.caches.get(number).shape().destructor.is_some();
-    E::SIZED && yard.has_debugging() || yard.caches.used.caches().any(destructs)
+    E::SIZED && debugging::has_debugging(yard) || yard.caches.used.caches().any(destructs)
 }
 
 #[cold]
@@ -129,10 +127,10 @@ fn answer_to<P: Platform, E: Engine>(
         Some(Request::Shrink) => shrink(yard, &scope, false),
         Some(Request::ShrinkEmpty) => shrink(yard, &scope, true),
         Some(Request::Set) => set(yard, &scope, key, value),
-        Some(Request::Validate) if E::SIZED && yard.has_debugging() => Answer {
+        Some(Request::Validate) if E::SIZED && debugging::has_debugging(yard) => Answer {
             outcome: Outcome::Done,
             old: validate_inside(yard),
-            new: yard.findings(),
+            new: debugging::findings(&yard.heap),
             bytes: 0,
         },
         Some(Request::Validate) | None => Answer::refused(Outcome::Unknown),

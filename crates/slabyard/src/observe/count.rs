@@ -6,7 +6,7 @@
 
 use super::Quiesced;
 use crate::engine::Engine;
-use crate::pages::runs;
+use crate::pages::{PageHeap, runs};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -95,9 +95,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         sum.nr_cpus = quiesced.rows_in_use() as u64;
         sum
     }
+}
 
-    /// Objects set aside because they were found corrupt.
-    pub fn set_aside(&self) -> u64 {
-        self.heap.reports.set_aside.load(Ordering::Relaxed)
-    }
+/// Objects set aside because they were found corrupt.
+pub fn set_aside<P: Platform>(heap: &PageHeap<P>) -> u64 {
+    heap.reports.set_aside.load(Ordering::Relaxed)
 }

@@ -2,8 +2,7 @@
 //!
 //! Neighbour: [`super::advice`] keeps what was advised.
 
-use super::advice::LARGE;
-use super::advice::SMALL;
+use super::advice::{LARGE, SMALL};
 use crate::pages::PageHeap;
 use crate::pages::blocks::is_free;
 use crate::pages::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};

@@ -257,13 +257,8 @@ pub fn release_metadata_part<P: Platform>(heap: &PageHeap<P>) -> bool {
     release_part_of(heap, if heap.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
 }
 
-/// As [`release_metadata_part`], whenever the block became clean.
-pub(crate) fn release_metadata_now<P: Platform>(heap: &PageHeap<P>) -> bool {
-    release_part_of(heap, 0)
-}
-
 /// As [`release_metadata_part`], for a block that is clean for so long.
-fn release_part_of<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> bool {
+pub(crate) fn release_part_of<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> bool {
     let Some((index, order, since, mut made)) = take_unreleased(heap, age_ms) else {
         return false;
     };

@@ -5,22 +5,12 @@
 
 use super::elements::LARGE;
 use crate::pages::Sheaf;
-use crate::pages::elements::GUARD;
-use crate::pages::elements::ROOM;
-use crate::pages::elements::STRIDES;
-use crate::pages::elements::View;
-use crate::pages::sheaf::Filling;
-use crate::pages::sheaf::NO_SHEAF;
+use crate::pages::elements::{GUARD, ROOM, STRIDES, View};
+use crate::pages::sheaf::{Filling, NO_SHEAF};
 use crate::pages::sheaf_pool::SheafPool;
-use crate::platform::Entry;
-use crate::platform::Stack;
-use crate::platform::stack::ELEMENT_BYTES;
-use crate::platform::stack::STOPPED;
-use crate::platform::stack::Tag;
-use crate::sync::AtomicU32;
-use crate::sync::AtomicUsize;
-use crate::sync::Ordering;
-use crate::sync::compiler_fence;
+use crate::platform::stack::{ELEMENT_BYTES, STOPPED, Tag};
+use crate::platform::{Entry, Stack};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 impl SheafPool {
     /// Size of the sheaf with an index, and its number among those of its size.

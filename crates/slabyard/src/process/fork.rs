@@ -7,6 +7,7 @@
 
 use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};
+use crate::calls::trim;
 use crate::engine::Engine;
 use crate::platform::PerCpu;
 use crate::platform::linux::{Counting, OnLinux};
@@ -41,14 +42,12 @@ pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
     unsafe { pthread_atfork(prepare, parent, child) };
 }
 
-impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
-    /// In the child of a fork: takes what threads that are not there had in rows of their own.
-    /// Their slots are free [afterwards](OnLinux::free_foreign_slots).
-    pub fn adopt_foreign_rows(&self) {
-        // Else rows are CPUs', and the repair waits for the first slow path.
-        if self.platform().rows().are_private() {
-            self.adopt_rows(self.platform().foreign_slots());
-        }
+/// In the child of a fork: takes what threads that are not there had in rows of their own.
+/// Their slots are free [afterwards](OnLinux::free_foreign_slots).
+pub fn adopt_foreign_rows<C: Counting, E: Engine>(yard: &Yard<OnLinux<C>, E>) {
+    // Else rows are CPUs', and the repair waits for the first slow path.
+    if yard.platform().rows().are_private() {
+        trim::adopt_rows(yard, yard.platform().foreign_slots());
     }
 }
 

@@ -11,7 +11,10 @@ mod ends;
 pub mod fork;
 mod started;
 
+use crate::calls::trim;
+use crate::child;
 use crate::engine::{Engine, Sheaves};
+use crate::mail::header;
 use crate::platform::linux::{Linux, Mode};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::{RESERVE_BYTES, Settings, Yard};
@@ -140,12 +143,12 @@ impl<E: Engine> ProcessYard<E> {
 
     /// What forks and ends of threads do with the yard.
     const CALLS: Calls<Yard<Linux, E>> = Calls {
-        begin_fork: Yard::begin_fork,
-        end_fork: Yard::end_fork,
-        mark_child: Yard::mark_child,
-        adopt_foreign_rows: Yard::adopt_foreign_rows,
+        begin_fork: child::begin_fork,
+        end_fork: child::end_fork,
+        mark_child: child::mark_child,
+        adopt_foreign_rows: fork::adopt_foreign_rows,
         free_foreign_slots: |yard| yard.platform().free_foreign_slots(),
-        drain_thread: Yard::drain_thread,
+        drain_thread: trim::drain_thread,
         give_slot_back: |yard| yard.platform().give_slot_back(),
     };
 
@@ -161,11 +164,14 @@ impl<E: Engine> ProcessYard<E> {
             return false;
         }
         platform.prepare_fence();
-        self.yard.publish(match platform.mode() {
-            Mode::Library => 1,
-            Mode::Own => 2,
-            Mode::Slots => 3,
-        });
+        header::publish(
+            &self.yard,
+            match platform.mode() {
+                Mode::Library => 1,
+                Mode::Own => 2,
+                Mode::Slots => 3,
+            },
+        );
         self.node.add(&self.yard, &Self::CALLS);
         true
     }

@@ -27,6 +27,6 @@ pub(crate) mod kick;
 pub(crate) mod live;
 pub(crate) mod pass;
 pub(crate) mod sparse;
-pub(crate) mod surplus;
+pub mod surplus;
 pub mod ticker;
 pub(crate) mod walk;

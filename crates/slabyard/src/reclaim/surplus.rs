@@ -38,16 +38,14 @@ fn take(from: &AtomicUsize, granules: usize) {
     from.store(from.load(Ordering::Relaxed).saturating_sub(granules), Ordering::Relaxed);
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Sets whether slow paths give the surplus back, or a helper gives back in time.
-    pub fn give_surplus(&self, on: bool) {
-        let now = self.platform().now_ms();
-        self.surplus.filled.store(now, Ordering::Relaxed);
-        self.surplus.sparse.begin(now);
-        let by = if on { SLOW_PATHS } else { HELPER };
-        self.surplus.by.store(by, Ordering::Relaxed);
-        self.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
-    }
+/// Sets whether slow paths give the surplus back, or a helper gives back in time.
+pub fn give_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>, on: bool) {
+    let now = yard.platform().now_ms();
+    yard.surplus.filled.store(now, Ordering::Relaxed);
+    yard.surplus.sparse.begin(now);
+    let by = if on { SLOW_PATHS } else { HELPER };
+    yard.surplus.by.store(by, Ordering::Relaxed);
+    yard.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
 }
 
 /// True if there may be a surplus, as of the last look. Not while caches are flushed, from which
@@ -84,7 +82,7 @@ pub(crate) fn give_surplus_of<P: Platform, E: Engine>(yard: &Yard<P, E>, granule
     }
     while left > 0
         && yard.surplus.is_bare(yard.heap.region.top())
-        && purge::release_metadata_now(&yard.heap)
+        && purge::release_part_of(&yard.heap, 0)
     {
         take(&yard.surplus.metadata, SLICE);
         left = left.saturating_sub(SLICE);

@@ -3,7 +3,7 @@
 //!
 //! Slow paths read the clock. A tick (an eighth of the decay time after the last) begins a pass
 //! ([`super::pass`]), and each slow path makes one slice of it until it ends. A helper thread may
-//! do the same ([`Yard::help_reclaim`]); nothing here needs one.
+//! do the same ([`help_reclaim`](crate::calls::help::help_reclaim)); nothing here needs one.
 //!
 //! Dirty free pages beyond 32 MiB and a quarter of the live memory do not wait for the decay
 //! time: they are the purge backlog, which slow paths purge first. A program that frees a

@@ -16,6 +16,7 @@ use super::kind::{Fresh, ObjectKind};
 use super::record::{Lies, Record};
 use crate::cache::{CacheId, CacheSettings};
 use crate::calls::bulk::{PIECE, push_run};
+use crate::created::abandoned;
 use crate::created::abandoned::Owner;
 use crate::engine::EngineKind;
 use crate::platform::{PerCpu, Slot};
@@ -74,7 +75,7 @@ impl<Y: Home> Record<Y> {
     /// The record for an object at an address, which is live and of this cache, or was just
     /// allocated for it.
     pub(super) fn of(&self, address: usize) -> NonNull<Self> {
-        let lies = match self.yard.class_at(address) {
+        let lies = match self.yard.heap.class_at(address) {
             Some(number) if number == self.id.number() => Lies::Inside,
             _ => Lies::Outside,
         };
@@ -229,8 +230,8 @@ impl<Y: Home> Record<Y> {
         let freed = yard.free(address);
         debug_assert!(freed.is_ok(), "a box has a live object");
         match lies {
-            Lies::Outside => yard.leave_owner(block),
-            Lies::Inside => _ = yard.end_if_abandoned(id),
+            Lies::Outside => abandoned::leave_owner(yard, block),
+            Lies::Inside => _ = abandoned::end_if_abandoned(yard, id),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::home::Home;
 use super::kind::{Fresh, ObjectKind};
 use super::record::Record;
 use crate::cache::{CacheId, CacheSettings};
-use crate::created::NotDestroyed;
+use crate::created::{NotDestroyed, abandoned};
 use crate::yard::Yard;
 use core::fmt;
 use core::marker::PhantomData;
@@ -64,7 +64,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
         functions: [Option<fn()>; 2],
     ) -> Result<Self, CreateError> {
         let yard = yard.yard().ok_or(CreateError::NotStarted)?;
-        yard.sweep_abandoned();
+        abandoned::sweep_abandoned(yard);
         let id = yard.create_cache(name, settings).map_err(|why| CreateError::of(why, settings))?;
         let [make, reset] = functions;
         let Some(record) = block::make(yard, id, settings, make, reset) else {
@@ -155,7 +155,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     /// ```
     pub fn shrink(&self) -> bool {
         let &Record { yard, id, .. } = self.record();
-        yard.sweep_abandoned();
+        abandoned::sweep_abandoned(yard);
         yard.shrink_cache(id)
     }
 
@@ -180,10 +180,10 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     pub fn destroy(self) -> Result<(), InUse<T, K, Y>> {
         let &Record { yard, id, ref words, .. } = self.record();
         // SAFETY: the handle is ours alone, so that no call allocates; boxes free by these words.
-        match unsafe { yard.destroy_unused(id, words) } {
+        match unsafe { abandoned::destroy_unused(yard, id, words) } {
             Ok(()) => {
                 let this = ManuallyDrop::new(self);
-                yard.leave_owner(this.record().block());
+                abandoned::leave_owner(yard, this.record().block());
                 Ok(())
             }
             Err(NotDestroyed::Live(live)) => Err(InUse { cache: self, live: Some(live) }),
@@ -256,7 +256,7 @@ impl<T, K: ObjectKind, Y: Home> Drop for ObjectCache<T, K, Y> {
         // SAFETY: the handle is gone: only boxes name the cache, and they free as is asked. The
         // block is of this yard, and nobody else frees it.
         if !unsafe { yard.abandon_cache(id, &record.words, record.block()) } {
-            yard.sweep_abandoned();
+            abandoned::sweep_abandoned(yard);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::ObjectKind;
 use super::record::Record;
-use crate::live::Walked;
+use crate::live::{self, Walked};
 
 /// What a walk over the live objects of a cache met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     pub fn live_objects(&self, out: &mut [*const T]) -> Option<LiveObjects> {
         let &Record { yard, id, .. } = self.record();
         let mut count = 0;
-        let walked = yard.each_live(id, |address| {
+        let walked = live::each_live(yard, id, |address| {
             if let Some(place) = out.get_mut(count) {
                 *place = core::ptr::with_exposed_provenance(address);
             }

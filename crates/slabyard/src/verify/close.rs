@@ -1,11 +1,11 @@
 //! The close checks for misuse. The fast path only compares a freed object with the one on top
 //! of its stack; these checks look further, at two times:
 //!
-//! * The first frees of a process take the slow path ([`Yard::check_frees`]), which compares each
+//! * The first frees of a process take the slow path ([`check_frees`]), which compares each
 //!   with its slab's bitmap and with all parked objects. Later slow paths make no such check: it
 //!   would cost too many instructions. A pointer that `realloc` gets is compared with the last few
-//!   objects that were freed on its CPU, as long as the process lives ([`Yard::looks_freed`]).
-//! * When the process ends, [`Yard::check_parked`] checks the objects of stacks once, up to
+//!   objects that were freed on its CPU, as long as the process lives ([`looks_freed`]).
+//! * When the process ends, [`check_parked`] checks the objects of stacks once, up to
 //!   [`LOOKS`] of a stack.
 //!
 //! A check of four objects of the stack in each slow path was refused: loads of large objects took
@@ -40,44 +40,42 @@ const LOOKS: usize = 1022;
 /// Objects on top of a stack with which an address is compared that should be live.
 const RECENT: usize = 8;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
-    pub fn check_frees(&self, frees: u32) {
-        self.checks.left.store(frees, Ordering::Relaxed);
-        self.checks.began.store(u32::from(frees > 0), Ordering::Relaxed);
-    }
+/// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
+pub fn check_frees<P: Platform, E: Engine>(yard: &Yard<P, E>, frees: u32) {
+    yard.checks.left.store(frees, Ordering::Relaxed);
+    yard.checks.began.store(u32::from(frees > 0), Ordering::Relaxed);
+}
 
-    /// True if the object at an address was freed, which should be live: while frees are checked
-    /// closely wherever it is, and later if it is one of the last that were freed on this CPU.
-    #[inline]
-    pub fn looks_freed(&self, address: usize) -> bool {
-        if self.checks.are_close() {
-            return looks_freed_closely(self, address);
-        }
-        self.checks.began() && is_recent(self, address)
+/// True if the object at an address was freed, which should be live: while frees are checked
+/// closely wherever it is, and later if it is one of the last that were freed on this CPU.
+#[inline]
+pub fn looks_freed<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    if yard.checks.are_close() {
+        return looks_freed_closely(yard, address);
     }
+    yard.checks.began() && is_recent(yard, address)
+}
 
-    /// Looks through the objects of stacks at the process's end. Reports the first that is parked
-    /// twice, or free in its slab and parked, or no object.
-    pub fn check_parked(&self) {
-        let Some(mut seen) = LookGuard::take(&self.checks.table) else { return };
-        // Other threads may move objects meanwhile: a real fault is found each time.
-        let mut is_odd = |class| {
-            let first = odd_of(self, class, &mut seen);
-            first.is_some() && (0..2).all(|_| odd_of(self, class, &mut seen) == first)
-        };
-        let found = self.caches.used.caches().any(&mut is_odd);
-        drop(seen);
-        if !found {
-            return;
-        }
-        if let Some(Err(fault)) = self.verify()
-            && let Some(cause) = fault.misuse()
-            && let Some(class) = self.class_at(fault.at)
-        {
-            let slot = slot_of(class).0;
-            self.heap.misuse(cause, fault.at, slot);
-        }
+/// Looks through the objects of stacks at the process's end. Reports the first that is parked
+/// twice, or free in its slab and parked, or no object.
+pub fn check_parked<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let Some(mut seen) = LookGuard::take(&yard.checks.table) else { return };
+    // Other threads may move objects meanwhile: a real fault is found each time.
+    let mut is_odd = |class| {
+        let first = odd_of(yard, class, &mut seen);
+        first.is_some() && (0..2).all(|_| odd_of(yard, class, &mut seen) == first)
+    };
+    let found = yard.caches.used.caches().any(&mut is_odd);
+    drop(seen);
+    if !found {
+        return;
+    }
+    if let Some(Err(fault)) = yard.verify()
+        && let Some(cause) = fault.misuse()
+        && let Some(class) = yard.heap.class_at(fault.at)
+    {
+        let slot = slot_of(class).0;
+        yard.heap.misuse(cause, fault.at, slot);
     }
 }
 
@@ -122,7 +120,7 @@ fn is_recent<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool 
 #[cold]
 fn looks_freed_closely<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
     // In a slow path: while the gate is closed, `verify` uses the slabs' bits as marks.
-    yard.class_at(address).is_some_and(|class| {
+    yard.heap.class_at(address).is_some_and(|class| {
         enter_slow_path(yard, RUN_CALLS).is_some_and(|_slow_path| is_free(yard, class, address))
     })
 }

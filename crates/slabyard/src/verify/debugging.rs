@@ -18,7 +18,7 @@ pub(super) fn expect_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     if E::SIZED {
         each_waiting(yard, &mut |slot, address| {
             if let Some(number) = number_of(slot)
-                && yard.class_at(address) == Some(number)
+                && yard.heap.class_at(address) == Some(number)
                 && let cache = yard.cache(number)
                 && let Some(debug) = debug_of(cache)
                 && let begin = address & !(cache.shape().geometry.slab_bytes() - 1)

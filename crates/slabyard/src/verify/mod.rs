@@ -15,7 +15,7 @@
 //! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other
 //! rows, it does not check the objects that are parked there.
 
-pub(crate) mod close;
+pub mod close;
 pub(crate) mod debugging;
 
 use crate::cache::debug_of;
@@ -26,8 +26,7 @@ use crate::pages::descriptor::Descriptor;
 use crate::pages::{Cause, GranuleKind, PageHeap, runs};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
-use crate::slab;
-use crate::slab::{Object, freeset};
+use crate::slab::{self, Object, freeset};
 use crate::sync::Ordering;
 use crate::waiting::{count_held, each_waiting};
 use crate::yard::Yard;

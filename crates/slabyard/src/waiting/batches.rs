@@ -98,7 +98,7 @@ fn free_waited<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usi
         // The program freed it meanwhile, and its pages are gone.
         return 0;
     };
-    let cache = yard.class_at(address).map(|class| yard.caches.get(class));
+    let cache = yard.heap.class_at(address).map(|class| yard.caches.get(class));
     if !cache.is_some_and(|cache| push(yard, cache, address)) {
         let _ = free_inside(yard, cache, address);
     }
@@ -188,7 +188,7 @@ pub enum NotTaken {
     /// It is not the begin of a live object, or not of this cache's: where it lies.
     Place(AddressKind),
     /// More than [`MOST_BYTES`], or as many batches as there are, wait for readers that stay.
-    /// Try again after sections, or wait by [`Yard::free_after_waiting`].
+    /// Try again after sections, or wait by [`free_after_waiting`](crate::calls::readers::free_after_waiting).
     Full,
     /// The system refuses memory for a batch. As above.
     Memory,

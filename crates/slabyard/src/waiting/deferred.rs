@@ -79,14 +79,14 @@ fn free_deferred<P: Platform, E: Engine>(yard: &Yard<P, E>) {
         let next = unsafe { yard.platform().word(link) }.load(Ordering::Relaxed) as usize;
         if next == DONE {
             // Handlers freed it twice: the list is a cycle.
-            if let Some(class) = yard.class_at(at) {
+            if let Some(class) = yard.heap.class_at(at) {
                 yard.heap.misuse(Cause::DoubleFree, at, slot_of(class).0);
             }
             return;
         }
         // SAFETY: as above.
         unsafe { yard.platform().word(link) }.store(DONE as u64, Ordering::Relaxed);
-        let cache = yard.class_at(at).map(|class| yard.caches.get(class));
+        let cache = yard.heap.class_at(at).map(|class| yard.caches.get(class));
         if link == at
             && let Some(constructor) = cache.and_then(|cache| cache.shape().constructor)
         {

@@ -70,7 +70,7 @@ pub(crate) fn each_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>, f: OnObjec
 
 fn each_object<P: Platform, E: Engine>(yard: &Yard<P, E>, f: OnObject<'_>) {
     yard.waiting.batches.each_object(&yard.heap, |address| {
-        if let Some(number) = yard.class_at(address) {
+        if let Some(number) = yard.heap.class_at(address) {
             f(slot_of(number), address);
         }
     });

@@ -2,6 +2,7 @@
 //! show the advice that the system has.
 
 use crate::{in_own_process, small_pages};
+use slabyard::mail::header;
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::linux::Linux;
 use slabyard::platform::{GRANULE, PerCpu};
@@ -50,7 +51,7 @@ fn look_at_a_small_heap() {
 /// The page heap gives parts of its tables back to the system: a huge page would make them
 /// resident again, at once or when the system collapses what is resident.
 fn tables_have_small_pages() {
-    YARD.publish(1);
+    header::publish(&YARD, 1);
     let header = YARD.platform().rows().header();
     let word = |word: Word| header[word.index()].load(Ordering::Relaxed) as usize;
     // Untouched memory with 4 MiB of descriptors.

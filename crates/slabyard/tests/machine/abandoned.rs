@@ -2,6 +2,8 @@
 //! wherever other threads are preempted, with a fast path that calls take until it is closed.
 
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::trim;
+use slabyard::created::abandoned;
 use slabyard::platform::{FastPath, Park, PerCpu, Takes};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
@@ -55,7 +57,7 @@ impl Scene {
         };
         if !pushed {
             self.yard.free(address).expect("a live object");
-            self.yard.end_if_abandoned(self.id);
+            abandoned::end_if_abandoned(&self.yard, self.id);
         }
     }
 
@@ -73,13 +75,13 @@ impl Scene {
                     self.free(address);
                     freed.fetch_add(1, Ordering::Relaxed);
                 }
-                self.yard.drain_thread();
+                trim::drain_thread(&self.yard);
             }));
         }
         bodies.push(Box::new(|_| {
             // SAFETY: no call allocates from it, and the others free as they may.
             unsafe { self.yard.abandon_cache(self.id, &self.words, 0) };
-            self.yard.drain_thread();
+            trim::drain_thread(&self.yard);
         }));
         self.yard.platform().run(bodies);
     }
@@ -117,7 +119,7 @@ fn a_sweep_destroys_what_a_late_push_left() {
         let scene = Scene::new(config(seed, false), 1 + seed as usize % 40);
         scene.run(1 + seed as usize % 3);
         swept += u32::from(scene.is_there());
-        scene.yard.sweep_abandoned();
+        abandoned::sweep_abandoned(&scene.yard);
         assert!(!scene.is_there(), "seed {seed}");
         scene.verify();
     }
@@ -159,11 +161,14 @@ fn a_refused_destruction_leaves_the_fast_path_as_it_was() {
         let scene = Scene::new(config(1, can_stop), 1);
         let slot = scene.words.slot();
         // SAFETY: as above.
-        assert!(unsafe { scene.yard.destroy_unused(scene.id, &scene.words) }.is_err());
+        assert!(unsafe { abandoned::destroy_unused(&scene.yard, scene.id, &scene.words) }.is_err());
         assert_eq!(scene.words.slot(), slot);
         scene.free(scene.next().expect("an object"));
         // SAFETY: as above.
-        assert_eq!(unsafe { scene.yard.destroy_unused(scene.id, &scene.words) }, Ok(()));
+        assert_eq!(
+            unsafe { abandoned::destroy_unused(&scene.yard, scene.id, &scene.words) },
+            Ok(())
+        );
         assert!(!scene.is_there());
     }
 }

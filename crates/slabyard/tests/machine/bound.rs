@@ -10,6 +10,7 @@ use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::platform::Planted;
+use slabyard::reclaim::surplus;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine, Tally};
@@ -66,7 +67,7 @@ impl<E: Engine> Scene<E> {
         let first = config.seed as usize;
         let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 8 << 30, decay_ms: 80 }));
-        yard.give_surplus(first.is_multiple_of(2));
+        surplus::give_surplus(&yard, first.is_multiple_of(2));
         Scene { yard, shared: Mutex::default(), most: Most::default(), classes, first }
     }
 

@@ -4,6 +4,7 @@
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
+use slabyard::verify::close;
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_testkit::machine::{Body, Config, Machine};
 use std::cell::RefCell;
@@ -104,7 +105,7 @@ fn each_second_free_is_reported_at_once_by_the_engine_tiny() {
 fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
     for seed in 0..8 {
         let yard = yard_of::<E>(seed);
-        yard.check_frees(checked);
+        close::check_frees(&yard, checked);
         let mut program = Program::new(&yard, seed);
         let mut tried = 0;
         for _ in 0..6000 {
@@ -114,7 +115,7 @@ fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
             if n > 0 && program.random.below(10) == 0 {
                 let address = program.freed[program.random.below(n)];
                 if is_in_a_slab(&yard, address) {
-                    assert!(checked == 0 || yard.looks_freed(address));
+                    assert!(checked == 0 || close::looks_freed(&yard, address));
                     assert_eq!(yard.free_fast(address), Ok(()));
                     assert_eq!(REPORTED.take(), [(address, Cause::DoubleFree)], "seed {seed}");
                     tried += 1;
@@ -129,7 +130,7 @@ fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
                     matches!(found, Err(AddressKind::Object { begin: false, .. })),
                     "{found:?}"
                 );
-                assert!(!yard.looks_freed(*address));
+                assert!(!close::looks_freed(&yard, *address));
             }
         }
         // With `tiny` most slabs end before a second free.
@@ -141,7 +142,7 @@ fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
 #[test]
 fn so_many_frees_are_checked() {
     let yard = yard(1);
-    yard.check_frees(3);
+    close::check_frees(&yard, 3);
     let [p, q, r, s] = [(); 4].map(|()| yard.alloc(64, 16).expect("memory"));
     for object in [p, q, p] {
         yard.free_fast(object).expect("a live object");
@@ -151,7 +152,7 @@ fn so_many_frees_are_checked() {
         yard.free_fast(object).expect("a live object");
     }
     assert_eq!(REPORTED.take(), [], "from the fourth on frees are not checked closely");
-    yard.check_parked();
+    close::check_parked(&yard);
     assert_eq!(REPORTED.take(), [(q, Cause::DoubleFree)]);
 }
 
@@ -161,7 +162,7 @@ fn the_check_at_the_end_finds_what_is_parked_twice() {
         let yard = yard(seed);
         let mut program = Program::new(&yard, seed);
         (0..600).for_each(|_| program.step());
-        yard.check_parked();
+        close::check_parked(&yard);
         assert_eq!(REPORTED.take(), [], "a correct program, seed {seed}");
 
         let bytes = SIZES[seed as usize % SIZES.len()];
@@ -187,7 +188,7 @@ fn the_check_at_the_end_finds_what_is_parked_twice() {
         }
         yard.free_fast(p).expect("at most it is reported");
         if REPORTED.with_borrow(Vec::is_empty) {
-            yard.check_parked();
+            close::check_parked(&yard);
         }
         assert_eq!(REPORTED.take(), [(p, Cause::DoubleFree)], "seed {seed}, {bytes} bytes");
     }
@@ -207,7 +208,7 @@ fn the_check_at_the_end_looks_at_a_row_whose_first_slow_path_was_an_allocation()
     for object in [p, q, p] {
         yard.free_fast(object).expect("a live object");
     }
-    yard.check_parked();
+    close::check_parked(&yard);
     assert_eq!(REPORTED.take(), [(p, Cause::DoubleFree)]);
 }
 
@@ -221,7 +222,7 @@ fn the_check_at_the_end_finds_what_is_parked_twice_in_a_process_that_is_not_youn
         let object = live.swap_remove(random.below(live.len()));
         yard.free_fast(object).expect("a live object");
     }
-    yard.check_parked();
+    close::check_parked(&yard);
     assert_eq!(REPORTED.take(), [], "a correct program");
     let twice = live.pop().expect("thousands");
     yard.free_fast(twice).expect("a live object");
@@ -235,7 +236,7 @@ fn the_check_at_the_end_finds_what_is_parked_twice_in_a_process_that_is_not_youn
         yard.free_fast(object).expect("a live object");
     }
     assert_eq!(REPORTED.take(), [], "no free is checked closely");
-    yard.check_parked();
+    close::check_parked(&yard);
     assert_eq!(REPORTED.take(), [(twice, Cause::DoubleFree)]);
 }
 
@@ -244,10 +245,14 @@ fn what_was_freed_just_now_looks_freed_as_long_as_the_process_lives() {
     let yard = yard(1);
     let [p, q, r] = [(); 3].map(|()| yard.alloc(64, 16).expect("memory"));
     yard.free_fast(p).expect("a live object");
-    assert!(!yard.looks_freed(p), "nothing is checked");
-    yard.check_frees(1);
+    assert!(!close::looks_freed(&yard, p), "nothing is checked");
+    close::check_frees(&yard, 1);
     yard.free_fast(q).expect("a live object");
-    assert!(yard.looks_freed(q) && yard.looks_freed(p) && !yard.looks_freed(r));
+    assert!(
+        close::looks_freed(&yard, q)
+            && close::looks_freed(&yard, p)
+            && !close::looks_freed(&yard, r)
+    );
 }
 
 #[test]
@@ -256,7 +261,7 @@ fn large_blocks_fault_after_their_free_as_many_as_the_time_allows() {
     let block = |bytes| yard.alloc(bytes, 16).expect("memory");
     let is_run = |address: &usize| yard.heap.run_bytes(*address).is_some();
     assert!(is_run(&block(200_000)), "nothing is checked");
-    yard.check_frees(32);
+    close::check_frees(&yard, 32);
     let blocks: Vec<_> = (0..100).map(|_| block(200_000)).collect();
     let mapped = blocks.iter().filter(|block| !is_run(block)).count();
     assert!((8..=12).contains(&mapped), "{mapped} are mapped at once");
@@ -282,7 +287,7 @@ fn nothing_is_reported_while_threads_move_parked_objects() {
         let yard = <Yard<_>>::new(machine);
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
         yard.on_misuse(|found| panic!("reported of a correct program: {found:?}"));
-        yard.check_frees(if seed % 2 == 0 { u32::MAX } else { 0 });
+        close::check_frees(&yard, if seed % 2 == 0 { u32::MAX } else { 0 });
         let work = |thread: u64| {
             let mut random = Random(seed * 16 + thread);
             let mut live = Vec::new();
@@ -292,12 +297,12 @@ fn nothing_is_reported_while_threads_move_parked_objects() {
                     live.push(yard.alloc_fast(bytes, 16).expect("memory"));
                 } else if !live.is_empty() {
                     let object = live.swap_remove(random.below(live.len()));
-                    assert!(!yard.looks_freed(object));
+                    assert!(!close::looks_freed(&yard, object));
                     yard.free_fast(object).expect("a live object");
                 }
             }
         };
-        let look = || (0..20).for_each(|_| yard.check_parked());
+        let look = || (0..20).for_each(|_| close::check_parked(&yard));
         let mut bodies: Vec<Body<'_>> = Vec::new();
         for thread in 0..3 {
             bodies.push(Box::new(move |_: &Machine| work(thread)));

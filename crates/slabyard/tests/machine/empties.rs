@@ -149,7 +149,7 @@ fn what_stays_of_a_cache_in_empty_slabs_is_small() {
         }
         let begins: BTreeSet<_> = objects
             .into_iter()
-            .filter(|object| yard.class_at(*object) == Some(class))
+            .filter(|object| yard.heap.class_at(*object) == Some(class))
             .map(|object| yard.heap.region.granule_of(object).expect("of the region"))
             .map(|granule| granule & !(geometry.granules() - 1))
             .collect();

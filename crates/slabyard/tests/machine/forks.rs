@@ -1,8 +1,10 @@
 //! The child of a fork, wherever its parent's other threads were: they are gone at any step of any
 //! slow path, with what they held, and the remaining thread repairs the yard and goes on.
 
+use slabyard::calls::trim;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
+use slabyard::observe::count;
 use slabyard::platform::{Park, PerCpu, Planted, Repair, Slot};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Body, Config, Machine};
@@ -45,7 +47,7 @@ fn work<E: Engine>(yard: &Yard<Machine, E>, machine: &Machine, live: &Live, rand
         0 => drop(yard.trim()),
         1 => drop(yard.verify().map(|found| found.expect("a sound yard"))),
         2 => machine.advance(40),
-        3 => yard.drain_thread(),
+        3 => trim::drain_thread(yard),
         4..55 => {
             for _ in 0..1 + random.below(12) {
                 let bytes = size(random);
@@ -76,7 +78,7 @@ fn live_as_child<E: Engine>(yard: &Yard<Machine, E>, live: &Live, random: &mut R
     if !yard.platform().config().can_stop {
         // The private rows of threads that are gone, as a handler does on Linux.
         let own = yard.platform().row_hint();
-        yard.adopt_rows((1..=WORKERS as usize + 1).filter(|row| Some(*row) != own));
+        trim::adopt_rows(yard, (1..=WORKERS as usize + 1).filter(|row| Some(*row) != own));
     }
     let first = yard.verify().expect("outside of a slow path");
     first.unwrap_or_else(|fault| panic!("repaired: {fault}"));
@@ -103,7 +105,7 @@ fn live_as_child<E: Engine>(yard: &Yard<Machine, E>, live: &Live, random: &mut R
     yard.trim();
     let sound = yard.verify().expect("outside");
     let sound = sound.unwrap_or_else(|fault| panic!("freed: {fault}"));
-    assert_eq!(yard.set_aside(), 0, "no object was freed twice");
+    assert_eq!(count::set_aside(&yard.heap), 0, "no object was freed twice");
     assert!(sound.live <= WORKERS * IN_HANDS, "{} objects are lost", sound.live);
     assert!(sound.runs <= WORKERS, "{} runs are lost", sound.runs);
 }

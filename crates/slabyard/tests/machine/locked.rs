@@ -2,6 +2,7 @@
 //! count as dirty: `calloc` zeroes them, they do not keep a program busy, and they do not keep
 //! the pages beside them from being purged.
 
+use slabyard::calls::resize;
 use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::yard::{Settings, Yard};
@@ -33,7 +34,7 @@ fn soil(yard: &Yard<Machine>, address: usize, bytes: usize) {
 /// Zeroes what is said to be dirty, as `calloc` does; then all of it must be zero.
 fn check_zeroed(yard: &Yard<Machine>, address: usize, bytes: usize) {
     let p = yard.platform();
-    yard.each_dirty_part(address, bytes, |offset, n| {
+    resize::each_dirty_part(&yard.heap, address, bytes, |offset, n| {
         for word in words(yard, address + offset, n) {
             // SAFETY: of the live block.
             unsafe { write_word(p, word, 0) };

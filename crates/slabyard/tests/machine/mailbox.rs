@@ -5,11 +5,14 @@
 
 use crate::each_engine;
 use slabyard::cache::{CacheId, CacheSettings, classes};
+use slabyard::calls::help;
 use slabyard::engine::{Engine, Header};
+use slabyard::mail::header;
 use slabyard::platform::{PerCpu, Threads};
 use slabyard::slab::Destructor;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::{Settings, Yard};
+use slabyard::{debugging, mail};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{
     CacheWord, FORGOTTEN, MAGIC, Mail, Outcome, Request, TUNABLES, VERSION, WHOLE_YARD, Word,
@@ -114,7 +117,7 @@ fn generation<E: Engine>(yard: &Yard<Machine, E>, id: CacheId) -> u64 {
 each_engine! {
     fn the_header_holds_every_address<E>() {
         let yard: &'static Yard<Machine, E> = Box::leak(Box::new(yard_of(Config::default())));
-        yard.publish(1);
+        header::publish(yard, 1);
         let header = yard.platform().rows().header();
         let published = |word: Word| header[word.index()].load(Ordering::Relaxed);
         let magic: Vec<u8> =
@@ -269,7 +272,7 @@ each_engine! {
         slow_path(&yard);
         assert_eq!(answer(&yard, 5), None);
         assert!(tunable().1 < 100);
-        yard.forget_mail();
+        mail::forget_mail(&yard);
         assert_eq!(word(&yard, Mail::Answered), 5, "the child of a fork begins without mail");
         assert_eq!(word(&yard, Mail::Result), FORGOTTEN, "who asked the child itself asks again");
     }
@@ -280,17 +283,17 @@ each_engine! {
         let yard: Yard<Machine, E> = yard_of(Config::default());
         let shrink = |token| ask(&yard, token, Request::Shrink as u64, WHOLE_YARD, 0, 0);
         shrink(1);
-        if yard.has_debugging() {
-            assert_eq!(yard.answer_outside(), outside::FOREIGN);
+        if debugging::has_debugging(&yard) {
+            assert_eq!(help::answer_outside(&yard), outside::FOREIGN);
             return;
         }
-        assert_eq!(yard.answer_outside(), outside::LOOKED);
+        assert_eq!(help::answer_outside(&yard), outside::LOOKED);
         assert_eq!(answer(&yard, 1), Some(Outcome::Done));
 
         shrink(2);
         let depth = &yard.platform().thread().depth;
         depth.fetch_or(IN_SLOW_PATH, Ordering::Relaxed);
-        assert_eq!(yard.answer_outside(), outside::BUSY);
+        assert_eq!(help::answer_outside(&yard), outside::BUSY);
         depth.fetch_and(!IN_SLOW_PATH, Ordering::Relaxed);
         assert_eq!(answer(&yard, 2), None);
 
@@ -300,7 +303,7 @@ each_engine! {
         let object = yard.alloc_from(id).expect("memory");
         assert_eq!(answer(&yard, 2), Some(Outcome::Done), "by a slow path");
         shrink(3);
-        assert_eq!(yard.answer_outside(), outside::FOREIGN);
+        assert_eq!(help::answer_outside(&yard), outside::FOREIGN);
         assert_eq!(answer(&yard, 3), None);
         slow_path(&yard);
         assert_eq!(answer(&yard, 3), Some(Outcome::Done));
@@ -308,7 +311,7 @@ each_engine! {
         // SAFETY: one thread, and no call names the cache afterwards.
         unsafe { yard.destroy_cache(id) }.expect("no object is live");
         shrink(4);
-        assert_eq!(yard.answer_outside(), outside::LOOKED);
+        assert_eq!(help::answer_outside(&yard), outside::LOOKED);
         verify(&yard);
     }
 

@@ -5,7 +5,7 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;
 use slabyard::engine::array_cache::clock::Reaped;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
-use slabyard::reap::Turn;
+use slabyard::reap::{self, Turn};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 
@@ -68,7 +68,7 @@ fn arrays_take_the_burst_first() {
 
 /// The clock's hand passes over malloc's classes as well.
 fn reap(yard: &Slab, turn: Turn) -> Reaped {
-    let turns = (0..7).map(|_| yard.reap(turn).expect("array caches").reaped);
+    let turns = (0..7).map(|_| reap::reap(yard, turn).expect("array caches").reaped);
     turns.fold(Reaped::default(), |all, one| Reaped {
         scanned: all.scanned + one.scanned,
         slabs: all.slabs + one.slabs,

@@ -2,8 +2,10 @@
 //! and its allocations keep all promises.
 
 use slabyard::cache::classes::{LARGEST, request_for_aligned};
+use slabyard::calls::{resize, trim};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
+use slabyard::observe::count;
 use slabyard::platform::Threads;
 use slabyard::sync::Ordering;
 use slabyard::yard::{AddressKind, Settings, Yard};
@@ -49,7 +51,7 @@ fn serves_all<E: Engine>(can_stop: bool) {
         }
     }
     for bytes in [1, 5000, 2 << 20] {
-        add(yard.alloc_growing(bytes).expect("memory"), bytes, 16);
+        add(resize::alloc_growing(&yard, bytes).expect("memory"), bytes, 16);
     }
     let all: Vec<usize> = live.into_keys().chain(before).collect();
     for (nth, address) in all.iter().enumerate() {
@@ -64,9 +66,9 @@ fn serves_all<E: Engine>(can_stop: bool) {
     }
     yard.platform().thread().depth.fetch_and(!INSIDE, Ordering::Relaxed);
     // A slow path: it makes the frees that were deferred.
-    yard.drain_thread();
+    trim::drain_thread(&yard);
     let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");
-    assert_eq!((sound.live, sound.runs, yard.set_aside()), (0, 0, 0));
+    assert_eq!((sound.live, sound.runs, count::set_aside(&yard.heap)), (0, 0, 0));
     assert_eq!(yard.platform().mapped_bytes(), 0);
 }
 

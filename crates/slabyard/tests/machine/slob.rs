@@ -3,6 +3,7 @@
 
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Slob;
+use slabyard::observe::count;
 use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::slab::units::UNIT;
@@ -146,7 +147,7 @@ fn what_is_written_to_free_memory_is_found_and_leads_nowhere() {
             // The program writes to memory that it has no more.
             if step % 100 == 99
                 && let Some((at, _)) = freed.pop()
-                && yard.class_at(at) == Some(0)
+                && yard.heap.class_at(at) == Some(0)
             {
                 // Where a block begins, or anywhere in free memory.
                 let (free, first) = units::free_units(&yard.heap.region, unit_of(&yard, at).0);
@@ -165,7 +166,7 @@ fn what_is_written_to_free_memory_is_found_and_leads_nowhere() {
         }
         let reports = REPORTED.take();
         assert!(reports.iter().all(|(_, cause)| *cause == Cause::Overwritten), "{reports:?}");
-        assert_eq!(yard.set_aside(), reports.len() as u64);
+        assert_eq!(count::set_aside(&yard.heap), reports.len() as u64);
         found += reports.len();
         // Whatever is set aside, what is live can be freed.
         live.iter().for_each(|(at, _)| assert_eq!(yard.free(*at), Ok(())));

@@ -6,6 +6,7 @@
 
 use slabyard::cache::classes::{self, ROWS};
 use slabyard::platform::GRANULE;
+use slabyard::reclaim::surplus;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine};
@@ -15,7 +16,7 @@ const KIB: usize = 1 << 10;
 fn yard(config: Config) -> Yard<Machine> {
     let yard = <Yard<_>>::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
-    yard.give_surplus(true);
+    surplus::give_surplus(&yard, true);
     yard
 }
 

@@ -2,8 +2,10 @@
 //! from then on; and a program that fills and empties its heap again and again keeps its pages.
 
 use crate::each_engine;
+use slabyard::calls::help;
 use slabyard::engine::{Engine, SlowPaths};
 use slabyard::platform::GRANULE;
+use slabyard::reclaim::surplus;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -13,7 +15,7 @@ const MIB: usize = 1 << 20;
 fn yard<E: Engine>() -> Yard<Machine, E> {
     let yard = each_engine::new_yard(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
-    yard.give_surplus(true);
+    surplus::give_surplus(&yard, true);
     yard
 }
 
@@ -51,7 +53,7 @@ each_engine! {
 each_engine! {
     fn without_being_asked_nothing_goes<E>() {
         let yard = yard::<E>();
-        yard.give_surplus(false);
+        surplus::give_surplus(&yard, false);
         wave(&yard, 200_000, 24);
         assert!(dirty(&yard) >= 20);
     }
@@ -61,7 +63,7 @@ each_engine! {
 #[test]
 fn a_helper_gives_back_what_barns_keep() {
     let yard: Yard<Machine> = yard();
-    yard.give_surplus(false);
+    surplus::give_surplus(&yard, false);
     let class = yard.class_for(2000, 16).expect("a class");
     let cache = yard.cache(class);
     cache.engine.set(cache.on(&yard.heap), "barn_full", 1000).expect("a tunable");
@@ -74,7 +76,7 @@ fn a_helper_gives_back_what_barns_keep() {
     let mut ticks = 0;
     while yard.is_ticking() {
         yard.platform().advance(yard.period_ms());
-        while yard.help_reclaim() {}
+        while help::help_reclaim(&yard) {}
         ticks += 1;
         assert!(ticks < 100, "it ends");
     }

@@ -1,9 +1,8 @@
 //! The workers: what they allocate, how long they keep it, whom they give it to.
 
-use crate::Stressed;
-use crate::asker;
-use crate::bystanders;
 use crate::token::{self, LARGEST, TokenObject};
+use crate::{Stressed, asker, bystanders};
+use slabyard::calls::trim;
 use slabyard::platform::linux::Mode;
 use slabyard::platform::{PerCpu, rseq};
 use std::sync::Mutex;
@@ -150,7 +149,7 @@ impl Load {
         f();
         bystanders::leave(yard);
         if yard.platform().mode() == Mode::Slots && self.sequence == Sequence::Right {
-            yard.drain_thread();
+            trim::drain_thread(yard);
             yard.platform().give_slot_back();
         }
     }

@@ -20,17 +20,19 @@ pub mod files;
 pub mod sources;
 
 use crate::errno::keeping_errno;
-use crate::helper;
 use crate::library::Library;
 use crate::options::{self, Keep, Options};
-use crate::say;
+use crate::{helper, say};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+use slabyard::calls::help;
 use slabyard::calls::help::Relief;
+use slabyard::mail::header;
 use slabyard::platform::{Park, Time};
 use slabyard_abi::pressure::{PressureCounter, parse};
+use slabyard_abi::region::Word;
 use slabyard_kernels::settings::EngineKey;
 use slabyard_kernels::settings::choices::PressureDrain;
 use sources::{Sources, WaitOutcome};
@@ -90,11 +92,15 @@ pub(super) fn counts<L: Library>() -> Option<[u64; PressureCounter::NAMES.len()]
 
 /// Shows the counts to readers outside.
 pub fn show<L: Library>() {
-    L::yard().publish_pressure(
-        COUNTS[0].as_ptr() as usize,
-        PressureCounter::NAMES.len(),
-        L::yard().platform().drains_at(),
-    );
+    let [refused, returned] = L::yard().platform().drains_at();
+    for (word, value) in [
+        (Word::Pressure, COUNTS[0].as_ptr() as u64),
+        (Word::NrPressure, PressureCounter::NAMES.len() as u64),
+        (Word::RefusedAt, refused as u64),
+        (Word::ReturnedAt, returned as u64),
+    ] {
+        header::publish_word(L::yard(), word, value);
+    }
 }
 
 /// The program gave back what is free.
@@ -216,7 +222,7 @@ fn relieve<L: Library>() -> u64 {
     let platform = L::yard().platform();
     let begin = platform.now_ns();
     let what = if EMPTIES.load(Ordering::Relaxed) { Relief::Empties } else { Relief::Full };
-    if let Some(bytes) = L::yard().relieve(what) {
+    if let Some(bytes) = help::relieve(L::yard(), what) {
         let ns = platform.now_ns().saturating_sub(begin);
         add(PressureCounter::Drains, 1);
         add(PressureCounter::Drained, bytes);

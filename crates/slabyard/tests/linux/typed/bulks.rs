@@ -117,7 +117,7 @@ fn an_object_in_a_mapping_may_be_one_of_a_bulk() {
         let cache = cache_of(yard);
         let whole = yard.start().expect("memory");
         let in_slab = |value: &Value| {
-            whole.class_at(std::ptr::from_ref(value).addr()) == Some(cache.id().number())
+            whole.heap.class_at(std::ptr::from_ref(value).addr()) == Some(cache.id().number())
         };
         let prime = || drop(cache.alloc_batch::<20>(Value::new));
         let mut nr_mixed = 0;

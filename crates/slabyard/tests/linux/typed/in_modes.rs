@@ -3,6 +3,7 @@
 use crate::{again, ran};
 use slabyard::ProcessYard;
 use slabyard::engine::{Any, Engine};
+use slabyard::observe::count;
 use slabyard::platform::linux::Mode;
 
 const CHILD: &str = "SLABYARD_TYPED_CHILD";
@@ -59,7 +60,7 @@ fn in_each_mode_of<E: Engine>(
 pub fn check<E: Engine>(yard: &'static ProcessYard<E>) {
     let yard = yard.start().expect("memory");
     yard.verify().expect("outside of a slow path").expect("a sound yard");
-    assert_eq!(yard.set_aside(), 0);
+    assert_eq!(count::set_aside(&yard.heap), 0);
 }
 
 /// Created caches that are there.

@@ -1,6 +1,7 @@
 //! Caches of values: what boxes guarantee across threads, panics, forks and handles that are gone.
 
 use super::in_modes::{check, in_each_mode, nr_caches};
+use slabyard::created::abandoned;
 use slabyard::platform::linux::Mode;
 use slabyard::typed::CreateError;
 use slabyard::yard::Settings;
@@ -134,7 +135,7 @@ fn the_last_box_destroys_the_cache_in_any_thread() {
             });
             if yard.start().expect("started").platform().mode() == Mode::Slots {
                 // A push may have come after the last look.
-                yard.start().expect("started").sweep_abandoned();
+                abandoned::sweep_abandoned(yard.start().expect("started"));
             }
             assert_eq!(nr_caches(yard), 0, "round {round}");
         }

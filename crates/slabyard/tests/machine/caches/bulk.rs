@@ -5,7 +5,8 @@ use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::cpu_slabs::Rules;
 use slabyard::engine::{Any, Engine, EngineKind};
-use slabyard::live::Walked;
+use slabyard::live::{self, Walked};
+use slabyard::observe::count;
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_abi::engines::EngineName;
@@ -23,7 +24,8 @@ fn made<E: Engine>(yard: &Yard<Machine, E>, settings: &CacheSettings) -> CacheId
 
 fn live<E: Engine>(yard: &Yard<Machine, E>, id: CacheId) -> BTreeSet<usize> {
     let mut live = BTreeSet::new();
-    let walked = yard.each_live(id, |object| assert!(live.insert(object), "{object:#x} twice"));
+    let walked =
+        live::each_live(yard, id, |object| assert!(live.insert(object), "{object:#x} twice"));
     assert_eq!(walked, Some(Walked::Exact));
     live
 }
@@ -54,7 +56,7 @@ fn a_bulk_gives_distinct_objects_and_takes_them_back() {
                 assert!(yard.alloc_bulk_from(id, &mut objects));
                 let set: BTreeSet<usize> = objects.iter().copied().collect();
                 assert_eq!(set.len(), count);
-                assert!(set.iter().all(|at| yard.cache_of(*at) == Some(id)));
+                assert!(set.iter().all(|at| live::cache_of(yard, *at) == Some(id)));
                 assert_eq!(sound(yard).live, count as u64);
                 assert_eq!(live(yard, id), set);
                 let (some, others) = objects.split_at(count / 3);
@@ -106,8 +108,8 @@ fn what_is_no_object_of_the_cache_ends_a_bulk_free() {
     for bad in [0, 8, 64, usize::MAX - 63] {
         assert_eq!(yard.free_bulk_to(id, &[bad]), Err((0, AddressKind::Foreign)));
     }
-    assert_eq!(yard.cache_of(foreign + 40), Some(other));
-    assert_eq!(yard.cache_of(0), None);
+    assert_eq!(live::cache_of(&yard, foreign + 40), Some(other));
+    assert_eq!(live::cache_of(&yard, 0), None);
     assert_eq!(yard.free_bulk_to(id, &objects), Ok(()));
     assert_eq!(yard.free_to(other, foreign), Ok(()));
     assert_eq!(sound(&yard).live, 0);
@@ -121,7 +123,7 @@ fn an_object_twice_in_a_row_in_a_bulk_is_freed_once() {
     assert!(yard.alloc_bulk_from(id, &mut objects));
     let [a, b, c] = objects;
     assert_eq!(yard.free_bulk_to(id, &[a, b, b, c]), Ok(()));
-    assert_eq!(yard.set_aside(), 1);
+    assert_eq!(count::set_aside(&yard.heap), 1);
     assert_eq!(sound(&yard).live, 0);
 }
 
@@ -268,7 +270,7 @@ fn caches_of_one_yard_may_have_several_engines() {
     for (id, objects) in ids.iter().zip(&mut objects) {
         objects.resize(700, 0);
         assert!(yard.alloc_bulk_from(*id, objects));
-        assert!(objects.iter().all(|at| yard.cache_of(*at) == Some(*id)));
+        assert!(objects.iter().all(|at| live::cache_of(&yard, *at) == Some(*id)));
     }
     let malloced = yard.alloc_fast(100, 16).expect("memory");
     assert_eq!(sound(&yard).live, 700 * ids.len() as u64 + 1);

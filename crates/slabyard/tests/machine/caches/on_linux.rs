@@ -7,7 +7,10 @@
 //!   1,000 rounds.
 
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::trim;
+use slabyard::child;
 use slabyard::created::NotDestroyed;
+use slabyard::observe::count;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::{read_word, write_word};
@@ -134,7 +137,7 @@ fn small_objects(mode: Mode) {
                 assert_eq!(YARD.free_to(id, object), Ok(()));
             }
         }
-        YARD.drain_thread();
+        trim::drain_thread(&YARD);
     };
     let work = &work;
     std::thread::scope(|scope| {
@@ -144,7 +147,7 @@ fn small_objects(mode: Mode) {
     assert_eq!(sound.live, 0);
     // SAFETY: no other thread runs.
     assert_eq!(unsafe { YARD.destroy_cache(id) }, Ok(()));
-    assert_eq!(YARD.set_aside(), 0);
+    assert_eq!(count::set_aside(&YARD.heap), 0);
 }
 
 /// Threads make caches, use and destroy them, while another forks: each child checks the yard,
@@ -209,9 +212,9 @@ impl<F: Fn()> Drop for OnDrop<F> {
 /// In the child of a fork, whose parent's locks may be held for ever: it ends with a number.
 fn in_fork(idle: &[CacheId]) -> ! {
     let platform = YARD.platform();
-    YARD.mark_child();
+    child::mark_child(&YARD);
     platform.prepare_fence();
-    YARD.adopt_rows(platform.foreign_slots());
+    trim::adopt_rows(&YARD, platform.foreign_slots());
     let is_sound = || matches!(YARD.verify(), Some(Ok(_)));
     let mut found = if is_sound() { SOUND } else { 1 };
     let mut lost = 0;
@@ -254,7 +257,7 @@ fn run(mode: Mode, rounds: usize) {
         assert_eq!(sound.live, 0);
     }
     assert!(YARD.caches().numbers().eq(0..slabyard::cache::classes::CLASSES));
-    assert_eq!(YARD.set_aside(), 0);
+    assert_eq!(count::set_aside(&YARD.heap), 0);
 }
 
 struct Scene {

@@ -4,6 +4,8 @@ use super::{begun, sound, yard_on};
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::trim;
+use slabyard::child;
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine, EngineKind};
 use slabyard::platform::{Park, PerCpu, Planted, Threads};
@@ -248,8 +250,8 @@ fn a_child_adopts_the_stacks_of_created_caches() {
         objects.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
     };
     yard.platform().run(vec![Box::new(body), Box::new(body)]);
-    yard.mark_child();
-    yard.adopt_rows(1..=2);
+    child::mark_child(&yard);
+    trim::adopt_rows(&yard, 1..=2);
     assert_eq!(sound(&yard).live, 1);
     assert_eq!(yard.free_to(id, kept), Ok(()));
     assert_eq!(destroy(&yard, id), Ok(()));
@@ -285,7 +287,7 @@ fn a_handler_is_served_outside_of_slow_paths() {
     });
     assert_eq!(yard.free_to(id, mapping.get()), Ok(()));
     // A slow path: it does the deferred frees.
-    yard.drain_thread();
+    trim::drain_thread(&yard);
     MADE.with(|made| assert!(made.borrow().contains(&object), "made again"));
     yard.platform().step();
     assert_eq!(destroy(&yard, id), Ok(()));

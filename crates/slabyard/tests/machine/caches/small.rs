@@ -3,13 +3,14 @@
 
 use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::trim;
 use slabyard::created::NotDestroyed;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
+use slabyard::observe::count;
 use slabyard::pages::Cause;
 use slabyard::platform::{GRANULE, Threads};
-use slabyard::slab;
-use slabyard::slab::{Geometry, Object, Word, freeset};
+use slabyard::slab::{self, Geometry, Object, Word, freeset};
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine};
@@ -110,7 +111,7 @@ fn fill_and_free<E: Engine>(page_bytes: usize) {
         }
         assert_eq!(sound(&yard).slabs, 0);
     }
-    assert_eq!((yard.set_aside(), REPORTED.take()), (0, vec![]));
+    assert_eq!((count::set_aside(&yard.heap), REPORTED.take()), (0, vec![]));
 }
 
 #[test]
@@ -241,7 +242,7 @@ fn deferred_frees_link_small_objects() {
     let before = depth.fetch_or(1, slabyard::sync::Ordering::Relaxed);
     all.iter().for_each(|object| assert_eq!(yard.free(*object), Ok(())));
     depth.store(before, slabyard::sync::Ordering::Relaxed);
-    yard.drain_thread();
+    trim::drain_thread(&yard);
     assert_eq!(sound(&yard).live, 0);
     assert_eq!(destroy(&yard, id), Ok(()));
     assert_eq!(REPORTED.take(), []);
@@ -337,7 +338,7 @@ fn exchange<E: Engine>(config: Config) {
                 object.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
             }
         }
-        yard.drain_thread();
+        trim::drain_thread(&yard);
     };
     let oversee = |machine: &Machine| {
         for _ in 0..4 {
@@ -352,15 +353,15 @@ fn exchange<E: Engine>(config: Config) {
     let mut bodies: Vec<Body<'_>> = (0..THREADS).map(worker).collect();
     bodies.push(Box::new(oversee));
     yard.platform().run(bodies);
-    yard.drain_thread();
+    trim::drain_thread(&yard);
     if !yard.platform().config().can_stop {
-        yard.adopt_rows(1..=THREADS + 1);
+        trim::adopt_rows(&yard, 1..=THREADS + 1);
     }
     let left = std::mem::take(&mut lock().1);
     assert_eq!(sound(&yard).live, left.len() as u64);
     free_all(&yard, id, &left);
     assert_eq!(destroy(&yard, id), Ok(()));
-    assert_eq!((sound(&yard).slabs, yard.set_aside()), (0, 0));
+    assert_eq!((sound(&yard).slabs, count::set_aside(&yard.heap)), (0, 0));
 }
 
 #[test]

@@ -4,8 +4,11 @@
 
 use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::trim;
 use slabyard::created::{NotCreated, NotDestroyed};
+use slabyard::debugging;
 use slabyard::engine::{Any, Engine, Sheaves};
+use slabyard::observe::count;
 use slabyard::pages::finding::{FindingKind, Hooks};
 use slabyard::platform::{ObjectMemory, Park};
 use slabyard::yard::Yard;
@@ -85,7 +88,7 @@ impl<E: Engine> Scene<E> {
     fn new(config: Config, flags: Flags) -> Self {
         let can_stop = config.can_stop;
         let yard = begun(Yard::new(Machine::new(config)));
-        yard.on_findings(HOOKS);
+        debugging::on_findings(&yard.heap, HOOKS);
         Scene { yard, shared: Mutex::default(), can_stop, flags }
     }
 
@@ -258,22 +261,22 @@ fn run_of<E: Engine>(config: Config, threads: usize, steps: usize, flags: Flags)
         let scene = &scene;
         Box::new(move |_| {
             scene.work(seed << 8 ^ n as u64, steps);
-            scene.yard.drain_thread();
+            trim::drain_thread(&scene.yard);
         })
     };
     let mut bodies: Vec<Body<'_>> = (0..threads).map(worker).collect();
     bodies.push(Box::new(|machine| scene.oversee(machine, steps / 20)));
     scene.yard.platform().run(bodies);
-    scene.yard.drain_thread();
+    trim::drain_thread(&scene.yard);
     if !scene.can_stop {
-        scene.yard.adopt_rows(1..=threads + 1);
+        trim::adopt_rows(&scene.yard, 1..=threads + 1);
     }
     // Objects that are still handed over are of no cache: all caches are gone.
     let sound = sound(&scene.yard);
     let shared = scene.shared();
     assert_eq!((sound.live, shared.handed.len()), (0, 0));
     assert!(scene.yard.caches().numbers().eq(0..slabyard::cache::classes::CLASSES));
-    assert_eq!(scene.yard.set_aside(), 0);
+    assert_eq!(count::set_aside(&scene.yard.heap), 0);
     (shared.destroyed, shared.remained)
 }
 

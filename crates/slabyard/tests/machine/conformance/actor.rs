@@ -9,6 +9,8 @@
 use super::books;
 use super::oracle::{Allocation, BlockKind, Oracle};
 use slabyard::cache::classes;
+use slabyard::calls::trim;
+use slabyard::debugging;
 use slabyard::engine::Engine;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, PerCpu, Slot, Threads, stop};
@@ -232,7 +234,7 @@ impl<'a, E: Engine> Actor<'a, E> {
         let way = if self.random.chance(5) { Way::Nested } else { Way::Slow };
         if way == Way::Slow && !self.books().deferred.is_empty() {
             // Whether a resize makes a slow path is its own affair.
-            yard.drain_thread();
+            trim::drain_thread(yard);
             self.deferred_are_done();
         }
         let resized = match way {
@@ -264,11 +266,14 @@ impl<'a, E: Engine> Actor<'a, E> {
         let Some(held) = self.oracle.lock().unwrap().take(&mut self.random) else {
             return;
         };
-        let findings = self.yard.findings();
+        let findings = debugging::findings(&self.yard.heap);
         let inside = self.yard.free(held.address + 8);
         match held.kind {
-            BlockKind::Slab if self.yard.is_debugged(held.address) => {
-                assert!(inside.is_ok() && self.yard.findings() > findings, "{held:x?}");
+            BlockKind::Slab if debugging::is_debugged(self.yard, held.address) => {
+                assert!(
+                    inside.is_ok() && debugging::findings(&self.yard.heap) > findings,
+                    "{held:x?}"
+                );
             }
             BlockKind::Slab => {
                 let found = matches!(inside, Err(AddressKind::Object { begin: false, .. }));
@@ -311,7 +316,7 @@ impl<'a, E: Engine> Actor<'a, E> {
         };
         // A fast call that turns out slow does what was deferred, and the next one may get such an
         // object at once: a CPU slab below stopped sheaves is last in, first out.
-        self.yard.drain_thread();
+        trim::drain_thread(self.yard);
         self.deferred_are_done();
         let percent = [20, 100][self.random.below(2)];
         let mut stops: Vec<_> = (row::FIRST_RUNS as u16..SLOTS as u16)

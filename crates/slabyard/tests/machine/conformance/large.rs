@@ -2,6 +2,7 @@
 //! and go; the memory that is kept warm raises the peak by a third at most.
 
 use super::{Says, each_machine, yard_on};
+use slabyard::calls::resize;
 use slabyard::pages::huge::HUGE;
 use slabyard::pages::runs;
 use slabyard::platform::GRANULE;
@@ -49,7 +50,7 @@ fn a_block_that_grows_is_a_mapping_until_such_blocks_come_and_go() {
         let _says = Says::of(&config);
         let yard = yard_of_blocks(config);
         let grow = || {
-            let address = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+            let address = resize::alloc_growing(&yard, 2 * LARGEST_RUN).expect("memory");
             let is_run = is_run(&yard, address);
             // Twice as large, step by step: a run stays where it is.
             let grown = (3..32).fold(address, |address, times| {
@@ -75,7 +76,7 @@ fn the_last_run_of_the_region_grows_with_it() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let yard = warm_yard(config);
-        let run = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        let run = resize::alloc_growing(&yard, 2 * LARGEST_RUN).expect("memory");
         let top = yard.heap.region.top();
         assert_eq!(yard.resize(run, 9 * HUGE_BYTES), Some(run));
         assert!(yard.heap.region.top() > top && is_run(&yard, run));
@@ -92,7 +93,7 @@ fn a_block_that_grows_begins_where_there_is_room() {
         for run in [less, more] {
             assert_eq!(yard.free(run), Ok(()));
         }
-        assert_eq!(yard.alloc_growing(HUGE_BYTES), Some(more));
+        assert_eq!(resize::alloc_growing(&yard, HUGE_BYTES), Some(more));
         assert_eq!(yard.resize(more, 8 * HUGE_BYTES), Some(more));
     });
 }
@@ -107,7 +108,7 @@ fn a_block_that_grows_begins_on_dirty_pages_though_the_room_is_less() {
         let place = large..large + 8 * HUGE_BYTES;
         let in_the_way = yard.alloc(LARGEST_RUN, 16).expect("memory");
         assert!(place.contains(&in_the_way));
-        let grown = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        let grown = resize::alloc_growing(&yard, 2 * LARGEST_RUN).expect("memory");
         assert!(place.contains(&grown), "new pages while dirty ones wait");
     });
 }
@@ -128,7 +129,9 @@ fn a_run_that_cannot_grow_moves_out() {
         assert_eq!((now.free, now.dirty), (free.free + HUGE, free.dirty));
         assert_eq!(yard.free(grown), Ok(()));
         assert_eq!(yard.alloc(HUGE_BYTES, 16), Some(lowest));
-        yard.each_dirty_part(lowest, HUGE_BYTES, |at, n| panic!("{n} bytes at {at} to clear"));
+        resize::each_dirty_part(&yard.heap, lowest, HUGE_BYTES, |at, n| {
+            panic!("{n} bytes at {at} to clear")
+        });
     });
 }
 
@@ -196,7 +199,7 @@ fn only_what_waits_is_dirty_in_a_warm_block() {
         let fresh = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
         let parts = |address: usize, bytes: usize| {
             let mut parts = Vec::new();
-            yard.each_dirty_part(address, bytes, |at, n| parts.push((at, n)));
+            resize::each_dirty_part(&yard.heap, address, bytes, |at, n| parts.push((at, n)));
             parts
         };
         assert_eq!(parts(fresh, 2 * LARGEST_RUN), []);
@@ -396,7 +399,7 @@ fn a_mapping_that_grows_makes_room() {
         let _says = Says::of(&config);
         let yard = yard_of_blocks(config);
         let warm: Vec<_> = (0..16).map(|_| yard.alloc(LARGEST_RUN, 16).expect("memory")).collect();
-        let mut grown = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        let mut grown = resize::alloc_growing(&yard, 2 * LARGEST_RUN).expect("memory");
         for run in warm {
             assert_eq!(yard.free(run), Ok(()));
         }

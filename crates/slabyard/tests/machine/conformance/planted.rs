@@ -161,7 +161,7 @@ fn a_live_object_that_is_parked_is_found() {
 fn an_object_parked_with_another_class_is_found() {
     plant("parked object is none", |scene| {
         let other = scene.yard.alloc(1000, 16).expect("memory");
-        let class = scene.yard.class_at(other).expect("an object");
+        let class = scene.yard.heap.class_at(other).expect("an object");
         assert!(scene.yard.platform().push(slots::slot_of(class), scene.live[0], Takes::Each));
     });
 }

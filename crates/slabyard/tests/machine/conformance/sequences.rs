@@ -5,9 +5,11 @@ use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of, yard_on};
 use crate::each_engine::next_kind;
 use slabyard::cache::{classes, slots};
+use slabyard::calls::trim;
+use slabyard::debugging;
 use slabyard::engine::{Engine, SlowPaths};
-use slabyard::platform::stack::SLOTS;
-use slabyard::platform::stack::Tag;
+use slabyard::observe::count;
+use slabyard::platform::stack::{SLOTS, Tag};
 use slabyard::platform::{GRANULE, Memory, PerCpu, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
@@ -42,7 +44,7 @@ fn run<E: Engine>(config: Config, checked: usize) {
     quieten(&mut actor);
     actor.check();
     actor.finish();
-    assert_eq!(yard.set_aside(), 0);
+    assert_eq!(count::set_aside(&yard.heap), 0);
     assert_eq!(actor.refused, 0, "memory was refused on a machine that has enough");
 }
 
@@ -168,7 +170,7 @@ each_engine_and_policy! {
                 let address = yard.alloc(0, 1 << shift).expect("memory");
                 assert!(address.is_multiple_of(1 << shift));
                 // With red zones, nothing may be used that was not requested.
-                let least = usize::from(!yard.is_debugged(address));
+                let least = usize::from(!debugging::is_debugged(&yard, address));
                 assert!(yard.usable(address) >= Some(least));
                 assert_eq!(yard.free(address), Ok(()));
             }
@@ -251,10 +253,10 @@ each_engine_and_policy! {
             actor.check();
             nested(yard.platform(), || {
                 assert!(yard.verify().is_none() && !yard.trim());
-                yard.drain_thread();
+                trim::drain_thread(&yard);
             });
             actor.check();
-            yard.drain_thread();
+            trim::drain_thread(&yard);
             oracle.lock().unwrap().deferred.clear();
             actor.check();
             actor.finish();
@@ -283,7 +285,7 @@ fn an_object_freed_twice_is_set_aside_at_its_flush() {
         assert!(fault.starts_with("object free or parked twice"), "{fault}");
         yard.trim();
         assert_eq!(REPORTED.load(Ordering::Relaxed), reported + 2);
-        assert_eq!(yard.set_aside(), 2);
+        assert_eq!(count::set_aside(&yard.heap), 2);
         books::empty(&yard).unwrap();
     });
 }

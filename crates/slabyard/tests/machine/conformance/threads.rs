@@ -5,7 +5,9 @@ use super::actor::{Actor, Company};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of};
 use crate::each_engine::next_kind;
+use slabyard::calls::trim;
 use slabyard::engine::{Engine, Sheaves};
+use slabyard::observe::count;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::process::Command;
@@ -32,7 +34,7 @@ fn run_with_fences<E: Engine>(config: Config, threads: usize, steps: usize, fenc
                     actor.step();
                 }
                 if actor.random.chance(50) {
-                    yard.drain_thread();
+                    trim::drain_thread(yard);
                 }
             })
         };
@@ -45,7 +47,7 @@ fn run_with_fences<E: Engine>(config: Config, threads: usize, steps: usize, fenc
     }
     let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
     actor.finish();
-    assert_eq!((yard.set_aside(), actor.refused), (0, 0));
+    assert_eq!((count::set_aside(&yard.heap), actor.refused), (0, 0));
 }
 
 fn oversee<E: Engine>(yard: &Yard<Machine, E>, machine: &Machine, rounds: usize) {
@@ -70,12 +72,12 @@ fn reckon<E: Engine>(
     can_stop: bool,
 ) {
     // A slow path: it does the frees that handlers deferred.
-    yard.drain_thread();
+    trim::drain_thread(yard);
     let sums = oracle.lock().unwrap().sums();
     books::audit(yard, &sums).unwrap();
     if !can_stop {
         // Private rows of ended threads, as a fork leaves them behind.
-        yard.adopt_rows(1..=threads);
+        trim::adopt_rows(yard, 1..=threads);
         books::audit(yard, &sums).unwrap();
     }
     books::inspect(yard, &sums).unwrap();

@@ -20,7 +20,9 @@ mod pages;
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
+use slabyard::debugging;
 use slabyard::engine::{Any, Engine};
+use slabyard::observe::count;
 use slabyard::pages::finding::{By, Finding, FindingKind, Hooks, Track};
 use slabyard::platform::{ObjectMemory, Park};
 use slabyard::slab::Constructor;
@@ -58,7 +60,7 @@ fn yard_with(rules: fn(&[u8]) -> DebugFlags) -> Yards {
 fn yard_on(config: Config, rules: fn(&[u8]) -> DebugFlags) -> Yards {
     FOUND.take();
     let yard: Yards = Yard::new(Machine::new(config));
-    yard.on_findings(HOOKS);
+    debugging::on_findings(&yard.heap, HOOKS);
     yard.choose_debug(rules);
     yard.choose(EngineName::Slub);
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 100 }));
@@ -193,7 +195,7 @@ fn a_write_after_the_free_is_found_by_a_look_and_by_the_allocation() {
         let again: Vec<_> = (0..1500).map(|_| alloc(&yard, id)).collect();
         assert_eq!(found(), [FindingKind::Poison], "at {offset}");
         assert!(!again.contains(&q), "its slab was set aside");
-        assert!(yard.set_aside() > 0);
+        assert!(count::set_aside(&yard.heap) > 0);
         is_sound(&yard);
     }
 }
@@ -424,15 +426,15 @@ fn makers_are_noted_with_checks() {
         });
         for bytes in [60, 100_000] {
             let p = yard.alloc(bytes, 16).expect("memory");
-            yard.note_maker(p, Maker::NewArray);
+            debugging::note_maker(&yard, p, Maker::NewArray);
             let noted = flags.has(DebugFlags::CHECK).then_some(Maker::NewArray);
-            assert_eq!((yard.maker_at(p), yard.usable(p)), (noted, Some(bytes)));
+            assert_eq!((debugging::maker_at(&yard, p), yard.usable(p)), (noted, Some(bytes)));
             write(&yard, p + bytes, 0x12);
             assert_eq!((validate(&yard), found()), (1, vec![FindingKind::RightRedZone]));
-            assert_eq!(yard.maker_at(p), noted);
+            assert_eq!(debugging::maker_at(&yard, p), noted);
             is_sound(&yard);
             assert_eq!(yard.free(p), Ok(()));
-            assert_eq!(yard.maker_at(p), None);
+            assert_eq!(debugging::maker_at(&yard, p), None);
             is_sound(&yard);
         }
     }

@@ -145,7 +145,7 @@ fn a_write_to_the_pages_of_a_slab_that_ended_is_found() {
 fn no_bytes_are_a_block() {
     let yard = yard_with(|_| DebugFlags::CHECK);
     let (p, q) = (yard.alloc(0, 16).expect("memory"), yard.alloc(0, 16).expect("memory"));
-    assert!(p != q && yard.class_at(p).is_none() && p.is_multiple_of(4096));
+    assert!(p != q && yard.heap.class_at(p).is_none() && p.is_multiple_of(4096));
     assert_eq!(yard.usable(p), Some(0));
     is_sound(&yard);
     write(&yard, p + 5000, 0x12);
@@ -155,6 +155,6 @@ fn no_bytes_are_a_block() {
     is_sound(&yard);
     let yard = yard_with(|_| DebugFlags::RED_ZONE);
     let p = yard.alloc(0, 16).expect("memory");
-    assert!(yard.class_at(p).is_some(), "without F it is an object");
+    assert!(yard.heap.class_at(p).is_some(), "without F it is an object");
     assert_eq!(yard.free(p), Ok(()));
 }

@@ -5,10 +5,10 @@ use super::{
     CLASS, Nodes, OnTwo, check, counted, each_is_near, free_by_sequence, give, node_of, take, yard,
     yard_of,
 };
-use slabyard::engine::Counter;
+use slabyard::calls::trim;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::sheaves::nodes::OnNodes;
-use slabyard::engine::{Inspect, SlowPaths};
+use slabyard::engine::{Counter, Inspect, SlowPaths};
 use slabyard::platform::{PerCpu, Stack};
 use slabyard_testkit::machine::Config;
 
@@ -42,7 +42,7 @@ fn slub_s_ratio_is_100() {
     assert!(yard.init(slabyard::yard::Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     let spare = take(&yard, 0, 20_000);
     give(&yard, 0, spare.into_iter().step_by(2));
-    yard.drain_thread();
+    trim::drain_thread(&yard);
     // 1001 of 1024 draws: the one that fails gives the node slabs of its own.
     let got = take(&yard, 1, 15);
     assert_eq!(counted(&yard, Counter::NodeAllocs), 15);
@@ -131,7 +131,7 @@ fn a_sheaf_of_a_thread_that_moved_goes_to_its_node() {
     let before = parked(&yard)[0];
     give(&yard, 1, far);
     let own = {
-        yard.drain_thread();
+        trim::drain_thread(&yard);
         take(&yard, 1, 1)
     };
     assert_eq!(node_of(&yard, own[0]), Some(1));

@@ -2,6 +2,7 @@
 
 use super::{BIG_ZONE, SMALL_ZONE, books, yard_of};
 use slabyard::cache::classes;
+use slabyard::calls::trim;
 use slabyard::engine::SlowPaths;
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::GranuleKind;
@@ -95,7 +96,7 @@ fn a_drain_empties_the_lists() {
             let config = Config { can_stop, ..Config::default() };
             let yard = yard_of::<Tiny>(config, kind, SMALL_ZONE);
             // A slow path: this thread has a row from then on.
-            yard.drain_thread();
+            trim::drain_thread(&yard);
             let live: Vec<u32> = (0..30).map(|_| take(&yard)).collect();
             live.iter().for_each(|page| give(&yard, *page));
             yard.heap.free_listed(take(&yard), 0, Warmth::Cold, |_, _| ());

@@ -3,8 +3,10 @@
 use super::{BIG_ZONE, SMALL_ZONE, Says, books, yard_of};
 use crate::conformance::actor::{Actor, Company, Way, any_request};
 use crate::conformance::oracle::Oracle;
+use slabyard::calls::trim;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
+use slabyard::observe::count;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::Park;
 use slabyard_testkit::Random;
@@ -40,7 +42,7 @@ fn alone<E: Engine>() {
             actor.check();
         }
         actor.finish();
-        assert_eq!((yard.set_aside(), actor.refused), (0, 0));
+        assert_eq!((count::set_aside(&yard.heap), actor.refused), (0, 0));
     });
 }
 
@@ -69,14 +71,14 @@ fn with_threads<E: Engine>() {
             }
         }));
         yard.platform().run(bodies);
-        yard.drain_thread();
+        trim::drain_thread(&yard);
         if !can_stop {
-            yard.adopt_rows(1..=4);
+            trim::adopt_rows(&yard, 1..=4);
         }
         let sums = oracle.lock().unwrap().sums();
         books::audit(&yard, &sums).unwrap();
         Actor::new(&yard, &oracle, seed, Company::Alone).finish();
-        assert_eq!(yard.set_aside(), 0);
+        assert_eq!(count::set_aside(&yard.heap), 0);
     });
 }
 
@@ -102,9 +104,9 @@ fn with_forks<E: Engine>() {
             }
         }));
         yard.platform().run(bodies);
-        yard.drain_thread();
+        trim::drain_thread(&yard);
         if !can_stop {
-            yard.adopt_rows(1..=4);
+            trim::adopt_rows(&yard, 1..=4);
         }
         yard.trim();
         books::empty(&yard).unwrap();

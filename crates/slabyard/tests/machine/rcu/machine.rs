@@ -7,6 +7,7 @@
 
 use super::{check, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::calls::readers;
 use slabyard::platform::Park;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
@@ -55,7 +56,7 @@ impl Shared {
         let old = self.published[nth % PUBLISHED].swap(new, Ordering::SeqCst);
         match freed {
             Freed::AfterWaiting => {
-                yard.free_after_waiting(old).expect("no section").expect("an object");
+                readers::free_after_waiting(yard, old).expect("no section").expect("an object");
             }
             Freed::Deferred => {
                 yard.free_to_rcu(self.cache, old).expect("an object");
@@ -84,7 +85,7 @@ impl Shared {
             }
         }
         yard.rcu_read_unlock();
-        assert!(!yard.is_in_rcu_section());
+        assert!(!readers::is_in_rcu_section(yard));
     }
 }
 

@@ -13,6 +13,8 @@
 //! * `SLABYARD_STRESS_OPS`: reads and writes of each process.
 
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
+use slabyard::calls::readers;
+use slabyard::child;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::waiting::NotTaken;
 use slabyard::yard::{Settings, Yard};
@@ -180,7 +182,7 @@ impl Scene {
             Ok(()) => {}
             Err(NotTaken::Full) => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
-                YARD.free_after_waiting(old).expect("no section").expect("live");
+                readers::free_after_waiting(&YARD, old).expect("no section").expect("live");
             }
             Err(other) => panic!("{other:?}"),
         }
@@ -310,7 +312,7 @@ fn fork_and_wait() {
         // A child that waits for ever for a lock of its parent's fails the test.
         // SAFETY: the default action of the signal ends the child.
         unsafe { libc::alarm(120) };
-        YARD.mark_child();
+        child::mark_child(&YARD);
         let waited = YARD.synchronize_rcu().is_ok();
         // SAFETY: as above.
         unsafe { libc::_exit(if waited { SOUND } else { 1 }) };

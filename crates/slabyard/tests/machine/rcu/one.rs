@@ -2,7 +2,9 @@
 
 use super::{check, yard_on};
 use slabyard::cache::CacheSettings;
+use slabyard::calls::readers;
 use slabyard::calls::readers::NotWaited;
+use slabyard::child;
 use slabyard::waiting::{BATCH, MOST_BYTES, NotTaken};
 use slabyard::yard::AddressKind;
 use slabyard_testkit::machine::Config;
@@ -26,8 +28,8 @@ fn a_section_of_a_yard_does_not_hold_up_another() {
         let yards = [(); 3].map(|()| yard_on(Config { finds_ends, ..Config::default() }));
         let sections = yards.each_ref().map(|yard| yard.rcu_section());
         for yard in &yards[..2] {
-            assert!(yard.is_in_rcu_section());
-            assert!(!yard.poll_rcu(yard.wanted_rcu()));
+            assert!(readers::is_in_rcu_section(yard));
+            assert!(!readers::poll_rcu(yard, readers::wanted_rcu(&yard.heap)));
         }
         drop(sections);
         for yard in &yards {
@@ -40,13 +42,13 @@ fn a_section_of_a_yard_does_not_hold_up_another() {
 fn a_grace_period_waits_for_sections_that_are_open_and_for_no_later_one() {
     let yard = yard_on(Config::default());
     yard.rcu_read_lock();
-    let wanted = yard.wanted_rcu();
-    assert!(!yard.poll_rcu(wanted));
+    let wanted = readers::wanted_rcu(&yard.heap);
+    assert!(!readers::poll_rcu(&yard, wanted));
     // Reopened: a section that began after the grace period.
     yard.rcu_read_unlock();
     yard.rcu_read_lock();
-    assert!(yard.poll_rcu(wanted));
-    assert!(!yard.poll_rcu(yard.wanted_rcu()));
+    assert!(readers::poll_rcu(&yard, wanted));
+    assert!(!readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap)));
     yard.rcu_read_unlock();
 }
 
@@ -66,7 +68,7 @@ fn objects_wait_until_readers_have_left() {
     for _ in 0..100 {
         let other = yard.alloc_from(cache).expect("memory");
         assert_ne!(other, object);
-        yard.poll_rcu(yard.wanted_rcu());
+        readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap));
     }
     yard.rcu_read_unlock();
     yard.rcu_barrier().expect("no section");
@@ -118,9 +120,9 @@ fn while_a_reader_stays_only_so_much_waits() {
     assert!((4 * BATCH..=32 * BATCH).contains(&taken), "{taken} objects");
     let big = yard.alloc(MOST_BYTES, 16).expect("memory");
     assert_eq!(yard.free_rcu(big), Err(NotTaken::Full));
-    assert_eq!(yard.free_after_waiting(big), Err(NotWaited::InSection));
+    assert_eq!(readers::free_after_waiting(&yard, big), Err(NotWaited::InSection));
     yard.rcu_read_unlock();
-    assert_eq!(yard.free_after_waiting(big), Ok(Ok(())));
+    assert_eq!(readers::free_after_waiting(&yard, big), Ok(Ok(())));
     yard.free_to_rcu(cache, refused.0).expect("there is room again");
     yard.rcu_barrier().expect("no section");
     let sound = yard.verify().expect("no slow path").expect("sound");
@@ -158,7 +160,7 @@ fn refused_memory_loses_no_object() {
         let before = yard.platform().requests();
         yard.platform().refuse(Some(n));
         yard.rcu_read_lock();
-        let wanted = yard.wanted_rcu();
+        let wanted = readers::wanted_rcu(&yard.heap);
         let mut left = Vec::new();
         for object in objects {
             match yard.free_rcu(object) {
@@ -167,10 +169,10 @@ fn refused_memory_loses_no_object() {
                 Err(other) => panic!("{other:?}"),
             }
         }
-        assert!(!yard.poll_rcu(wanted));
+        assert!(!readers::poll_rcu(&yard, wanted));
         yard.rcu_read_unlock();
         left.into_iter().for_each(|object| {
-            yard.free_after_waiting(object).expect("no section").expect("live");
+            readers::free_after_waiting(&yard, object).expect("no section").expect("live");
         });
         yard.rcu_barrier().expect("no section");
         let asked = yard.platform().requests() - before;
@@ -190,10 +192,10 @@ fn a_child_waits_for_no_reader_of_its_parent() {
     for finds_ends in [true, false] {
         let yard = yard_on(Config { finds_ends, preemption: 0, ..Config::default() });
         yard.platform().run(vec![Box::new(|_| yard.rcu_read_lock())]);
-        assert!(!yard.poll_rcu(yard.wanted_rcu()));
+        assert!(!readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap)));
         yard.rcu_read_lock();
-        yard.mark_child();
-        assert!(!yard.poll_rcu(yard.wanted_rcu()), "its own section");
+        child::mark_child(&yard);
+        assert!(!readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap)), "its own section");
         yard.rcu_read_unlock();
         yard.synchronize_rcu().expect("no section is open");
     }
@@ -207,7 +209,7 @@ fn a_section_ends_with_its_thread() {
         machine.end_reader();
         // A destructor that runs later.
         let _section = yard.rcu_section();
-        assert!(yard.is_in_rcu_section());
+        assert!(readers::is_in_rcu_section(&yard));
     })]);
     yard.synchronize_rcu().expect("no section is open");
 }
