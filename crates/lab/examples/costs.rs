@@ -1,5 +1,5 @@
-//! How long the operations take that the model of contention counts, on the machine that it runs
-//! on: nanoseconds, medians of windows. It needs two CPUs for itself.
+//! Measures how long each operation that the contention model counts takes on this machine:
+//! nanoseconds, medians over time windows. The example needs two CPUs for itself.
 //!
 //! `cargo run --release -p slabyard-lab --example costs`
 

@@ -1,16 +1,16 @@
-//! Two CPUs that compete in the slow paths of one cache: what the CPU slabs of a yard counted on
-//! this machine, and beside it what the model of contention counts for the same calls at the same
+//! Two CPUs compete in the slow paths of one cache: prints what the CPU slabs of a real yard
+//! counted on this machine, next to what the contention model counts for the same calls at the same
 //! times.
 //!
 //! `cargo run --release -p slabyard-lab --example overlap [-- turns=40]`
 //!
 //! Each row is measured in a process of its own, because a yard cannot be destroyed. Two threads,
-//! each on a CPU, note the time before each call; after the first half of a load, which makes the
-//! slabs, the counts begin. The model runs the recorded calls, each at its time, with the lengths
-//! of [`COSTS`]. `no lengths` is a wrong model, to show that the comparison finds it: the same
-//! calls at the same times, which take no time.
+//! each pinned to a CPU, record the time before each call; counting begins after the first half of
+//! a load, which allocates the slabs. The model replays the recorded calls, each at its recorded
+//! time, with the durations of [`COSTS`]. The row `no lengths` is a deliberately wrong model, in
+//! which the same calls at the same times take no time: it shows that the comparison finds errors.
 //!
-//! It needs two CPUs for itself. `docs/replay.md` has the result.
+//! The example needs two CPUs for itself. The result is in `docs/replay.md`.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::Counter;

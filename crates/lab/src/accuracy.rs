@@ -1,12 +1,11 @@
-//! The errors of predictions for other machines than the traced one, where such a machine was
-//! measured too.
+//! The errors of predictions for machines other than the traced one, for loads that were measured
+//! on both.
 //!
-//! A pair is one load recorded on two guests, where the peak of one is predicted from the trace of
-//! the other. `ci/pairs-by-hand` boots and measures them.
-//! Neighbours: [`crate::case`] says how a machine differs; a command shows [`Accuracy`] under its
-//! figures.
-//! Invariant: the figures of a pair are written here alone, and the table of docs/replay.md
-//! follows from them, which a test compares.
+//! A pair is one load recorded on two guests; the peak on one guest is predicted from the other
+//! guest's trace. `ci/pairs-by-hand` boots and measures them. Neighbours: [`crate::case`] describes
+//! how a machine differs; commands print the [`Accuracy`] below their results. Invariant: the
+//! numbers of a pair are written only here; the table in docs/replay.md repeats them, and a test
+//! compares the two.
 
 /// In what a machine is not as the traced one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! One event of a trace: an allocation, a free, or a page of a slab that was allocated or freed,
-//! as the kernel's `kmem` tracepoints report it.
+//! One event of a trace: an object allocated or freed, or a slab's pages allocated or freed, as the
+//! kernel's `kmem` tracepoints report it.
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

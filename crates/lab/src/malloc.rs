@@ -1,12 +1,12 @@
-//! A process's calls to malloc as a kernel's trace, so that any engine can replay them.
+//! Turns a process's calls to malloc into a kernel's trace, so that any engine can replay them.
 //!
-//! [`crate::record`] writes the requested sizes and malloc's size classes. Here each class is a
-//! cache `malloc-N` of a kernel that has nothing else and starts empty; [`snapshot`] has its
-//! caches. A model itself decides in which slab an object is, and the trace only has to say which
-//! objects live and in what order, so [`placed`] gives each an address in slabs of the caches'
-//! geometry: the address that was freed last first.
-//! Invariant: at every moment the trace has the same live objects as the process, without objects
-//! from before the recording and those larger than any class.
+//! [`crate::record`] writes the requested sizes and malloc's size classes. Here each class becomes
+//! a cache `malloc-N` of a kernel that has no other caches and starts empty; [`snapshot`] describes
+//! these caches. The model itself decides in which slab an object is, and the trace only has to say
+//! which objects are live and in what order, so [`placed`] gives each object an address in slabs of
+//! the caches' geometry: the most recently freed address first. Invariant: at every moment the
+//! trace has the same live objects as the process, except objects from before the recording and
+//! those larger than any class.
 
 use crate::event::{Event, EventKind};
 use crate::geometry::{self, Request};

@@ -1,16 +1,16 @@
-//! A cache's numbers as the kernel's `mm/slab.c` computed them, until it was removed in 6.8: order,
-//! objects in a slab, where the list of free objects lies, colours, and the limits of arrays.
+//! A cache's geometry as the kernel's `mm/slab.c` computed it until its removal in 6.8: order,
+//! objects per slab, place of the free list, colours, and array limits.
 //!
-//! A slab's free objects are listed in an array of indices, one for each object, of a byte each on
-//! pages of 4 KiB and of two on larger ones. The array costs least if it lies in the last free
-//! object, which is then allocated last; otherwise it is an object of its own, if that saves room,
-//! or takes the end of the slab.
+//! A slab's free list is an array of indices, one for each object: one byte per index on 4 KiB
+//! pages, two on larger ones. The array costs least if it is stored in the last free object, which
+//! is then allocated last; otherwise it is an object of its own, if that saves room, or is stored
+//! at the end of the slab.
 //!
-//! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), of colours and off-slab lists;
-//! `/proc/slabinfo` of 6.1, every cache of which follows this (`tests/slab.rs`).
-//! Neighbours: [`crate::geometry`] is SLUB's; the engine has the limits
-//! ([`slabyard::engine::array_cache::Limits`]).
-//! Invariant: `objects × size + what the list takes of the slab + waste = 2^order pages`.
+//! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), on colours and off-slab lists;
+//! `/proc/slabinfo` of 6.1, every cache of which matches these formulas (`tests/slab.rs`).
+//! Neighbours: [`crate::geometry`] does the same for SLUB; the engine has the array limits
+//! ([`slabyard::engine::array_cache::Limits`]). Invariant: `objects × size + what the list takes of
+//! the slab + waste = 2^order pages`.
 
 use crate::geometry::SizeError;
 use crate::rules::Machine;

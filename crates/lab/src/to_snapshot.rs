@@ -1,11 +1,11 @@
-//! Makes a snapshot of a modelled kernel, in the form of the crate `slabyard-observe`: what a
+//! Turns the state of a modelled kernel into a snapshot of the crate `slabyard-observe`: what a
 //! kernel's sysfs would report, and what no kernel reports: which objects are live, and each slab
 //! on each list.
 //!
-//! Neighbours: [`crate::replay`] ran the model; the views are that crate's.
-//! Invariants: for each cache live + parked_cpu + parked_node + free_partial = total_objects,
-//! where live is known; slabs that are listed one by one are `partial` of nodes and
-//! `slabs_cpu_partial` of CPUs; in bytes the totals and the padding are `committed`.
+//! Neighbours: [`crate::replay`] ran the model; `slabyard-observe` has the views. Invariants: for
+//! each cache live + parked_cpu + parked_node + free_partial = total_objects, where live is known;
+//! the slabs that are listed one by one are the `partial` slabs of nodes and the
+//! `slabs_cpu_partial` of CPUs; in bytes, the totals and the padding add up to `committed`.
 
 use crate::case::Case;
 use crate::replay::report::CacheUse;

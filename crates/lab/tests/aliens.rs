@@ -1,4 +1,4 @@
-//! Alien arrays: objects of another node that a CPU frees, by numbers.
+//! Alien arrays (objects that a CPU frees to another node), in the model.
 
 use slabyard::engine::array_cache::{Limits, alien};
 use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};

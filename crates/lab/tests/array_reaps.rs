@@ -1,5 +1,5 @@
-//! Arrays of one CPU, by numbers: what a timer frees of them, and how they change with their
-//! limits.
+//! A CPU's SLAB arrays, in the model: what a timer frees from them, and how they follow changes of
+//! their limits.
 
 use slabyard::engine::array_cache::Limits;
 use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};

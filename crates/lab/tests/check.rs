@@ -1,7 +1,6 @@
-//! Compares the model with three real kernels' traces, and finds wrong models.
+//! Compares the model with traces of three real kernels, and checks that wrong models are found.
 //!
-//! `cargo test --release -p slabyard-lab --test lab check:: -- --nocapture` prints the
-//! figures.
+//! `cargo test --release -p slabyard-lab --test lab check:: -- --nocapture` prints the numbers.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, TraceOrigin, goals};

@@ -1,7 +1,8 @@
-//! CPUs that overlap in time, on a trace whose tasks are multiplied: what the series "slub: Delay
+//! CPUs that overlap in time, on a trace with multiplied tasks: checks what the series "slub: Delay
 //! freezing of CPU partial slabs" says of eager and delayed freezing.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test lab contention:: -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab contention:: -- --nocapture` prints the
+//! numbers.
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};

@@ -1,6 +1,6 @@
-//! CPU slabs on pages and in numbers: a yard's caches run on an unpreempted machine and, call by
-//! call, the lab's model by the same rules. After each call both have counted the same, and the
-//! object came from the same slab.
+//! CPU slabs on real pages and in the model: a yard's caches run on an unpreempted machine and,
+//! call by call, the lab's model runs by the same rules. After each call both have the same
+//! counters, and the object came from the same slab.
 
 #[cfg(target_os = "linux")]
 #[path = "cpu_slabs/on_linux.rs"]

@@ -1,5 +1,5 @@
-//! Created caches, read from outside: of this process's yard, of another process's, and of a core
-//! file.
+//! Caches created by programs, observed from outside: in this process's yard, in another process's,
+//! and in a core file.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::{Engine, Sheaves, Tiny};

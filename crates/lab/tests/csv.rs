@@ -1,5 +1,5 @@
-//! The CSV of traces: every column is kept, every wrong row is reported with its line, and page
-//! size and base are found from the events.
+//! The CSV form of traces: every column is kept, every wrong row is reported with its line, and
+//! page size and base address are inferred from the events.
 
 use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::trace::csv;

@@ -1,5 +1,5 @@
-//! Whole traces are not in doubt with the snapshots that they began with; with rows taken out, or
-//! with the snapshot of another moment, they are.
+//! Complete traces are not in doubt with their own snapshots; with rows removed, or with a snapshot
+//! taken at another moment, they are.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::event::{Event, EventKind};

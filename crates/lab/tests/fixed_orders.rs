@@ -1,5 +1,5 @@
-//! The orders of a yard without a system are those of the lab's kernels, for each size: the lab
-//! has the rules of each release and machine, the yard those of one release.
+//! The slab orders of a yard on fixed memory equal those of the lab's kernels, for each size: the
+//! lab has the rules of each release and machine, the yard those of one release.
 
 use slabyard_fixed::orders;
 use slabyard_lab::rules::{Machine, Settings, find_release};

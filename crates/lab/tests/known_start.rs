@@ -1,5 +1,5 @@
-//! A recording with the lists that were read from the kernel: with them the check predicts what
-//! the kernel did, and wrong lists are found.
+//! A recording that includes the lists read from the kernel: with them the check predicts what the
+//! kernel did, and wrong lists are detected.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::one_step::{self, HitRate};

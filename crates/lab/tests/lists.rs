@@ -1,4 +1,5 @@
-//! Compares the lists of the running kernel, if it can be read, with the kernel's own counts.
+//! Compares the lists read from the running kernel, if they can be read, with the kernel's own
+//! counts.
 
 use slabyard_lab::lists::ListsError;
 use slabyard_lab::lists::bpf::Bpf;

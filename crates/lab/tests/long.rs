@@ -1,12 +1,12 @@
-//! A replay of a long trace takes the memory of a short one: it is that of live objects, slabs and
-//! some blocks of events.
+//! A replay of a long trace takes no more memory than one of a short trace: enough for live
+//! objects, slabs and some blocks of events.
 //!
-//! The traces are made here: objects of some caches of a real snapshot come and go, and their
-//! number swings, so that slabs begin and end all the time. The test counts the bytes that the
-//! replay allocates.
+//! The traces are generated: objects of some caches of a real snapshot are allocated and freed, and
+//! their number swings, so that slabs are allocated and freed all the time. The test counts the
+//! bytes that the replay allocates.
 //!
 //! `SLABYARD_LONG=100000000 cargo test --release -p slabyard-lab --test long how_long -- --ignored
-//! --nocapture` does it with a hundred million events; `SLABYARD_KEEP=FILE` keeps the trace.
+//! --nocapture` does so with a hundred million events; `SLABYARD_KEEP=FILE` saves the trace.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::event::{ANY_NODE, Event, EventKind};

@@ -1,7 +1,9 @@
-//! Replays of recorded traces on machines with limited memory: enough memory makes no difference,
-//! each page is somewhere at every moment, and what is short falls back or ends.
+//! Replays recorded traces on machines with limited memory: ample memory makes no difference; each
+//! page is in exactly one place at every moment; when memory is short, a slab falls back to a
+//! smaller order or the replay ends.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test lab memory:: -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab memory:: -- --nocapture` prints the
+//! numbers.
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};

@@ -1,8 +1,8 @@
-//! One policy, on pages and on numbers: a yard's sheaves run on an unpreempted machine and the
-//! same calls run on the lab's numbers, and both have the same counts after each call.
+//! One policy, in a yard and in the model: a yard's sheaves on an unpreempted machine and the lab's
+//! model receive the same calls, and both have the same counters after each call.
 //!
-//! The loads are every trace of this repository, with each kernel cache's calls made to the
-//! yard's cache for objects of its size, and generated ones.
+//! The loads are generated ones and every trace of this repository, with each kernel cache's calls
+//! made to the yard's cache for objects of that size.
 
 use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};

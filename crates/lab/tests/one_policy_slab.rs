@@ -1,6 +1,6 @@
-//! One policy of array caches, by each rule of its free slabs, on pages and on numbers: a yard
-//! runs on an unpreempted machine and the same calls run on the lab's numbers; both have the same
-//! counts after each call, and the same slabs on their lists.
+//! One policy of array caches, under each rule for free slabs, in a yard and in the model: a yard
+//! on an unpreempted machine and the lab's model receive the same calls, and both have the same
+//! counters and the same slabs on their lists after each call.
 
 use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};

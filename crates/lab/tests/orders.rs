@@ -1,5 +1,5 @@
-//! What `slub_max_order` does on 64 KiB pages, predicted from each guest's boot, and compared with
-//! what the guests of the other orders measured.
+//! The effect of `slub_max_order` on 64 KiB pages, predicted from each guest's boot, and compared
+//! with what the guests with the other orders measured.
 
 use slabyard_lab::population::{Error, PopulationLoad};
 use slabyard_lab::snapshot::KernelSnapshot;

@@ -1,6 +1,8 @@
-//! What each preset has and lacks: a trace replayed by its rules, and the counters that stay 0.
+//! Which features each preset has and lacks: a trace replayed by its rules, and the counters that
+//! stay 0.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test lab presets:: -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab presets:: -- --nocapture` prints the
+//! numbers.
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};

@@ -1,7 +1,8 @@
-//! A load on other machines than the traced one: the same settings give the same result, and other
-//! ones have the same objects live at every moment.
+//! A load on machines other than the traced one: the traced settings give the traced result, and
+//! other settings have the same live objects at every moment.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test lab scale:: -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab scale:: -- --nocapture` prints the
+//! numbers.
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};

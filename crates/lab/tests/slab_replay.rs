@@ -1,8 +1,8 @@
-//! The replay of a load by the rules of SLAB, beside the SLAB kernel that ran it.
+//! Replays a load by SLAB's rules, and compares the result with the SLAB kernel that ran it.
 //!
-//! `trace/slab_61.csv.zst` has the kmem events of a boot's load, of a kernel 6.1 with SLAB on one
-//! CPU and 64 MiB; `data/slab_61.slabinfo.zst` what its slabinfo said before the load, while what
-//! it made was held, and after that was released. `data/README.md` says how they were made.
+//! `trace/slab_61.csv.zst` has the kmem events of a load run at boot on a kernel 6.1 with SLAB, one
+//! CPU and 64 MiB. `data/slab_61.slabinfo.zst` is its slabinfo before the load, while the load's
+//! objects were live, and after they were freed. `data/README.md` says how the files were made.
 
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
 use slabyard_lab::case::{Case, order_of};

@@ -1,7 +1,7 @@
-//! Compares SLOB with a real kernel: Linux 6.1 with SLOB, one CPU, 64 MiB, from its boot through a
-//! load that is held and released.
+//! Compares SLOB with a real kernel: Linux 6.1 with SLOB, one CPU and 64 MiB, from its boot through
+//! a load whose objects are held and then freed.
 //!
-//! `cargo test --release -p slabyard-lab --test lab slob:: -- --nocapture` prints the figures.
+//! `cargo test --release -p slabyard-lab --test lab slob:: -- --nocapture` prints the numbers.
 
 use slabyard_lab::event::EventKind;
 use slabyard_lab::slob::{Machine, PageChange, Replayed, replay};

@@ -1,7 +1,7 @@
-//! What each allocator leaves of a machine of 8 MiB: the tables of the thread of 2022 about SLOB's
-//! end, and what they depend on.
+//! How much of a machine of 8 MiB each allocator leaves free: the tables of the thread of 2022
+//! about SLOB's end, and what they depend on.
 //!
-//! `cargo test --release -p slabyard-lab --test lab small:: -- --nocapture` prints the figures.
+//! `cargo test --release -p slabyard-lab --test lab small:: -- --nocapture` prints the numbers.
 
 use slabyard_lab::small::contender::{Empties, Lists};
 use slabyard_lab::small::{Contender, Load, Outcome, SmallMachine, Step, run};

@@ -1,9 +1,9 @@
-//! The board of the thread of 2022 about SLOB's end, by its own figures: when a request for 2^7
-//! pages fails, and how the allocators differ in that.
+//! The board of the thread of 2022 about SLOB's end, with its published numbers: when a request for
+//! 2^7 pages fails, and how the allocators differ in that.
 //!
-//! Each allocator gets a memory in which it leaves after its boot as many pages as on the board.
-//! `cargo test --release -p slabyard-lab --test lab small_board:: -- --nocapture` prints the
-//! table; `SEEDS=100` makes more boots.
+//! Each allocator gets a memory of the size at which it leaves as many free pages after its boot as
+//! on the board. `cargo test --release -p slabyard-lab --test lab small_board:: -- --nocapture`
+//! prints the table; `SEEDS=100` runs more boots.
 
 use slabyard_lab::small::contender::{Empties, Lists};
 use slabyard_lab::small::{Contender, Load, Outcome, SmallMachine, run};

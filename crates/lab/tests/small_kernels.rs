@@ -1,7 +1,7 @@
-//! What real kernels with SLUB_TINY and with SLUB left of a small machine.
+//! How much memory of a small machine real kernels with SLUB_TINY and with SLUB left free.
 //!
 //! `data/small_6.12.txt` is what Linux 6.12 reported at four moments of a load. `cargo test
-//! --release -p slabyard-lab --test lab small_kernels:: -- --nocapture` prints the figures.
+//! --release -p slabyard-lab --test lab small_kernels:: -- --nocapture` prints the numbers.
 
 use std::fs;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! Runs engines from a kernel's first moment on: their slabs, cache by cache, the free pages and
-//! the lists of free blocks at each moment, beside the kernel's.
+//! Runs the allocators from a kernel's first recorded moment on, and compares their slabs, cache by
+//! cache, their free pages and their lists of free blocks at each moment with the kernel's.
 //!
-//! `traces/small_*.slabtrace` are the events of boots, of 16 MiB if their name has no other number
-//! at its end, `small_*.state.zst` what these kernels reported of their memory (`SAVE=DIRECTORY
+//! `traces/small_*.slabtrace` are the events of boots, with 16 MiB unless the name ends in another
+//! number; `small_*.state.zst` are what these kernels reported of their memory (`SAVE=DIRECTORY
 //! ci/small-kernels` makes both). `cargo test --release -p slabyard-lab --test lab small_told:: --
-//! --nocapture` prints all figures.
+//! --nocapture` prints all numbers.
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};

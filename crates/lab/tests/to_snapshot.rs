@@ -1,5 +1,5 @@
-//! A replay as a snapshot: its sums, its lists, and the moment with most slabs, for the rules of
-//! kernels with and without CPU slabs, sheaves and nodes.
+//! A replay turned into a snapshot: its sums, its lists, and the moment with most slabs, for the
+//! rules of kernels with and without CPU slabs, sheaves and nodes.
 
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};

@@ -1,5 +1,5 @@
-//! The trace file and the CSV: what is written is read back, and damage is reported, and never
-//! taken for something else.
+//! The trace file and the CSV form: what is written is read back; damage is reported and never
+//! mistaken for valid content.
 
 use proptest::prelude::*;
 use slabyard_lab::event::{ANY_NODE, Event, EventKind};

@@ -1,7 +1,8 @@
-//! Numbers that are computed from what a source reported; [`crate::fields`] says which.
+//! Numbers that are computed from what a source reported; [`crate::fields`] says which numbers
+//! these are.
 //!
-//! A number that the source itself reports is used as it is; otherwise it is derived, and `None`
-//! if what it needs is unknown.
+//! A number that the source itself reports is used as it is; otherwise it is derived, or `None` if
+//! an input is unknown.
 
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;

@@ -1,7 +1,8 @@
-//! How long slow frees took, by how many slabs each of them drained from a CPU partial list.
+//! How long slow frees took, grouped by how many slabs each of them drained from a CPU partial
+//! list.
 //!
 //! A source reports them under the names of `slabyard_abi::stats`: `drain_N`, `drain_N_ns`,
-//! `drain_N_longest_ns`. Neighbours: views show them.
+//! `drain_N_longest_ns`. Neighbours: views print them.
 
 use crate::snapshot::Cache;
 use serde::Serialize;

@@ -1,8 +1,8 @@
-//! The numbers of a cache and all totals, from which every view is made, and how each is read.
-//! The rows are those of `abi::counters`, the one table of numbers.
+//! The numbers of a cache and all totals, from which every view is built, and how each number is
+//! read. The rows are those of `abi::counters`, the one table of numbers.
 //!
-//! Neighbours: [`crate::snapshot`] holds what was sampled, [`crate::derive`] what is computed from
-//! it; [`value`] gives either.
+//! Neighbours: [`crate::snapshot`] holds sampled values, [`crate::derive`] computes others from
+//! them; [`value`] returns either.
 
 use crate::derive;
 use crate::snapshot::{Cache, Snapshot};

@@ -1,9 +1,9 @@
-//! What a kernel hides: its `objects` (slabinfo's active objects) leave out only objects that are
-//! free on node partial lists. Objects that are free in CPU slabs, on CPU partial lists, in
-//! sheaves and in barns are counted as active.
+//! How many free objects a kernel hides: its `objects` (slabinfo's active objects) exclude only
+//! objects that are free on node partial lists. Objects that are free in CPU slabs, on CPU partial
+//! lists, in sheaves and in barns are counted as active.
 //!
-//! A kernel reports how many slabs CPUs hold and how many objects a sheaf takes, so there is a
-//! bound:
+//! A kernel reports how many slabs CPUs hold and how many objects a sheaf takes, which gives an
+//! upper bound:
 //!
 //! ```text
 //! CPU slabs and CPU partial lists   cpu_slabs × objs_per_slab     (each may be free)
@@ -11,12 +11,13 @@
 //! barns      nodes × 10 full sheaves × sheaf_capacity
 //! ```
 //!
-//! and never more than what is active. From 7.0 on there are no CPU slabs; before 6.18 there are
-//! no sheaves. Objects in full sheaves that wait for readers (`kfree_rcu`), and in prefilled
-//! sheaves that a user holds, count as live, because no file has their number. A kernel counts a
-//! barn's sheaves without its lock: for a moment there may be a few more.
+//! and never more than the active objects. Since 7.0 there are no CPU slabs; before 6.18 there are
+//! no sheaves. Objects count as live if they are in full sheaves that wait for readers
+//! (`kfree_rcu`) or in prefilled sheaves that a user holds, because no file has their number. A
+//! kernel counts a barn's sheaves without taking the barn's lock: for a moment there may be a few
+//! more.
 //!
-//! Neighbours: [`crate::kernel`] samples; `derive` makes ranges of the bound.
+//! Neighbours: [`crate::kernel`] samples; `derive` turns the bound into ranges.
 
 use crate::release::Release;
 use crate::snapshot::{Cache, Snapshot, SourceKind};

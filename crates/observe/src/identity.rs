@@ -1,4 +1,4 @@
-//! The sums that must hold in each snapshot.
+//! The sums that must hold in every snapshot.
 //!
 //! ```text
 //! all:    the parts                                                = committed
@@ -12,8 +12,9 @@
 //!         empties_parked <= slabs_cpu_partial                     <= cpu_slabs
 //! ```
 //!
-//! Ranges agree if some choice within them does; exact numbers must agree exactly. Unknown numbers
-//! are not compared; if a source does not report `in_transit`, objects may be missing.
+//! A sum of ranges holds if it holds for some choice within them; exact numbers must agree exactly.
+//! Unknown numbers are not compared; if a source does not report `in_transit`, the sum may be short
+//! of some objects.
 
 use crate::fields::TOTALS;
 use crate::snapshot::{Cache, Snapshot};

@@ -1,12 +1,12 @@
-//! One data model of slab memory, filled by several sources, shown by several views.
+//! One data model of slab memory, filled by several sources and shown by several views.
 //!
-//! Floor 3 of the workspace: it imports `slabyard-abi` and not the engine, so that it reads a
-//! kernel on a machine without our allocator. The walk "I am a number on the screen" passes
-//! through here: a source samples a [`Snapshot`], [`fields`] gives its numbers by name, raw or
-//! [derived](mod@derive), and a view shows them.
+//! Floor 3 of the workspace: it depends on `slabyard-abi` and not on the engine, so it can read a
+//! kernel on a machine without our allocator. The walk "I am a number on the screen" passes through
+//! here: a source samples a [`Snapshot`]; [`fields`] returns its numbers by name, raw or
+//! [derived](mod@derive); and a view shows them.
 //!
-//! The modules are floors: each names modules of its floor or of those below, and no
-//! two of them name each other, directly or through others.
+//! The modules are layered: each names only modules of its layer or of those below, and no two
+//! modules name each other, directly or through others.
 //!
 //! ```text
 //! 5  view      tables, JSON, CSV, OpenMetrics
@@ -17,8 +17,8 @@
 //! 0  value < snapshot    traces    want    release       what a source tells
 //! ```
 //!
-//! Invariants: a number that a source does not report is `None`, never 0; one that it reports
-//! within bounds is a range; every name on the screen is a name of [`fields`].
+//! Invariants: a number that a source does not report is `None`, never 0; a number that it bounds
+//! is a range; every name on the screen is a name of [`fields`].
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![warn(missing_docs)]

@@ -1,8 +1,8 @@
-//! A kernel's release, as far as what the kernel counts depends on it: whether it has CPU
+//! A kernel's release, as far as the meaning of its numbers depends on it: whether it has CPU
 //! slabs, and whether it has sheaves.
 //!
-//! Neighbours: [`crate::hidden`] asks what may be free though it is counted as active,
-//! [`crate::kernel`] which files of sysfs are meaningful.
+//! Neighbours: [`crate::hidden`] asks which objects may be free although they count as active,
+//! [`crate::kernel`] asks which sysfs files are meaningful.
 
 use slabyard_kernels::{Front, version_of};
 use std::fmt;

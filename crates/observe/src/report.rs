@@ -1,9 +1,8 @@
-//! Reads the report that a process left behind; `abi::report` describes it.
+//! Reads the report that a process wrote at its end; `abi::report` describes the format.
 //!
-//! Neighbours: [`crate::snapshot`] takes the result.
-//! Invariants: a file that is cut off never parses; lines and keys of later writers are skipped; a
-//! line's number in an error counts from 1; a name in a report is a name of [`crate::fields`] or
-//! of `abi::stats`.
+//! Neighbour: [`crate::snapshot`] takes the result. Invariants: a truncated file is always an
+//! error; lines and keys of later versions are skipped; line numbers in errors are counted from 1;
+//! a name in a report is a name of [`crate::fields`] or of `abi::stats`.
 
 use crate::snapshot::{Cache, Snapshot, Source, SourceKind};
 use crate::value::Value;

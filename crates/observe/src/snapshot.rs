@@ -1,10 +1,10 @@
 //! What one source reported at one moment, raw: every source fills a [`Snapshot`], and every view
 //! is made from it through [`crate::fields`].
 //!
-//! Neighbours: [`crate::value`] below; sources and views above.
-//! Invariants: a number that a source does not report is not in the maps, and never 0; names in
-//! the maps are names of [`crate::fields`] or attributes of a kernel that this version does not
-//! know; caches have different names.
+//! Neighbours: [`crate::value`] below; sources and views above. Invariants: a number that a source
+//! does not report is absent from the maps, and never 0; names in the maps are names of
+//! [`crate::fields`], or attributes of a kernel that this version does not know; no two caches have
+//! the same name.
 
 use crate::value::{Reading, Value};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! Names of functions: the symbol around an address, from the file that was loaded there.
+//! Function names: finds the symbol that covers an address, in the file that was mapped there.
 //!
-//! Neighbours: [`crate::process`] and [`crate::corefile`] say which files are loaded where.
-//! Invariants: a file is read as far as it is sound, and at most [`MOST_BYTES`] of it; a file that
-//! is gone or was replaced gives no names or wrong ones, and never a failure.
+//! Neighbours: [`crate::process`] and [`crate::corefile`] say which files are mapped where.
+//! Invariants: a file is read as far as it is well-formed, and at most [`MOST_BYTES`] of it; a file
+//! that was deleted or replaced gives no names or wrong ones, and never an error.
 
 use crate::traces::{Frame, Traces};
 use object::elf::FileHeader64;

@@ -1,8 +1,9 @@
-//! The sites of a cache's live objects, as the kernel's `alloc_traces` and `free_traces` have
-//! them: stacks, how many objects each has, and which slabs only its objects keep.
+//! The allocation sites of a cache's live objects, as in the kernel's `alloc_traces` and
+//! `free_traces`: stacks, how many objects each has, and which slabs are pinned by its objects
+//! alone.
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
-//! frames, [`crate::view::show::traces`] shows them.
+//! stack frames, [`crate::view::show::traces`] prints them.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! What a source reports of one number: exactly, within bounds, or in words; as a sum and, if the
+//! What a source reports for one number: an exact value, bounds, or text; as a sum and, if the
 //! source has them, for each memory node and CPU.
 //!
-//! Invariants: the low end of a range is not above its high end; a range of one
-//! value is exact.
+//! Invariants: the low end of a range is not above its high end; a range with a single value is
+//! exact.
 
 use serde::{Deserialize, Serialize};
 use slabyard_abi::engines::EngineName;

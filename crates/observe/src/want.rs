@@ -1,6 +1,6 @@
-//! How much of a source is read.
+//! How much of a source to read.
 //!
-//! Neighbours: each source takes one; commands make it from their flags.
+//! Neighbours: each source takes this as an argument; commands derive it from their flags.
 
 /// What to read beyond the plain columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,15 +1,14 @@
-//! What the trace shows of CPUs' partial lists while the model follows the kernel's own choices.
+//! What the trace shows of CPU partial lists while the model follows the kernel's own choices.
 //!
-//! A free in a slab that was full puts the slab on the freeing CPU's list; a list that is full is
-//! drained then. Events may not show whether a slab was full: some objects of a slab that was
-//! there at the start were allocated before the trace, and no event names them. The preparation
-//! takes them for live, or for free if the slab's pages were given back. From such a free on, the
-//! list may have one slab more or less than the model has, until the kernel shows that the list
-//! was empty, or is drained.
+//! A free into a full slab puts the slab on the freeing CPU's partial list; a list that is already
+//! full is drained then. Events may not show whether a slab was full: some objects of a slab that
+//! existed at the start were allocated before the trace, and no event names them. The preparation
+//! assumes that such objects are live, or free if the slab's pages were freed. After a free into
+//! such a slab, the kernel's list may have one slab more or less than the model's, until the kernel
+//! shows that its list was empty or drains it.
 //!
-//! Neighbours: [`super::one_step`] reports what happened, [`super::pairs`] corrects the model by
-//! it.
-//! Invariant: nothing here depends on what the model does.
+//! Neighbours: [`super::one_step`] reports what happened; [`super::pairs`] uses the result to
+//! correct the model. Invariant: nothing here depends on what the model does.
 
 use crate::prepare::Slab;
 use crate::replay::Plan;

@@ -1,4 +1,4 @@
-//! Curves of slabs over time, and how far two of them lie apart.
+//! Curves of slab counts over time, and the distance between two such curves.
 
 use crate::prepare::StepKind;
 use crate::prepare::truth::{Change, Curve, Truth};

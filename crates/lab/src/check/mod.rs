@@ -1,10 +1,10 @@
-//! Compares a replay with what the kernel really did.
+//! Compares a replay with what the kernel really did, by two tests that find different errors.
 //!
-//! Two tests that see different things. The curve test lets the model run freely and compares
-//! slabs over time ([`curves`]): it measures the total. The one-step test follows the kernel's
-//! placement and predicts, at each switch of a CPU to another slab, which slab the rules would
-//! take ([`one_step`]): it finds a wrong rule that the curve hides. The trivial predictor, which
-//! knows the live objects and nothing of SLUB, is shown beside them.
+//! The curve test lets the model run freely and compares slabs over time ([`curves`]): it measures
+//! the total. The one-step test follows the kernel's placement and, whenever a CPU switches to
+//! another slab, predicts which slab the rules would take ([`one_step`]): it finds a wrong rule
+//! that the curve hides. Reports also show a trivial predictor, which knows only the live objects
+//! and nothing about SLUB.
 
 mod cpu_lists;
 pub mod curves;

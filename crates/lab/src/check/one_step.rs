@@ -1,15 +1,15 @@
-//! The one-step test: the model follows the kernel's own placement, and at each switch of a CPU to
-//! another slab it predicts which slab the CPU takes.
+//! The one-step test: the model follows the kernel's own placement, and whenever a CPU switches to
+//! another slab the model predicts which one.
 //!
-//! After a wrong prediction the slab is taken from where the model has it, which is a guess about
-//! the lists that remain; so the share of right predictions is a lower bound. What the kernel's
-//! choice proves of other slabs corrects the model ([`super::pairs`]), but only after the model
-//! has made its own choice. A slab that the kernel gave back must have been given back by the
-//! model too, before; one that the model gave back and the kernel goes on using is put back in
-//! place.
+//! After a wrong prediction, the slab that the kernel took is removed from wherever the model has
+//! it; where the remaining slabs are is then a guess, so the share of right predictions is a lower
+//! bound. The kernel's choice also proves facts about other slabs, which correct the model
+//! ([`super::pairs`]), but only after the model has made its own choice. When the kernel frees a
+//! slab, the model must have freed it before; a slab that the model freed and the kernel still uses
+//! is put back in its place.
 //!
-//! Left out are caches with sheaves, because objects from a sheaf show no switch, and caches whose
-//! slabs differ from the traced ones.
+//! Caches with sheaves are left out, because objects from a sheaf do not show when a CPU switches
+//! slabs; so are caches whose slabs differ from the traced ones.
 
 use super::cpu_lists::CpuLists;
 use super::pairs::{ModelChoice, Pairs};

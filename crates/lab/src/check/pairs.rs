@@ -1,22 +1,22 @@
-//! Pairs the kernel's slabs with the model's, while the model follows what the kernel did.
+//! Matches the kernel's slabs to the model's while the model follows what the kernel did.
 //!
-//! A trace does not show every object: tasks that are not traced allocate and free, and some ways
-//! of allocation leave no events. An object that the model takes for free may be in use, and the
-//! model would choose its slab at each switch again. What the kernel does later proves the error,
-//! and corrects the model:
+//! A trace does not show every object: some tasks are not traced, and some ways of allocating and
+//! freeing leave no events. So an object that the model takes for free may be in use, and the model
+//! would choose its slab again at every switch. What the kernel does later proves the error and
+//! corrects the model:
 //!
-//! - a CPU that leaves its slab found nothing free in it;
-//! - a CPU that goes to its node's list has no slab on its own;
-//! - a kernel that makes a slab found nothing free on that CPU's list nor its node's;
-//! - a slab that is passed over again and again is in use, or elsewhere;
+//! - a CPU that leaves its slab found no free object in it;
+//! - a CPU that takes a slab from its node's list has none on its CPU partial list;
+//! - a kernel that allocates a slab found no free object on that CPU's list or its node's;
+//! - a slab that is passed over repeatedly is in use, or is on another list;
 //! - a CPU that takes a slab off its node's list takes some more with it, in a known order;
-//! - an empty slab of a CPU's list is given back when the list is drained, which leaves there the
-//!   slab alone that came last.
+//! - an empty slab on a CPU's list is freed when the list is drained, after which the list holds
+//!   only the slab added last.
 //!
-//! Neighbours: [`super::one_step`] predicts first, and corrects the model by the kernel's choice
-//! only after that; the engine's [`follow`](slabyard_model::cache::follow) moves the slabs.
-//! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
-//! the kernel proved to be free.
+//! Neighbours: [`super::one_step`] predicts first, and only then corrects the model by the kernel's
+//! choice; the engine's [`follow`](slabyard_model::cache::follow) moves the slabs. Invariant, for
+//! each slab: its free objects in the model, plus those denied, are at most its free objects by the
+//! trace, plus those that the kernel proved to be free.
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
 use slabyard_model::cache::{KernelCache, NONE, Page, State};

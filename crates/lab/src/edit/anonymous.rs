@@ -1,11 +1,12 @@
-//! A trace that can be published: addresses, processes, call sites and names of caches are gone,
-//! and a replay of it has the same result.
+//! Makes a trace that can be published: addresses, processes, call sites and cache names are
+//! removed, and a replay still gives the same result.
 //!
-//! What a replay needs stays: which objects share a slab, and that pages of higher orders lie
-//! together. Therefore memory is moved in blocks of the largest order, in the order in which the
-//! trace first names them. Processes and call sites get numbers in the order of their first
-//! events, caches those of a list that the caller has made ([`Names`](crate::trace::Names) of the
-//! snapshot have to change with them). Times, CPUs, sizes and flags stay.
+//! What a replay needs stays: which objects share a slab, and which pages are contiguous as
+//! higher-order blocks. Therefore addresses are remapped in blocks of the largest order, numbered
+//! as the trace first names them. Processes and call sites are renumbered in the order of their
+//! first events; caches take their numbers from a list that the caller has made (the
+//! [`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and
+//! flags are unchanged.
 
 use super::renamed::NameMap;
 use super::{Done, missing};

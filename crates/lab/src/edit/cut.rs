@@ -1,4 +1,4 @@
-//! Cuts a part out of a trace: of a time, of CPUs, of caches.
+//! Cuts a part out of a trace: a range of time, some CPUs, or some caches.
 
 use super::renamed::NameMap;
 use super::{Done, missing};

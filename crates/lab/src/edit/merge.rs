@@ -1,8 +1,9 @@
-//! Traces of several machines as one of a machine that has all their CPUs and all their memory.
+//! Merges traces of several machines into the trace of one machine that has all their CPUs and all
+//! their memory.
 //!
-//! Machine n's CPUs come after those of the machines before it, and its page frames lie
-//! `SPAN` bytes after theirs, so that no address and no process is of two machines. Caches of
-//! the same name become one. All begin at the same time.
+//! Machine n's CPUs are numbered after those of the machines before it, and its page frames are
+//! `SPAN` bytes above theirs, so no address and no process belongs to two machines. Caches of the
+//! same name become one cache. All traces begin at the same time.
 
 use super::renamed::NameMap;
 use super::{Done, MergeError, missing};

@@ -1,9 +1,10 @@
-//! Makes a trace from others: [a part](cut) of one, [several together](mod@merge), one without
+//! Makes a trace from others: [a part](cut) of one, [several merged](mod@merge), one without
 //! [names](anonymous), or one with [the names of all caches](named).
 //!
-//! Each reads its input once (the last one twice) and holds one chunk of it, so a file may be
-//! larger than the memory, unless its header does not say where the machine's memory was mapped.
-//! The caller writes what is attached to a trace, because this module does not know what it means.
+//! Each edit reads its input once ([`named`] twice) and holds one chunk of it in memory, so a file
+//! may be larger than the memory, unless its header does not say where the machine's memory was
+//! mapped. The caller copies a trace's attachments, because this module does not know what they
+//! mean.
 
 pub mod anonymous;
 pub mod cut;

@@ -1,7 +1,7 @@
-//! Adds the names of caches to a trace whose kernel did not name them in allocations.
+//! Adds cache names to a trace whose kernel did not name caches in allocation events.
 //!
-//! The file is read twice: by [`caches`] first, then by [`named`] ([`crate::trace::unnamed`] says
-//! how caches are found).
+//! The file is read twice: first by [`caches`], then by [`named`] ([`crate::trace::unnamed`]
+//! explains how the caches are found).
 
 use super::renamed::NameMap;
 use super::{Done, missing};

@@ -1,4 +1,4 @@
-//! Maps the numbers of names in one trace to those in another.
+//! Translates the numbers of names in one trace to those in another.
 
 use crate::event::Event;
 use crate::trace::{NO_NAME, Names};

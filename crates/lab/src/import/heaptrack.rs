@@ -1,4 +1,4 @@
-//! What heaptrack writes of a program, interpreted (`heaptrack.PROGRAM.PID.zst`), plain or unpacked.
+//! Reads heaptrack's files after its interpreter (`heaptrack.PROGRAM.PID.zst`), compressed or not.
 //!
 //! ```text
 //! v 10400 3            version, version of the file
@@ -7,10 +7,10 @@
 //! + KIND, - KIND       one was allocated, one was freed
 //! ```
 //!
-//! All numbers are hexadecimal; strings, instructions and traces count from 1, kinds from 0
-//! (heaptrack, `src/analyze/accumulatedtracedata.cpp` reads it). Its files have neither threads
-//! nor CPUs, and do not say which of several objects of a kind was freed: here all is on one CPU,
-//! and the object that was allocated last is freed first.
+//! All numbers are hexadecimal; strings, instruction pointers and traces are counted from 1,
+//! allocation kinds from 0 (heaptrack's own reader is `src/analyze/accumulatedtracedata.cpp`). The
+//! files record neither threads nor CPUs, and do not say which of several objects of a kind was
+//! freed: the resulting trace has one CPU, and frees the most recently allocated object first.
 
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::malloc;

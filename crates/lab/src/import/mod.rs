@@ -1,9 +1,9 @@
-//! Traces of other recorders.
+//! Reads the traces of other recorders.
 //!
-//! [`open`] reads what [`crate::trace::open`] reads, and `perf.data` with the events of `kmem` as `perf record
-//! -a -e 'kmem:*'` writes it; `perf` knows that format; `trace.dat` of trace-cmd, which `trace_cmd` knows; and
-//! heaptrack's files, which `heaptrack` knows. Text of `perf script` and of
-//! `trace-cmd report` is read as a trace by itself.
+//! [`open`] reads everything that [`crate::trace::open`] reads, and three formats more: `perf.data`
+//! with `kmem` events, as `perf record -a -e 'kmem:*'` writes it (module `perf`); `trace.dat` of
+//! trace-cmd (`trace_cmd`); and heaptrack's files (`heaptrack`). The text output of `perf script`
+//! and `trace-cmd report` is already a trace format of [`crate::trace`].
 
 mod heaptrack;
 mod perf;

@@ -1,7 +1,7 @@
-//! `perf.data`, by the crate `linux-perf-data`: each sample of an event of `kmem` has the bytes
-//! that the kernel's own ring buffer has, and the file the formats of the events. The formats are
-//! its tracing data, which [`tracing`](super::tracing) reads; `bounds` keeps damaged sizes from
-//! the crate.
+//! Reads `perf.data` through the crate `linux-perf-data`: each sample of a `kmem` event holds the
+//! bytes of the kernel's ring-buffer record, and the file holds the events' formats. The formats
+//! are in its tracing data, which [`tracing`](super::tracing) reads; `bounds` rejects damaged sizes
+//! before the crate sees them.
 
 mod bounds;
 

@@ -1,4 +1,5 @@
-//! `trace.dat`, as `trace-cmd record -e kmem` writes it: versions 6 and 7, plain or by zstd.
+//! Reads `trace.dat`, as `trace-cmd record -e kmem` writes it: versions 6 and 7, plain or
+//! compressed by zstd.
 //!
 //! ```text
 //! 6: tracing data | printk, processes | CPUs | options | "flyrecord", place and bytes of each CPU's data
@@ -7,10 +8,11 @@
 //!    compressed: bytes 4, bytes unfolded 4, data; a CPU's data: chunks 4, each the same
 //! ```
 //!
-//! Described in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. A CPU's data are pages of the
-//! kernel's ring buffer. Neighbours: [`tracing`](super::tracing) has the descriptions of the
-//! events; the recorder's [`walk`] and [`Decoder`] read the events. Invariant: sizes of the file's
-//! parts are compared with its length, and with bounds, before memory is allocated for them.
+//! The format is described in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. The data of each CPU
+//! are pages of the kernel's ring buffer. Neighbours: [`tracing`](super::tracing) reads the
+//! descriptions of the events; the recorder's [`walk`] and [`Decoder`] read the events. Invariant:
+//! the sizes of the file's parts are compared with the file's length, and with fixed bounds, before
+//! memory is allocated for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
 use crate::record::{Decoder, Layouts, Page, Symbols, walk};

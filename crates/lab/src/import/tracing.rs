@@ -1,12 +1,13 @@
-//! What files of perf and of trace-cmd have in common: the machine's descriptions of its events.
+//! What perf's and trace-cmd's files share: the traced machine's descriptions of its events.
 //!
 //! ```text
 //! magic, "tracing", version | order of bytes, bytes of a word, page size
 //! header_page, header_event | ftrace's formats | systems, each with formats | kallsyms | ...
 //! ```
 //!
-//! Described in `trace-cmd.dat.v6(5)`, "INITIAL FORMAT" to "KALLSYMS INFORMATION". From version 7
-//! on each part is a section of its own. A file of a machine with the other byte order is refused.
+//! The format is described in `trace-cmd.dat.v6(5)`, "INITIAL FORMAT" to "KALLSYMS INFORMATION".
+//! Since version 7, each of these parts is a section of its own. A file from a machine with the
+//! other byte order is rejected.
 
 use std::collections::HashMap;
 

@@ -1,11 +1,11 @@
-//! Reads the kernel's memory by BPF: three programs of a dozen instructions.
+//! Reads the kernel's memory through three BPF programs of a dozen instructions each.
 //!
-//! `READ` copies memory into a map that is mapped here, `CPU` finds a CPU's element of a per-CPU
-//! map, and `CACHES` iterates over the caches. They are assembled here and loaded by `bpf(2)`,
-//! because loaders want an object file, and with it a compiler for BPF. The system calls are those
-//! of `include/uapi/linux/bpf.h`, the helpers' numbers too.
+//! `READ` copies kernel memory into a map that this process has mapped, `CPU` finds a CPU's element
+//! in a per-CPU map, and `CACHES` iterates over the caches. This module assembles the programs and
+//! loads them by `bpf(2)`, because a BPF loader needs an object file, and so a BPF compiler. The
+//! system calls and the helpers' numbers are those of `include/uapi/linux/bpf.h`.
 //!
-//! Neighbours: [`super::walk`] reads through it, by the trait [`super::memory::Memory`].
+//! Neighbour: [`super::walk`] reads through this module, by the trait [`super::memory::Memory`].
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Why lists cannot be read.
+//! The reasons why a kernel's slab lists cannot be read.
 
 use std::io;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! The form of lists in a trace file.
+//! The JSON form of slab lists in a trace file.
 
 use super::{CacheLists, CpuSlabLists, Lists, Objects, SlabOnList};
 use serde_json::{Value, json};

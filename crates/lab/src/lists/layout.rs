@@ -1,7 +1,8 @@
-//! Where the fields of the kernel's structures are, by the kernel's own description (BTF) alone.
+//! The offsets of fields in the kernel's structures, taken only from the kernel's own description
+//! (BTF).
 //!
-//! Neighbours: [`super::walk`] reads by it. A field that a kernel does not have is named
-//! ([`ListsError::NoField`]), or is `None` where kernels differ.
+//! Neighbour: [`super::walk`] reads structures at these offsets. A field that a kernel lacks is an
+//! error that names it ([`ListsError::NoField`]), or `None` where kernels differ.
 
 use super::error::ListsError;
 use btfparse::{Error, ErrorKind, Offset, Readable, TypeInformation, TypeVariant};

@@ -1,7 +1,7 @@
-//! The trait by which the kernel's memory is read.
+//! The trait through which the kernel's memory is read.
 //!
-//! Neighbours: [`super::bpf`] implements it, [`super::walk`] reads by it; tests have made-up
-//! memory.
+//! Neighbours: [`super::bpf`] implements it, [`super::walk`] reads by it; tests implement it over
+//! made-up memory.
 
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;

@@ -1,14 +1,14 @@
-//! What lies on the lists of a kernel's caches, slab by slab: each node's partial slabs in their order, each CPU's
-//! slab and list, and which objects of them are free.
+//! The slab lists of a kernel's caches, slab by slab: each node's partial slabs in their order,
+//! each CPU's slab and partial list, and which objects in these slabs are free.
 //!
-//! `/sys/kernel/slab` has only counts, so this reads the kernel's memory, by the kernel's
-//! description of its structures ([`layout`]). [`walk`] follows the lists and checks what it
-//! reads, by way of [`memory`], which [`bpf`] implements. A slab that is on no list of a cache
-//! whose lists were all read is full.
+//! `/sys/kernel/slab` has only counts, so this module reads the kernel's memory, using the kernel's
+//! description of its structures ([`layout`]). [`walk`] follows the lists and checks what it reads
+//! through the trait [`memory`], which [`bpf`] implements. A slab on no list, in a cache whose
+//! lists were all read, is full.
 //!
-//! Neighbours: [`crate::record`] takes them at a recording's start, [`crate::prepare`] and [`crate::replay`] begin
-//! with them; [`json`] is their form in a trace file.
-//! Invariant: a listed slab's free objects are within it.
+//! Neighbours: [`crate::record`] reads the lists at a recording's start; [`crate::prepare`] and
+//! [`crate::replay`] take them as the initial state; [`json`] is their form in a trace file.
+//! Invariant: a listed slab's free objects are within the slab.
 
 pub mod bpf;
 mod error;

@@ -1,11 +1,11 @@
-//! Follows the lists of a kernel that continues to work, and checks what it reads.
+//! Follows the slab lists of a kernel that keeps running, and checks what it reads.
 //!
-//! It takes no lock of the kernel's. A list is right if its links agree in both directions and its
-//! length is the node's count; a slab is right if it is the cache's, its free objects lie within
-//! it and are as many as it says, and it has not changed while its contents were read. What is not
-//! right is read again, a few times; then it is counted and left out.
+//! It takes no kernel lock. A list is accepted if its links agree in both directions and its length
+//! equals the node's count. A slab is accepted if it belongs to the cache, its free objects are
+//! within it and as many as its counter says, and it has not changed while its contents were read.
+//! Lists and slabs that fail are read again, a few times; then they are counted and left out.
 //!
-//! Neighbours: [`super::layout`] says where fields are, [`super::memory`] gives the bytes.
+//! Neighbours: [`super::layout`] supplies the fields' offsets, [`super::memory`] reads the bytes.
 
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;

@@ -1,15 +1,14 @@
-//! A population: the objects of a kernel's caches as its snapshot counts them, and a load that
-//! leads to the same counts, to be run on a machine with other settings.
+//! A population is the set of objects that a kernel's caches hold, as counted by its snapshot; from
+//! it comes a load that leads to the same counts and can run on a machine with other settings.
 //!
 //! It predicts how much memory a boot would take if slabs had another order. A snapshot says how
-//! many slabs of a cache are full, held by CPUs, and on lists; a dump of the same boot after a
-//! shrink says how many objects are live. [`read`] makes one load of these, in objects and CPUs,
-//! without slabs; [`PopulationLoad::run`] replays it through the engine's rules.
-//! Neighbours: [`crate::snapshot`] is what it reads, [`crate::geometry`] and
-//! [`crate::rules`] shape the slabs that it fills; [`crate::replay`] does the same
-//! for a trace, where one is known.
-//! Invariants: a load depends on its own snapshot and seed alone; the same load gives
-//! the same outcome.
+//! many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the same boot after a
+//! shrink says how many objects are live. [`read`] turns these counts into one load of allocations
+//! and frees on CPUs, without slabs; [`PopulationLoad::run`] replays it through the engine's rules.
+//! Neighbours: [`crate::snapshot`] supplies the counts; [`crate::geometry`] and [`crate::rules`]
+//! shape the slabs that the load fills; [`crate::replay`] does the same for a trace, if there is
+//! one. Invariants: a load depends only on its own snapshot and seed; the same load gives the same
+//! outcome.
 
 mod read;
 mod run;

@@ -1,16 +1,16 @@
-//! Makes a load of snapshots.
+//! Builds a load from snapshots.
 //!
-//! What a snapshot does not say is assumed to be as in the mean of the others, or equally likely;
-//! no number here was fitted to a result:
+//! What a snapshot does not say is assumed to equal the mean of the others, or all cases are taken
+//! as equally likely; no number here was fitted to a result:
 //!
-//! - A full slab was filled in one go: who fills slabs at boot does so in a loop.
-//! - The kernel's `cpu_slabs` counts the slabs on a CPU's list only if the CPU has a
-//!   CPU slab. With each CPU as likely as another to have one, of C CPUs
-//!   `cpu_slabs / (1 + listed / C)` have CPU slabs.
-//! - After a shrink, a cache that nobody used since has all its objects counted exactly. The
-//!   objects of its slabs that are not full were in CPU slabs before the shrink. The mean of this
-//!   part over all such CPU slabs is the fullness of the others.
-//! - A slab on a list was full once, as nothing else brings it there.
+//! - A full slab was filled without a pause: the code that fills slabs at boot does so in a loop.
+//! - The kernel's `cpu_slabs` counts the slabs on a CPU's partial list only if the CPU has a CPU
+//!   slab. If each of C CPUs is equally likely to have one, `cpu_slabs / (1 + listed / C)` CPUs
+//!   have CPU slabs.
+//! - For a cache that was not used again after a shrink, all objects are counted exactly. The
+//!   objects in its slabs that are not full were in CPU slabs before the shrink. The mean fullness
+//!   of these CPU slabs is assumed for all others.
+//! - A slab on a list was full once, as only a free into a full slab puts it there.
 
 use super::{CacheLoad, Error, LeftBehind, PopulationLoad};
 use crate::snapshot::{Cache, KernelSnapshot};

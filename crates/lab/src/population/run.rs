@@ -1,8 +1,8 @@
-//! Replays a population under settings.
+//! Replays a population under given settings.
 //!
-//! Each CPU that uses a cache first allocates an object and frees it, which gives it a CPU slab.
-//! Then the objects that stay and those that will be freed are allocated in a random order, and at
-//! last any CPU frees the latter in another random order.
+//! Each CPU that uses a cache first allocates and frees one object, which gives it a CPU slab. Then
+//! the objects that stay and those that will be freed are allocated in a random order; finally CPUs
+//! chosen at random free the latter in another random order.
 
 use super::{CacheLoad, PopulationLoad};
 use crate::geometry::{self, SizeError};

@@ -1,18 +1,18 @@
-//! Checks whether the trace's events fit each other, and whether the snapshot fits them.
+//! Checks whether the trace's events are consistent with one another and with the snapshot.
 //!
-//! Missing rows leave contradictions: a free object is freed, a live one allocated, or pages are
-//! allocated twice. An object that is freed by a way without an event leaves one too; in caches
-//! where that is usual no free counts as missing ([`super::left_out`]).
+//! Missing rows leave contradictions: a free object is freed, a live one is allocated, or pages are
+//! allocated twice. An object freed in a way that leaves no event causes one too; in caches where
+//! that is usual, no free counts as missing ([`super::left_out`]).
 //!
-//! A snapshot of another moment counts other free objects than the trace shows: when the kernel
-//! made a slab its lists were empty, so by then every free object of the lists has been allocated,
-//! and at most as many as were on lists or held by CPUs.
+//! A snapshot taken at another moment counts other free objects than the trace shows. When the
+//! kernel allocated a slab its lists were empty, so by then every free object on the lists had been
+//! allocated: at most as many as the snapshot counts on lists and in CPUs' hands.
 //!
-//! The limits follow from ten whole traces of different loads: their contradictions are 0 to 0.10
-//! % of the steps, and 0.8 to 1.1 % if one row in a hundred is taken out. With the snapshot taken
-//! just before, no whole trace is in doubt; with another snapshot of the same kernel two of three
-//! are, and the third differs by little. With more than two CPUs a wrong snapshot is found less
-//! often, because each CPU may hold objects that the trace does not show.
+//! The limits come from ten complete traces of different loads: in these, 0 to 0.10 % of the steps
+//! are contradictions; with one row in a hundred removed, 0.8 to 1.1 % are. With the snapshot taken
+//! just before the trace, no complete trace is in doubt; with another snapshot of the same kernel,
+//! two of three are, and the third differs by little. With more than two CPUs a wrong snapshot is
+//! found less often, because each CPU may hold objects that the trace does not show.
 
 use super::oddities::Oddities;
 use super::prepared::Prepared;

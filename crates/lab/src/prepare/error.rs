@@ -1,4 +1,4 @@
-//! What ends the preparation. [`super::Oddities`] counts what is odd without being an error.
+//! The errors that end the preparation. [`super::Oddities`] counts oddities that are no errors.
 
 use super::input::{MAX_ORDER, NO_CACHE};
 

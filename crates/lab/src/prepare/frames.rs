@@ -1,16 +1,15 @@
 //! Finds the slab of each event.
 //!
-//! Pages that are allocated begin a slab at their frame, and pages that are freed end it. A frame
-//! that first appears by an object in it held a slab when the trace began; that slab's first frame
-//! is the object's, rounded down to the cache's order. Pages in which no object appears are no
-//! slab: page tables, pipes, large allocations.
+//! Allocated pages start a slab at their page frame; freed pages end it. If a frame first appears
+//! because an object in it does, it held a slab when the trace began; that slab's first frame is
+//! the object's, rounded down to the cache's order. Pages in which no object appears are not slabs
+//! but page tables, pipe buffers or large allocations.
 //!
-//! A free by address alone may come before the first event that names the slab's cache. Therefore
-//! two passes follow the same rules: the first finds the slabs; the second knows for allocated
-//! pages whether they are a slab and which.
+//! A free that gives only an address may come before the first event that names the slab's cache.
+//! Therefore two passes follow the same rules: the first finds the slabs; the second already knows
+//! which allocated pages are slabs, and of which cache.
 //!
-//! Neighbours: [`super::naming`] gives the caches, [`super::matching`] takes the
-//! slabs.
+//! Neighbours: [`super::naming`] supplies the caches, [`super::matching`] uses the slabs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,13 +1,14 @@
-//! How long the slabs of a cache wait for readers before their pages are returned.
+//! How long a cache's slabs wait for RCU readers before their pages are freed.
 //!
-//! Caches with `SLAB_TYPESAFE_BY_RCU` return a slab's pages after a grace period, whose length
+//! Caches with `SLAB_TYPESAFE_BY_RCU` free a slab's pages after a grace period, whose length
 //! depends on the machine and the load: medians of 15 to 40 ms were measured. The trace shows it:
-//! the time from the last free in a slab to the free of its pages is the grace period and, before
-//! it, the time that the empty slab was kept on a list. Therefore the lower quartile is taken: of
-//! the cache or, if few of its slabs ended or they waited on lists much longer, of all such
-//! caches.
+//! the time from the last free in a slab to the free of its pages is the time for which the empty
+//! slab was kept on a list, plus the grace period. The estimate is therefore the lower quartile of
+//! these times: over the cache's slabs or, if few of them were freed or they waited on lists much
+//! longer, over all such caches.
 //!
-//! Neighbours: [`super::prepare`] asks; a replay delays pages by it.
+//! Neighbours: [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by
+//! it.
 
 use super::frames::Slab;
 

@@ -1,6 +1,6 @@
-//! The input of the preparation: the trace's events, and what its kernel says of the caches.
+//! The input of the preparation: the trace's events, and what the traced kernel says of its caches.
 //!
-//! Neighbours: the passes read it; [`super::Prepared`] is their result.
+//! Neighbours: the passes of [`super`] read it; [`super::Prepared`] is their result.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,16 @@
-//! Where slabs were at the start, as the recorder read it from the kernel ([`crate::lists`]), by
-//! the numbers of the trace's slabs.
+//! Which list each slab was on at the start, as the recorder read it from the kernel
+//! ([`crate::lists`]), indexed by the trace's slab numbers.
 //!
-//! The kernel continued to work while it was read. So the steps of a cache begin when its lists
-//! had been read; the lists contain what earlier events did ([`begins`]). If an object's first
-//! event after that contradicts what was read, the event is right: one of the two was a moment
-//! late, or a task that the trace does not show freed or allocated the object.
+//! The kernel kept running while its lists were read. So each cache's steps begin at the moment
+//! when its lists had been read; the lists already contain the effects of earlier events
+//! ([`begins`]). If an object's first event after that contradicts what was read, the event is
+//! taken as right: either one of the two was a moment late, or an untraced task freed or allocated
+//! the object.
 //!
-//! Neighbours: [`super::frames`] has found the slabs; [`super::steps`] uses which objects are
-//! live, and the replay's start the order of the lists.
-//! Invariant: every slab of a known cache that has a free object at that moment is on a list; the
-//! state of all its objects is known, except in slabs that changed while they were read.
+//! Neighbours: [`super::frames`] has found the slabs; [`super::steps`] uses which objects are live,
+//! and the replay's start uses the order of the lists. Invariant: in a cache whose lists were read,
+//! every slab that has a free object at that moment is on a list; the state of all its objects is
+//! known, except in slabs that changed while they were read.
 
 use super::frames::{CacheStarts, Slab};
 use super::input::{Input, NO_CACHE};

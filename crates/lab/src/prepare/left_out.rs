@@ -1,11 +1,11 @@
-//! The caches that comparisons leave out: those whose frees or allocations the trace loses.
+//! The caches that comparisons leave out: those of which the trace misses frees or allocations.
 //!
-//! `kfree_rcu()`, frees in bulk and sheaves leave no event. Which caches are freed so depends on
-//! the kernel and the load, so a list of names cannot say it, but the trace can: an object that is
-//! allocated while it is live was freed in between. A whole trace of a cache whose frees all leave
-//! events has next to no such object (0.05 % at most in nine traces); in caches that are freed
-//! without events 46 to 100 % of all frees are missing. Likewise an object that is freed while it
-//! is free was allocated in between, as the maple tree's nodes are in bulk.
+//! `kfree_rcu()`, bulk frees and sheaves leave no event. Which caches are freed that way depends on
+//! the kernel and the load, so no list of names can say it, but the trace can: an object that is
+//! allocated while live was freed in between. A complete trace of a cache whose frees all leave
+//! events has almost no such object (0.05 % at most in nine traces); in caches that are freed
+//! without events, 46 to 100 % of all frees are missing. Likewise, an object that is freed while
+//! free was allocated in between, as the maple tree's nodes are by bulk allocation.
 //!
 //! Neighbours: [`super::matching`] inserts the missing frees; [`super::doubts`] counts them as
 //! missing rows, except in a cache that is left out.

@@ -1,13 +1,13 @@
 //! Finds the object of each event, and the frees that the trace missed.
 //!
-//! An object's number is the first number of its slab plus its place in the slab, so one array
-//! matches frees to allocations. An allocation of a live object shows that its free was missed,
-//! and so does the end of a slab with live objects. An object of an initial slab whose first event
-//! is a free was live at the start; one whose first event is an allocation was free. Nothing is
-//! known of objects without an event: in a slab that ends later they were free, in others they are
-//! taken for live, because a free object would likely have been allocated.
+//! An object's number is the first number of its slab plus its index in the slab, so one array
+//! matches frees to allocations. An allocation of a live object shows that the trace missed its
+//! free; so does the free of a slab that has live objects. If the first event of an object in an
+//! initial slab is a free, the object was live at the start; if it is an allocation, the object was
+//! free. Nothing is known of objects without an event: in a slab that is freed later they count as
+//! free, in others as live, because a free object would probably have been allocated.
 //!
-//! Neighbours: [`super::frames`] gives the slabs, [`super::order`] the times.
+//! Neighbours: [`super::frames`] supplies the slabs, [`super::order`] the times.
 
 use super::error::Error;
 use super::frames::{NO_SLAB, Slab};

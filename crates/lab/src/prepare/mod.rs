@@ -1,27 +1,26 @@
-//! Makes of a trace's events the steps of a replay, and the kernel's numbers that it is compared
-//! with.
+//! Turns a trace's events into the steps of a replay, and computes the kernel's own slab counts,
+//! with which the replay is compared.
 //!
-//! A trace names caches by their first creator, frees by address alone, and pages without their
-//! owner. Four passes over the events find the rest:
+//! A trace names a cache by its first creator, records a free only by address, and does not say
+//! what pages belong to. Four passes over the events find the rest:
 //!
-//! 1. [`naming`]: which cache is an allocation or a free about?
-//! 2. [`frames`]: which slab is the object in? Pages got open a slab, pages given
-//!    back close it, and a frame that first shows through an object held a slab
-//!    before the trace began.
+//! 1. [`naming`]: which cache does an allocation or free concern?
+//! 2. [`frames`]: which slab is the object in? Allocated pages open a slab, freed pages close it,
+//!    and a frame that first appears because of an object in it held a slab before the trace began.
 //! 3. [`matching`]: which object of the slab is it, was it live, and which frees
 //!    did the trace miss?
-//! 4. [`order`]: in which order did the work happen, as an allocation is traced
-//!    after its work and a free before it?
+//! 4. [`order`]: in which order was the work done, given that an allocation is traced after its
+//!    work and a free before it?
 //!
-//! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense numbers, so a replay
-//! looks up nothing by address. A first pass over the events finds the slabs, a second one the
-//! totals over all steps ([`Tally`]); for a trace that stays in its file each replay is one more
-//! pass ([`Steps`]). [`truth`] counts the kernel's slabs over time from the same slabs;
-//! [`left_out`] finds the caches whose frees the trace loses, [`grace`] how long slabs wait for
-//! readers; [`doubts`] says whether rows are missing, or the snapshot belongs to another trace.
-//! [`known`] has what the recorder read at the start.
+//! The result is [`Prepared`]: [`Step`]s that identify objects and slabs by dense numbers, so a
+//! replay never looks anything up by address. A first pass over the events finds the slabs, a
+//! second one computes totals over all steps ([`Tally`]); for a trace that stays in its file, each
+//! replay is one more pass ([`Steps`]). [`truth`] counts the kernel's slabs over time; [`left_out`]
+//! finds the caches of which the trace misses frees; [`grace`] estimates how long slabs wait for
+//! RCU readers; [`doubts`] detects missing rows and a snapshot that belongs to another trace.
+//! [`known`] holds the slab lists that the recorder read at the start.
 //!
-//! Users: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
+//! Users: the replay and the check. Below: [`crate::trace`], [`crate::snapshot`].
 
 pub mod doubts;
 mod error;

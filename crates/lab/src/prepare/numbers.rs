@@ -1,8 +1,8 @@
-//! Numbers of objects, by which a replay knows which object a step is about.
+//! Object numbers, by which a replay knows which object a step concerns.
 //!
-//! Neighbours: [`super::frames`] numbers the objects that are known from the start, and
-//! [`super::matching`] those of slabs that the trace opens. Invariant: a number belongs to one
-//! object until that object is dead, and only then to another.
+//! Neighbours: [`super::frames`] numbers the objects known from the start, and [`super::matching`]
+//! those of slabs that the trace opens. Invariant: a number belongs to one object until that
+//! object's slab is closed, and only then to another.
 
 use super::error::Error;
 use std::collections::{HashMap, VecDeque};

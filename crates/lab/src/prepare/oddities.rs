@@ -1,4 +1,5 @@
-//! What in a trace does not fit, counted in each pass; [`super::doubts`] says when it is too much.
+//! Counts inconsistencies in a trace during each pass; [`super::doubts`] decides when there are too
+//! many.
 
 /// Events that contradict each other or say too little, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

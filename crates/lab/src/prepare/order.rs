@@ -1,16 +1,16 @@
-//! The order in which events run.
+//! The order in which a replay runs the events.
 //!
-//! The kernel traces an allocation after its work is done, and a free before it begins. The events
-//! of one CPU are in order; those of two CPUs at nearly the same time may not be. So allocations
-//! run a little earlier than other CPUs' frees (this alone raised the right predictions of the
-//! kernel's next slab from 65 % to 95 % on one trace), and a slab's first allocation runs when the
+//! The kernel traces an allocation after doing its work, and a free before doing it. The events of
+//! one CPU are in order; events of two CPUs at nearly the same time may not be. So a replay runs
+//! allocations a little before other CPUs' frees (this alone raised the right predictions of the
+//! kernel's next slab from 65 % to 95 % on one trace), and a slab's first allocation when the
 //! slab's pages were allocated.
 //!
-//! If a host stops a virtual CPU between the work and the trace point, the event has the time
-//! after the stop, but the replay runs it before.
+//! If a host preempts a virtual CPU between the work and the tracepoint, the event is dated after
+//! the preemption, but the replay runs it before.
 //!
-//! Whatever is moved, the order within an object stays, and so does that within a CPU, except for
-//! a slab's first allocation.
+//! Whatever is moved, the events of one object keep their order, and so do those of one CPU, except
+//! for a slab's first allocation.
 
 /// How events are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,14 @@
-//! What a replay needs of a trace: the result of all passes.
+//! What a replay needs from a trace: the result of all passes.
 //!
 //! Invariants:
 //!
-//! - a step's object is one of its slab's, and its slab one of its cache's;
-//! - the steps of one object go alloc, free, alloc, ...; they begin with a free if
-//!   and only if the object is live at the start, which only objects of initial
-//!   slabs are;
+//! - a step's object belongs to the step's slab, and the slab to the step's cache;
+//! - the steps of one object alternate alloc, free, alloc, ...; they begin with a free if and only
+//!   if the object is live at the start, which only objects of initial slabs are;
 //! - no object is live after the last step before its slab was closed;
 //! - steps are in order of time;
-//! - where steps are not held in memory, an object's number is another's once its slab was
-//!   closed, and the first two hold of one after the other.
+//! - where steps are not held in memory, an object's number is reused once its slab was closed, and
+//!   the first two invariants hold for each of the objects in turn.
 
 use std::ops::RangeInclusive;
 

@@ -1,14 +1,15 @@
-//! The steps of a replay: in memory, or made again from the trace's file whenever they are needed.
+//! The steps of a replay: held in memory, or made again from the trace's file whenever they are
+//! needed.
 //!
-//! Of a trace that stays in its file, memory holds live objects, a few words for each slab, and
-//! some blocks of events. To put steps in order of time, the steps of some blocks are held back. A
-//! few run long before their event, as the first allocation of a slab whose pages were allocated
-//! by an allocation that no event shows: the first pass over the steps finds these, and later
-//! passes put them where they run.
+//! For a trace that stays in its file, memory holds the live objects, a few words for each slab,
+//! and some blocks of events. To put steps in order of time, the iterator holds back the steps of
+//! some blocks. A few steps run long before their event, for example a slab's first allocation when
+//! no event shows the allocation that allocated the pages. The first pass over the steps finds
+//! these, and later passes emit them at the time when they run.
 //!
-//! Neighbours: [`super::prepare`] makes the first passes; a replay and its checks iterate.
-//! Invariant: steps that are made again equal those in memory, in the same order; only the numbers
-//! of objects may differ.
+//! Neighbours: [`super::prepare`] makes the first passes; a replay and its checks iterate over the
+//! steps. Invariant: steps that are made again equal those in memory, in the same order; only the
+//! numbers of objects may differ.
 
 use super::error::Error;
 use super::frames::{self, KnownSlabs, Slab};

@@ -1,8 +1,9 @@
 //! Totals over all steps of a trace, which a replay needs before its first step.
 //!
-//! Neighbours: [`super::prepare`] collects them; the replay's start looks ahead by them,
-//! [`super::left_out`] and [`super::grace`] decide by them. Invariant: the order in which steps
-//! are added does not matter, except that steps of the same time come as they run.
+//! Neighbours: [`super::prepare`] collects them; the replay's start uses them to look ahead,
+//! [`super::left_out`] and [`super::grace`] to decide. Invariant: the order in which steps are
+//! added does not matter, except that steps of the same time are added in the order in which they
+//! run.
 
 use super::frames::Slab;
 use super::matching::{Step, StepKind};

@@ -1,7 +1,8 @@
-//! What the kernel did: its slabs over time, from the pages that it allocated and freed for them.
+//! What the kernel did: its slab counts over time, from the pages that it allocated and freed for
+//! slabs.
 //!
-//! Changes since the start of the trace are counted: a snapshot is taken some time before the
-//! first event, so its number of slabs is not that at the start.
+//! Only changes since the start of the trace are counted: a snapshot is taken some time before the
+//! first event, so its number of slabs is not the number at the start.
 
 use std::ops::RangeInclusive;
 

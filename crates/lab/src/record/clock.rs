@@ -1,4 +1,5 @@
-//! Converts the processor's counter, by which a process dates its calls, to nanoseconds.
+//! Converts values of the processor's time-stamp counter, with which a process dates its calls, to
+//! nanoseconds.
 
 use super::reader::now;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Why nothing can be recorded.
+//! The reasons why nothing can be recorded.
 
 use crate::trace;
 use std::io;

@@ -1,8 +1,8 @@
-//! Decodes the bytes of a `kmem` event to an [`Event`].
+//! Decodes the bytes of a `kmem` event into an [`Event`].
 //!
-//! Neighbours: [`super::layout`] says where the fields are; [`super::reader`] calls. An allocation
-//! that failed, a free of nothing and a failed page allocation are no events, because they changed
-//! nothing.
+//! Neighbours: [`super::layout`] supplies the fields' offsets; [`super::reader`] calls the decoder.
+//! Failed allocations, frees of a null pointer and failed page allocations yield no events, because
+//! they changed nothing.
 
 use super::error::Error;
 use super::layout::{Field, Format};

@@ -1,5 +1,5 @@
-//! Where the fields of an event are, by its `format` file, and where the parts of a ring
-//! buffer's page are, by `events/header_page`.
+//! The offsets of an event's fields, from its `format` file, and of the parts of a ring-buffer
+//! page, from `events/header_page`.
 
 /// Bytes of an event, and of a page, at most.
 const MOST: usize = 1 << 20;

@@ -1,7 +1,8 @@
-//! Merges the events of all CPUs into one order of time.
+//! Merges the events of all CPUs in order of time.
 //!
 //! Each CPU's reader says up to which time it has delivered all events; events before the earliest
-//! of these times are complete and are passed on. Invariant: only events since that time are held.
+//! of these times are complete and are passed on. Invariant: only events since that earliest time
+//! are held.
 
 use super::reader::Batch;
 use crate::event::Event;

@@ -1,19 +1,19 @@
-//! Records the kernel's `kmem` events, or a process's calls to malloc, into a trace file while
-//! they happen.
+//! Records the kernel's `kmem` events, or a process's calls to malloc, into a trace file as they
+//! happen.
 //!
 //! ```text
 //! CPU's ring buffer -> reader (a thread a CPU) -> merger (one thread) -> Writer
 //!      tracefs           ring, layout, kmem          merge, sieve
 //! ```
 //!
-//! [`tracefs`] finds the kernel's tracing directory and makes an instance of our own in it; `ring`
-//! decodes the pages of its buffers, `layout` says where the fields of an event are, `kmem` makes
-//! an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order. For a
-//! process, `process` empties [`Rings`], `sites` names call sites, and `spool` keeps the calls
-//! until the process has ended. `sieve` leaves out events that are about no slab. [`Recorder`]
-//! runs them.
-//! Invariants: memory is bounded, because every queue is; what the kernel could not keep
-//! is counted as lost where it happened; when a [`Recorder`] goes, so does its instance.
+//! [`tracefs`] finds the kernel's tracing directory and creates an instance of our own in it;
+//! `ring` decodes the pages of its buffers, `layout` knows the offsets of an event's fields, `kmem`
+//! decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of all CPUs in
+//! order of time. For a process, `process` empties its [`Rings`], `sites` names call sites, and
+//! `spool` stores the calls until the process has ended. `sieve` drops events that concern no slab.
+//! [`Recorder`] runs them. Invariants: memory is bounded, because every queue is; what the kernel
+//! could not keep is counted as lost where it happened; dropping a [`Recorder`] removes its
+//! instance.
 
 mod clock;
 mod error;

@@ -1,4 +1,4 @@
-//! Records the calls to malloc of one process, which writes them into rings
+//! Records one process's calls to malloc, which the process writes into rings
 //! ([`slabyard_abi::recording`]).
 //!
 //! ```text
@@ -6,13 +6,13 @@
 //!      while the process runs: copied                 when it has ended
 //! ```
 //!
-//! Work during the run takes CPU time from the process, so only what needs the process is done
-//! then: entries are copied and call sites named; [`Spool`] keeps the rest for later. An
-//! allocation becomes a [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of malloc's
-//! class for it, a free a [`Kfree`](EventKind::Kfree); names are those of call sites. Requests
-//! above the largest class have pages of their own, and no class: `allocated` is 0.
-//! Memory: the rings, and a buffer for each. Disk: when the spool has its largest size, or its
-//! disk is full, the process waits until the events have been written.
+//! Work during the run takes CPU time from the process, so only what needs the live process is done
+//! then: copying entries and naming call sites; [`Spool`] stores the rest for later. An allocation
+//! becomes a [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of its malloc class, a
+//! free becomes a [`Kfree`](EventKind::Kfree); the names are those of call sites. Requests above
+//! the largest class get pages of their own and have no class: `allocated` is 0. Memory use: the
+//! rings, and one buffer for each ring. Disk use: when the spool has reached its largest size, or
+//! its disk is full, the process waits until the spooled events have been written.
 
 use super::clock::Clock;
 use super::error::Error;

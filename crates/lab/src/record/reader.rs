@@ -1,8 +1,8 @@
-//! Reads one CPU's ring buffer in a thread of its own, which sleeps until the kernel has enough
-//! events or the next read is due.
+//! Reads one CPU's ring buffer in a thread of its own, which sleeps until the kernel has collected
+//! enough events or the next read is due.
 //!
 //! Invariants: a [`Batch`] is complete up to its `until`: all events of the CPU before that time
-//! are in it or in earlier ones. Times rise within a CPU.
+//! are in it or in earlier ones. Times increase within a CPU.
 
 use super::error::Error;
 use super::kmem::{Decoder, Layouts};

@@ -1,4 +1,5 @@
-//! The recorder: prepares the kernel, runs the readers and the merger, and writes the file.
+//! The recorder: sets up the kernel's tracing, runs the readers and the merger, and writes the
+//! file.
 
 use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};

@@ -1,4 +1,4 @@
-//! The pages of a ring buffer, as `trace_pipe_raw` gives them.
+//! Parses the pages of a ring buffer, as `trace_pipe_raw` delivers them.
 //!
 //! ```text
 //! page:  time (8) | commit: bytes of events, flags | events ... [events lost before]
@@ -8,8 +8,8 @@
 //!        31     array[0] has more of the absolute time
 //! ```
 //!
-//! Described in `Documentation/trace/ring-buffer-design.rst` and, as the kernel that runs has
-//! it, in `events/header_page` and `events/header_event`.
+//! The format is described in `Documentation/trace/ring-buffer-design.rst` and, for the running
+//! kernel, in `events/header_page` and `events/header_event`.
 
 use super::layout::Page;
 

@@ -1,9 +1,9 @@
-//! The rings into which a process writes its calls to malloc, one for each CPU, in a file without
-//! a name that process and recorder share ([`slabyard_abi::recording`]).
+//! The rings into which a process writes its calls to malloc, one for each CPU, in an unnamed file
+//! shared by the process and the recorder ([`slabyard_abi::recording`]).
 //!
-//! Neighbours: [`super::process`] empties them into [`super::spool`].
-//! Invariant: the file is read and written by `pread` and `pwrite`, so that a process cannot harm
-//! the recorder by what it does to the file.
+//! Neighbours: [`super::process`] empties them into [`super::spool`]. Invariant: the recorder
+//! accesses the file by `pread` and `pwrite`, so a process cannot harm the recorder by what it does
+//! to the file.
 
 use super::clock::Clock;
 use super::error::Error;

@@ -1,10 +1,10 @@
-//! Leaves out events that are about no slab: frees of pages that were no slab's, and caches that
-//! are not wanted.
+//! Drops events that concern no slab: frees of pages that were not slabs, and events of caches that
+//! were not selected.
 //!
-//! The kernel itself leaves out allocations of pages for users; a free does not say what the pages
-//! were. A frame that was not allocated in this trace may have been a slab's earlier.
-//! Memory: two bits for each page frame of the machine, and, if caches are selected, an entry for
-//! each of their live objects.
+//! The kernel itself already drops allocations of user pages; a free does not say what the pages
+//! were used for. A frame that was not allocated in this trace may have belonged to a slab earlier.
+//! Memory use: two bits for each page frame of the machine and, if caches are selected, an entry
+//! for each of their live objects.
 
 use super::kmem::MOVABLE;
 use crate::event::{Event, EventKind};

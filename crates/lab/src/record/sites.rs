@@ -1,5 +1,5 @@
-//! Call sites of a process by their file and the offset in it: `libc.so.6+0x8a3f1`, which is the
-//! same in each run although addresses are random.
+//! Names a process's call sites by file and offset in it, as in `libc.so.6+0x8a3f1`: the name is
+//! the same in each run although addresses are random.
 
 use crate::trace::{NO_NAME, Names};
 use std::fs;

@@ -1,9 +1,10 @@
-//! Entries of a process's rings that were copied and not yet converted to events: a file without a
-//! name, in pieces of one ring each, read back in one order of time.
+//! Ring entries that were copied from a process and not yet converted to events: an unnamed file of
+//! pieces, each from one ring, which is read back in one order of time.
 //!
-//! Neighbours: [`process`](super::process) fills it while the process runs, and empties it after.
-//! Invariants: the pieces of a ring are in the order of its entries, whose times rise; a piece is
-//! released when its last entry was read; the file has no bytes when there are no pieces.
+//! Neighbour: [`process`](super::process) fills it while the process runs, and empties it
+//! afterwards. Invariants: the pieces of a ring are in the order of its entries, whose times
+//! increase; a piece is released when its last entry was read; the file is empty when there are no
+//! pieces.
 
 use super::error::Error;
 use slabyard_abi::recording::{Call, ENTRY};

@@ -1,10 +1,10 @@
-//! The kernel's tracing directory: a mounted tracefs, or one mounted for this process alone; and
+//! The kernel's tracing directory (a mounted tracefs, or one mounted for this process alone), and
 //! our own instance in it.
 //!
-//! An instance has buffers, a clock and switches of its own, so it disturbs no other tracing
-//! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that made it:
-//! [`sweep`] removes those whose makers are gone, which [`is_ours`] finds by the name:
-//! `slabyard-PID-START`, where the start is that of `/proc/PID/stat`.
+//! An instance has its own buffers, clock and switches, so it disturbs no other tracing
+//! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that created it:
+//! [`sweep`] removes instances whose creators have exited, which [`is_ours`] recognises by the name
+//! `slabyard-PID-START`, where START is the start time in `/proc/PID/stat`.
 
 use super::error::Error;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

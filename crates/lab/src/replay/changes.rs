@@ -1,6 +1,6 @@
-//! The slabs that a run began and ended, in order of time.
+//! The slabs that a run allocated and freed, in order of time.
 //!
-//! Invariant: a slab whose pages wait for readers counts as ended when they are returned.
+//! Invariant: a slab whose pages wait for RCU readers counts as freed when its pages are.
 
 use super::pages::Pages;
 use super::plan::Plan;

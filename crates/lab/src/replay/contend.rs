@@ -1,13 +1,14 @@
-//! A replay in which CPUs overlap in time: failed exchanges, and waiting for list locks.
+//! A replay in which CPUs overlap in time: it counts failed compare-exchanges and waits for list
+//! locks.
 //!
-//! It runs the same calls as [`super::replay`], and nothing else: no samples, no memory limit. A
-//! call begins when its step does, or when its CPU is done with the one before. The copies of a
-//! task do not act at the same nanosecond: each is delayed by a time of its own, up to
-//! [`SPREAD_NS`], and the steps of all copies run in the order of the resulting times.
+//! It makes the same calls as [`super::replay`] and does nothing else: it takes no samples and has
+//! no memory limit. A call begins when its step does, or when its CPU has finished the call before.
+//! The copies of a task do not act at the same nanosecond: each copy is delayed by its own time, up
+//! to [`SPREAD_NS`], and the steps of all copies run in the order of the resulting times.
 //!
-//! Neighbours: [`slabyard_model::cache::contention`] has the clocks, locks and words; [`costs`] is
-//! the one table of the operations' lengths and their sources.
-//! Invariant: the same plan and costs give the same counts.
+//! Neighbours: [`slabyard_model::cache::contention`] models the clocks, locks and shared words;
+//! [`costs`] is the one table of how long operations take, with sources. Invariant: the same plan
+//! and costs give the same counts.
 
 use super::plan::Plan;
 use super::start::{self, PlacedSlabs};

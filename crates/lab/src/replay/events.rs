@@ -1,16 +1,18 @@
 //! Events of the machine while a trace is replayed: CPUs go offline and come online, caches are
 //! shrunk.
 //!
-//! - A CPU that goes gives back what it had, as a kernel does for each cache when a CPU is dead: its
-//!   slab and its list to their nodes' lists, its sheaves to their slabs, by SLAB its array; its page
-//!   lists to the buddy. Its tasks move ([`super::tasks`]).
-//! - A CPU that comes has nothing, and takes tasks as they wake. One whose first event this is
-//!   was not there at the start ([`super::start`]).
-//! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs end, nodes'
-//!   lists are sorted. Objects that a kernel's shrinkers would free are not in a trace, and stay.
+//! - A CPU that goes offline gives back everything that it held, as a kernel does for each cache of
+//!   a dead CPU: its slab and its partial list go to their nodes' lists, the objects in its sheaves
+//!   (under SLAB, in its array) to their slabs, its page lists to the buddy. Its tasks move
+//!   ([`super::tasks`]).
+//! - A CPU that comes online holds nothing, and takes tasks as they wake. A CPU whose first event
+//!   is to come online was offline at the start ([`super::start`]).
+//! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs are freed,
+//!   nodes' lists are sorted. A trace does not say which objects a kernel's shrinkers would free,
+//!   so these stay.
 //!
-//! Neighbours: [`super::replay`] runs each before the first step of its time or later.
-//! Invariant: they are in order of time, and one CPU at least is always there ([`check`]).
+//! Neighbours: [`super::replay`] runs each event before the first step that is not earlier.
+//! Invariant: events are in order of time, and at least one CPU is always online ([`check`]).
 
 /// What can happen to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,18 @@
-//! Lays the slabs of the start out for any machine's geometry.
+//! Lays out the initial slabs for any machine's geometry.
 //!
-//! A kernel with other slabs had the same objects, and its tasks had freed the same ones. Objects
-//! that were neighbours in the traced slabs stay neighbours: the slabs of a list are joined in the
-//! list's order, holes included, and cut into slabs of as many objects as the machine's slabs
-//! have. So a larger slab has the holes of those that it is joined from, a smaller one its part of
-//! them, and pieces without a live object count as given back. The last piece may be shorter than
-//! a slab: the rest of its slab is free, as in a CPU's slab that is being filled.
+//! A kernel with other slabs would have held the same objects, and its tasks would have freed the
+//! same ones. Objects that were neighbours in the traced slabs stay neighbours: the slabs of a list
+//! are concatenated in the list's order, holes included, and cut into slabs of as many objects as
+//! the machine's slabs have. So a larger slab has the holes of the slabs that it is made from, a
+//! smaller one has its share of them, and pieces without a live object count as freed. The last
+//! piece may be shorter than a slab: the rest of its slab is free, as in a CPU slab that is being
+//! filled.
 //!
-//! If the slabs have the traced size, each piece is a slab, so settings that change nothing give
-//! exactly the start of the traced kernel.
+//! If the slabs have the traced size, each piece is a slab, so settings that change nothing yield
+//! exactly the traced kernel's start.
 //!
-//! Neighbours: [`super::lists`] finds the lists, and puts the pieces in place.
-//! Invariant: the live objects are those of the traced slabs, each once.
+//! Neighbour: [`super::lists`] finds the lists, and puts the pieces on them. Invariant: the live
+//! objects are those of the traced slabs, each exactly once.
 
 use crate::prepare::Prepared;
 

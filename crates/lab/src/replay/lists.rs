@@ -1,12 +1,12 @@
-//! Where each cache's slabs are when a trace begins: on which lists, in which order.
+//! On which lists each cache's slabs are when a trace begins, and in which order.
 //!
-//! Two ways lead there. Where the recorder [read the kernel's lists](crate::prepare::known), these
-//! are used. Elsewhere they follow from the order in which CPUs came to use slabs, by the inverse
-//! of the rules.
+//! There are two sources. Where the recorder [read the kernel's lists](crate::prepare::known),
+//! these are taken. Elsewhere the lists are inferred, by inverting the rules, from the order in
+//! which CPUs came to use slabs.
 //!
-//! Neighbours: [`super::start`] has the lists installed, [`super::layout`] cuts them anew if a
-//! machine's slabs have another size.
-//! Invariant: each of a cache's initial slabs is in one place of its lists.
+//! Neighbours: [`super::start`] installs the lists in the model; [`super::layout`] cuts them anew
+//! if the machine's slabs have another size. Invariant: each of a cache's initial slabs is on
+//! exactly one of its lists.
 
 use super::layout::{self, PlannedSlab};
 use super::plan::{ParkedSlabs, Plan};

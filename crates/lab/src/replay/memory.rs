@@ -1,16 +1,16 @@
 //! A replay on a machine with limited memory: its slabs, and the other pages of the trace, come
-//! from one [`Pages`]; here is what happens when these run out.
+//! from one [`Pages`]; this module defines what happens when these run out.
 //!
-//! What was there before the trace is placed first: the slabs of the start, those that the
-//! snapshot counts and no event touches, and pages that the trace only frees. If there is no block
-//! of a cache's order, the slab gets the smallest one that holds an object; SLAB does not do this.
-//! A request that finds no pages lets [`Relief`] run once. If that frees no pages, the run ends;
-//! except in SLAB, whose arrays hold objects of partly used slabs: there the object may be among
-//! those that the relief freed.
+//! Pages in use before the trace are placed first: the initial slabs, slabs that the snapshot
+//! counts and no event touches, and pages that the trace only frees. If there is no free block of a
+//! cache's order, the slab gets the smallest block that holds an object; SLAB does not do this. A
+//! request that finds no pages runs [`Relief`] once. If that frees no pages, the replay ends;
+//! except under SLAB, whose arrays hold objects of partial slabs: there the relief may have freed
+//! an object that serves the request.
 //!
-//! Neighbours: [`super::replay`] runs; [`super::others`] has the other pages; a command shows
-//! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that waits for a grace period belongs
-//! to its slab until then, and no relief shortens that.
+//! Neighbours: [`super::replay`] uses this module; [`super::others`] supplies the other pages;
+//! commands print [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that waits for a grace
+//! period belongs to its slab until then, and no relief shortens the grace period.
 
 use super::others::{PageEvent, PageOp};
 use super::plan::{Limit, Plan, Relief};

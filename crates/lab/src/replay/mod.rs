@@ -1,13 +1,14 @@
 //! Runs a prepared trace through the caches of a modelled kernel.
 //!
-//! An allocation asks the model for an object and remembers its slab; the free returns it to that
-//! slab, whatever the real kernel did. Slabs over time are compared ([`crate::check`]).
+//! An allocation takes an object from the model and records its slab; the free returns the object
+//! to that slab, wherever the real kernel had it. What is compared is the number of slabs over time
+//! ([`crate::check`]).
 //!
-//! Neighbours: [`start`] puts the slabs in place that the trace begins with, [`run`] makes the
-//! steps, [`report`] has the state at the end and in between.
+//! Neighbours: [`start`] puts the initial slabs in place, [`run`] executes the steps, [`report`]
+//! describes the state at the end and in between.
 //!
-//! Invariants: the same trace, rules and start give the same run; memory is bounded
-//! by the trace's live objects and the model's slabs.
+//! Invariants: the same trace, rules and start always give the same result; memory is bounded by
+//! the trace's live objects and the model's slabs.
 
 mod changes;
 pub mod contend;

@@ -1,12 +1,12 @@
-//! The pages of slabs that begin and end: they pass through CPUs' page lists, in front of a buddy for
-//! each node.
+//! The pages of slabs that are allocated and freed: they pass through per-CPU page lists, in front
+//! of one buddy allocator per node.
 //!
-//! Neighbours: `slabyard::pages::lists` has the lists, whose policy is a yard's; [`super::replay`]
-//! says which slabs begin and end, and on which CPU. Operations on lists are counted with the
-//! cache.
+//! Neighbours: `slabyard::pages::lists` implements the lists, with the policy of a yard;
+//! [`super::replay`] reports which slabs are allocated and freed, and on which CPU. Operations on
+//! the page lists are counted for the cache that causes them.
 //!
-//! Invariant: a slab that was there at the start has pages that no list ever had; they are taken
-//! from the buddy as it ends.
+//! Invariant: an initial slab has pages that never passed through a list; they are taken out of the
+//! buddy when the slab is freed.
 
 use super::Plan;
 use slabyard::pages::lists::{Rules, Warmth};

@@ -1,6 +1,6 @@
 //! The plan of a replay: the trace, the rules, and the start.
 //!
-//! Neighbours: [`super::start`] carries out [`Start`], [`super::replay`] the rest.
+//! Neighbours: [`super::start`] carries out [`Start`], [`super::replay`] everything else.
 
 use super::events::{self, Event};
 use super::others::OtherPages;

@@ -1,11 +1,11 @@
 //! A run in progress: the modelled machine, its caches, and the results so far.
 //!
-//! A step of the trace is one call of one CPU for each copy of its task. Before each call the run
-//! does what is due by then: the other pages of the trace are allocated and freed, events happen
-//! to the machine, timers reap.
+//! A step of the trace becomes one call on one CPU for each copy of its task. Before each call the
+//! run does everything due by then: it allocates and frees the trace's other pages, applies events
+//! to the machine, and reaps by timers.
 //!
-//! Neighbours: [`super::replay`] begins and ends a run; [`super::changes`] notes what slabs a call began
-//! and ended.
+//! Neighbours: [`super::replay`] starts and finishes a run; [`super::changes`] records which slabs
+//! a call allocated and freed.
 
 use super::changes::{Call, SlabChanges};
 use super::events::{Event, MachineEvent};

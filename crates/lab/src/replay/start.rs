@@ -1,14 +1,15 @@
-//! The slabs that are there when a trace begins, and where they are.
+//! The slabs that exist when a trace begins, and which lists they are on.
 //!
-//! A snapshot says how many slabs each CPU has on its list, but not which. If the recorder read
-//! the lists, [they](super::lists) are known; otherwise the start looks ahead in the trace:
-//! objects whose first event is an allocation were free, and the order in which a CPU came to use
-//! slabs gives the order of its list.
+//! A snapshot says how many slabs each CPU has on its partial list, but not which. If the recorder
+//! read the lists, [they](super::lists) are known; otherwise the start is inferred by looking ahead
+//! in the trace: objects whose first event is an allocation were free, and the order in which a CPU
+//! came to use slabs gives the order of its list.
 //!
-//! If a cache has other slabs than on the traced machine, what is in each list is [cut
-//! anew](super::layout), always by look-ahead. New CPUs begin with nothing; what a traced CPU that
-//! is missing held is where an offline CPU's slabs are: its slab at the head of its node's list,
-//! its partial list at the tail, and empty slabs end if the node has enough.
+//! If a cache's slabs differ from those of the traced machine, the slabs of each list are [cut
+//! anew](super::layout), always by look-ahead. CPUs that the traced machine lacks begin with
+//! nothing. What a traced CPU held that is missing here goes where a kernel puts an offline CPU's
+//! slabs: its slab to the head of its node's list, its partial list to the tail, and empty slabs
+//! are freed if the node has enough.
 
 use super::layout::PlannedSlab;
 use super::lists::{Initial, Lists};

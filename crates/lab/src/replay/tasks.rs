@@ -1,28 +1,30 @@
-//! Where tasks run, on a machine with other CPUs than the traced one, or with more of them.
+//! Decides where tasks run on a machine with other CPUs than the traced one, or with more tasks.
 //!
-//! A trace names the task of each event. With the traced CPUs and tasks each event runs where it
-//! ran. Otherwise a small scheduler places tasks:
+//! A trace names the task of each event. With the traced CPUs and tasks, each event runs on its
+//! traced CPU. Otherwise a small scheduler places tasks:
 //!
-//! 1. A task goes at its first event to the CPU with the fewest tasks; the lowest of these.
-//! 2. It stays there, where its objects are warm, while it runs. It wakes up when it was silent for
-//!    [`WAKE_NS`]: then it goes to the CPU with the fewest tasks if its own has two more.
-//! 3. A task counts until its last event.
-//! 4. Events of an idle CPU, and of interrupts on it, have task 0. Of these, frees are taken for
-//!    callbacks, and run on the CPU that allocated the object; the others run where the last task
-//!    of the traced CPU is.
+//! 1. At its first event a task goes to the CPU with the fewest tasks; of several such CPUs, to the
+//!    lowest.
+//! 2. It stays on that CPU, where its objects are warm, while it runs. A task wakes up when it had
+//!    no event for [`WAKE_NS`]: it then moves to the CPU with the fewest tasks if its own CPU has
+//!    at least two more.
+//! 3. A task counts towards its CPU's load until its last event.
+//! 4. Events of an idle CPU, and of interrupts on it, belong to task 0. Of these, frees are assumed
+//!    to be callbacks, and run on the CPU that allocated the object; the others run on the CPU
+//!    where the traced CPU's last task is.
 //!
-//! The tasks of a CPU that goes offline move to the CPUs with the fewest, one after the other; a
-//! CPU that comes online has none, and gets some as they wake. Until the first CPU goes or comes,
-//! events run where they ran, if that CPU is there.
+//! The tasks of a CPU that goes offline move to the CPUs with the fewest tasks, one after the
+//! other; a CPU that comes online has no tasks, and gets some as they wake. Until the first CPU
+//! goes offline or comes online, events run on their traced CPU, if it exists.
 //!
-//! With more tasks than were traced, each is copied, with objects of its own. A copy acts at the
-//! same times as its task; objects from before the trace belong to the original.
+//! If a machine has more tasks than were traced, each task is copied, with objects of its own. A
+//! copy acts at the same times as its task; objects from before the trace belong to the original.
 //!
-//! Neighbours: [`super::replay`] asks before each step. Limit: a trace of few CPUs has no more
-//! tasks at work at a time than CPUs, so on more CPUs the replay allocates less at a time than a
-//! kernel with more tasks.
-//! Invariant: the placement depends on the trace and the number of CPUs and copies alone, so that
-//! settings that change neither have the same live objects on the same CPUs at every moment.
+//! Neighbour: [`super::replay`] asks before each step. Limit: a trace of few CPUs never has more
+//! tasks running at once than CPUs, so on more CPUs the replay holds fewer objects at once than a
+//! kernel with more tasks would. Invariant: the placement depends only on the trace and on the
+//! numbers of CPUs and copies, so settings that change neither have the same live objects on the
+//! same CPUs at every moment.
 
 use super::Plan;
 use crate::prepare::{Step, StepKind};

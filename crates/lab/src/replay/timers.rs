@@ -1,9 +1,9 @@
-//! When a modelled kernel with SLAB reaps: by timers, or when memory is short.
+//! When a modelled kernel with SLAB reaps its caches: by timers, or when memory is short.
 //!
-//! For a recent kernel all caches are reaped at once every 2 s, and nodes every second time; 2.5
-//! has timers at [different times](reap); 2.4 has the [clock], which turns as often as a setting
-//! says.
-//! Neighbours: [`super::replay`] asks before each step; the policy is the engine's.
+//! In recent kernels all caches are reaped together every 2 s, and node lists every second time;
+//! 2.5 has timers at [different times](reap); 2.4 has the [clock], which advances as often as a
+//! setting says. Neighbours: [`super::replay`] asks before each step; the reaping policy is in the
+//! engine.
 
 use crate::rules::Slab;
 use slabyard::engine::array_cache::policy::Taken;

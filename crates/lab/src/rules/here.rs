@@ -1,7 +1,7 @@
-//! This machine, by the kernel's files.
+//! Settings of this machine, read from the kernel's files.
 //!
-//! Invariant: a value that cannot be read is that of the simplest machine, so the commands work in
-//! a sandbox as well.
+//! Invariant: a value that cannot be read is taken from the simplest machine, so the commands work
+//! in a sandbox as well.
 
 use super::{Machine, count_and_last};
 use std::fs;

@@ -1,7 +1,7 @@
-//! `--set KEY=VALUE` of modelled kernels: the use of each row of the table of settings.
+//! `--set KEY=VALUE` for modelled kernels: what each row of the table of settings does.
 //!
-//! Neighbours: `slabyard_kernels::settings` has the rows, of which help and errors are made;
-//! [`super::settings`] has what they change, and decides which go together.
+//! Neighbours: `slabyard_kernels::settings` has the rows, from which help and errors are generated;
+//! [`super::settings`] has the values that they change, and decides which keys can be combined.
 
 use super::settings::SizeRule;
 use super::{Accounting, CountedCpus, Freezing, Front, OrderFormula, PageLists};

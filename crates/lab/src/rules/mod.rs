@@ -1,11 +1,10 @@
 //! The kernel's rules by release, machine and settings.
 //!
 //! [`RELEASES`] of `slabyard-kernels` is the one table of what changed between kernel releases;
-//! [`Settings`] is a release, a [`Machine`] and the changes of a user.
-//! Neighbours: [`crate::geometry`] computes a cache's numbers from these,
-//! [`crate::snapshot`] says which of these a real kernel had.
-//! Invariant: `Settings::validate` alone decides what is possible; `geometry` computes whatever it
-//! accepts without overflow.
+//! [`Settings`] combines a release, a [`Machine`] and a user's changes. Neighbours:
+//! [`crate::geometry`] computes a cache's numbers from these rules, [`crate::snapshot`] says which
+//! of them a real kernel had. Invariant: `Settings::validate` alone decides what is possible;
+//! `geometry` computes whatever it accepts without overflow.
 
 mod here;
 mod keys;

@@ -1,9 +1,9 @@
-//! What users may change: the kernel's boot parameters and sysfs files, its build options, and
-//! rules that no kernel has.
+//! The settings that users may change: the kernel's boot parameters, sysfs files and build options,
+//! and rules that no kernel has.
 //!
-//! Neighbour: [`mod@super::keys`] has the use of each key that they type.
-//! Invariant: the order in which different keys are set does not matter; [`Settings::validate`]
-//! refuses keys that do not go together, or that would change nothing.
+//! Neighbour: [`mod@super::keys`] applies each key that users type. Invariant: the order in which
+//! different keys are set does not matter; [`Settings::validate`] rejects keys that cannot be
+//! combined, or that would change nothing.
 
 use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,

@@ -1,11 +1,11 @@
 //! Runs any kernel's load on SLOB, from an empty machine.
 //!
-//! The trace's requests go to the model ([`slabyard_model::slob`]): `kmalloc`'s by the requested
-//! bytes, a cache's by its objects' size and alignment. Objects from before the trace are not
-//! there, and their frees are left out: page numbers are those of the trace's own objects,
-//! whatever the kernel was.
+//! The trace's requests go to the model ([`slabyard_model::slob`]): `kmalloc`'s with the requested
+//! bytes, a cache's with its object size and alignment. Objects from before the trace are missing,
+//! and their frees are left out: the page counts are those of the trace's own objects, whatever
+//! kernel was traced.
 //!
-//! Neighbours: [`super`] compares the model with a kernel that had SLOB.
+//! Neighbour: [`super`] compares the model with a kernel that had SLOB.
 
 use super::TooFew;
 use crate::event::{Event, EventKind};

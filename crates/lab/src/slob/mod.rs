@@ -1,17 +1,18 @@
 //! Replays a trace on SLOB: the requests go to the model ([`slabyard_model::slob`]), whose pages
 //! are compared with the kernel's.
 //!
-//! The trace must have every allocation, as that of a kernel with SLOB does: its pages are found
-//! by the objects in them, among all pages of the trace.
+//! The trace must contain every allocation, as that of a kernel with SLOB does: SLOB's pages are
+//! identified, among all pages of the trace, by the objects in them.
 //!
-//! What a trace does not say follows from its objects' addresses. Pages from before the trace
-//! begin with the free blocks in which its objects were later placed, in that order; blocks that
-//! were freed by a free of an older object are found likewise. A cache's alignment is the largest
-//! to which all objects from one call site are aligned. One fault remains: an object of a cache
-//! that is typesafe by RCU is freed at its event, but in the kernel at some later time.
+//! What a trace does not say is inferred from its objects' addresses. Pages from before the trace
+//! start with the free blocks in which the trace's objects were later placed, in that order; blocks
+//! from frees of older objects are found the same way. A cache's alignment is taken to be the
+//! largest to which all objects from one call site are aligned. One error remains: the replay frees
+//! an object of a `SLAB_TYPESAFE_BY_RCU` cache at its event, but the kernel frees it at some later
+//! time.
 //!
-//! Neighbours: [`crate::trace`] has the events; [`load`] runs another kernel's load on SLOB.
-//! Invariant: the model itself chooses each place.
+//! Neighbours: [`crate::trace`] supplies the events; [`load`] runs another kernel's load on SLOB.
+//! Invariant: the model itself chooses the address of each object.
 
 pub mod load;
 

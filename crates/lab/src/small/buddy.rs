@@ -1,10 +1,11 @@
-//! Free blocks of pages as a kernel keeps them: by order, the one that was freed last first.
+//! Free blocks of pages as a kernel keeps them: one list per order, most recently freed block
+//! first.
 //!
-//! The buddy system: Knowlton, "A Fast Storage Allocator" (CACM 8:10, 1965). A block is taken from
-//! the lowest order that has one, at the head of its list; the lower half is split further.
-//! Neighbours: [`super::machine`] takes slabs and images here.
-//! Invariants: two free buddies of one order do not stay apart; a page lies in one free block or
-//! in none.
+//! The buddy system is from Knowlton, "A Fast Storage Allocator" (CACM 8:10, 1965). A block is
+//! taken from the lowest sufficient order that has one, at the head of its list; if it is too
+//! large, the lower half is split further. Neighbour: [`super::machine`] takes slabs and images
+//! here. Invariants: two free buddies of one order are always coalesced; a page is in at most one
+//! free block.
 
 /// The highest order of a block.
 pub const MOST_ORDER: u8 = 10;

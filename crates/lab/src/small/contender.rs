@@ -1,6 +1,6 @@
-//! The allocators that a small machine may have, with the settings that matter there.
+//! The allocators that are compared on a small machine, with the settings that matter there.
 //!
-//! Neighbours: [`super::kernel`] makes caches by them.
+//! Neighbour: [`super::kernel`] creates caches by these settings.
 
 /// An allocator and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
-//! Makes a load of a kernel's events.
+//! Turns a kernel's traced events into a load.
 //!
-//! The alignment of a cache's objects follows from their addresses; whether they keep their
-//! contents, or are reclaimable, is known of Linux's caches by name ([`FACTS`]). Pages in which no
-//! object lies while they are held are the load's own requests, and the moments are the trace's
-//! marks. Objects from before the trace are not in it: [`Load::begin_with`].
+//! The alignment of a cache's objects is inferred from their addresses; which of Linux's caches are
+//! `SLAB_TYPESAFE_BY_RCU` or reclaimable is known by name ([`FACTS`]). Allocated pages in which no
+//! object ever appears are the load's own page requests; the trace's marks are the load's moments.
+//! Objects from before the trace are missing; [`Load::begin_with`] adds them.
 //!
 //! Neighbours: [`super::load`], [`crate::trace`], [`super::text`]. Invariant: a free without an
 //! allocation is left out and counted.

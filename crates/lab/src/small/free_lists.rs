@@ -1,12 +1,12 @@
-//! Free blocks of a zone: lists by order and type, of which a block leaves from the head.
+//! The free blocks of a zone: lists by order and migratetype, from whose heads blocks are taken.
 //!
-//! A freed block is joined with its buddy, whatever the buddy's type. It goes to the head; but to
-//! the tail if it would soon be joined again, because the next larger pair needs only one more
-//! free.
+//! A freed block is coalesced with its buddy, whatever the buddy's type. It is added at the head of
+//! its list; but at the tail if it is likely to coalesce again soon, because the next larger pair
+//! lacks only one more free block.
 //!
-//! Neighbours: [`super::pageblocks`] says from which type a block is taken, [`super::zone`] has
-//! both.
-//! Invariants: a page is in one block at most; two free buddies of one order do not stay apart.
+//! Neighbours: [`super::pageblocks`] decides from which type a block is taken; [`super::zone`] owns
+//! the free lists and the pageblocks. Invariants: a page is in at most one block; two free buddies
+//! of one order are always coalesced.
 
 use super::buddy::MOST_ORDER;
 use super::mobility::{TYPES, Type};

@@ -1,15 +1,15 @@
-//! Pages that a CPU of a kernel keeps in front of a zone's free blocks: lists by order and type, from
-//! whose heads it takes, and from whose tails pages go back.
+//! The per-CPU page lists in front of a zone's free blocks, by order and type: pages are taken from
+//! the heads, and returned to the zone from the tails.
 //!
 //! Linux 6.1 has fixed limits, and returns twice as many pages each time that frees follow one
-//! another. From 6.7 on limits adapt between a least and a largest one: a refill raises them and
-//! doubles each time that order 0 is refilled without a free in between; as many pages return as
-//! were freed in a row; and two freed blocks of an order above 0 in a row return up to 32 batches
-//! more. [`AdaptiveLimits`] says which. (`mm/page_alloc.c` of both releases; the boots of
-//! `tests/small_told.rs` hold this against them.)
+//! another without an allocation. Since 6.7 the limit adapts between a minimum and a maximum: each
+//! refill raises it, and refills of order 0 double in size while there is no free between them; as
+//! many pages are returned as were freed in a row; and two frees in a row of blocks above order 0
+//! return up to 32 batches more. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of
+//! both releases; the boots of `tests/small_told.rs` check the model.)
 //!
-//! Neighbours: [`super::zone`] refills the lists, and frees what goes back. Invariant: `pages` is
-//! what lies in the lists.
+//! Neighbour: [`super::zone`] refills the lists, and frees the pages that they return. Invariant:
+//! `pages` is the number of pages on the lists.
 
 use super::mobility::{AdaptiveLimits, TYPES, Type};
 use slabyard::pages::lists::Zone;

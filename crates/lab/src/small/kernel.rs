@@ -1,8 +1,8 @@
-//! A kernel's allocator that serves a load: SLOB, or caches of slabs.
+//! The kernel's allocator that serves a load: SLOB, or slab caches.
 //!
-//! Neighbours: [`super::slabs`] has the caches, whose slabs find their pages themselves;
-//! [`super::machine`] gives SLOB its pages, and takes back what ended.
-//! Invariant: an allocator does nothing by itself: timers are steps of the load.
+//! Neighbours: [`super::slabs`] has the slab caches, which allocate their slabs' pages themselves;
+//! [`super::machine`] supplies SLOB's pages, and takes back those of freed slabs. Invariant: an
+//! allocator does nothing unprompted: timers are steps of the load.
 
 use super::contender::Contender;
 use super::load::{AllocType, Cache};

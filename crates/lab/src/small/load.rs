@@ -1,8 +1,7 @@
-//! A load: caches, and steps that ask for objects and pages.
+//! A load: caches, and steps that request objects and pages.
 //!
-//! Neighbours: `slabyard-small` makes one from a seed ([`Load::generated`]); [`super::machine`] serves
-//! it. Invariant: an object or block of pages has a number of its own, from 0 up, that no other
-//! has.
+//! Neighbours: `slabyard-small` generates one from a seed ([`Load::generated`]); [`super::machine`]
+//! serves it. Invariant: each object or block of pages has its own unique number, counted from 0.
 
 use super::kept::Limits;
 use super::mobility::Type;

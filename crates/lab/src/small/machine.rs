@@ -1,11 +1,11 @@
-//! Serves a load on a machine of so many pages.
+//! Serves a load on a machine with a given number of pages.
 //!
-//! If there are no pages for an object, the allocator releases what it keeps, and the request is
-//! made once more. If there are none for a request for pages, this is reported and the load goes
-//! on, as a kernel does whose process could not start.
+//! If an object request finds no pages, the allocator releases cached memory, and the request is
+//! repeated once. If a page request finds none, the failure is reported and the load continues, as
+//! a kernel does when a process could not start.
 //!
-//! Neighbours: [`super::kernel`] has the allocator, [`super::pages`] the pages.
-//! Invariants: those of [`super`].
+//! Neighbours: [`super::kernel`] is the allocator, [`super::pages`] supplies the pages. Invariants:
+//! those of [`super`].
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::contender::Contender;

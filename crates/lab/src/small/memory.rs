@@ -1,6 +1,6 @@
-//! Where a machine's free pages are: a plain buddy, or a zone as a kernel has it.
+//! Where a machine's free pages are: in a plain buddy allocator, or in a zone like a kernel's.
 //!
-//! Neighbours: [`super::pages`] takes slabs and requests here, and gives them back.
+//! Neighbour: [`super::pages`] allocates pages for slabs and requests here, and frees them.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::kept::Limits;

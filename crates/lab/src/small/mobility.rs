@@ -1,8 +1,9 @@
-//! Types of pages by who may move or reclaim them, and where kernel releases treat pages
-//! differently.
+//! Page types by mobility (who may move or reclaim a page), and the differences between kernel
+//! releases in how they treat pages.
 //!
-//! Source: `mm/page_alloc.c` of both releases, as boots of them show it (`tests/small_told.rs`).
-//! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] the part for the CPU's lists.
+//! Source: `mm/page_alloc.c` of the releases, as confirmed by booting them (`tests/small_told.rs`).
+//! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] follows the part about
+//! per-CPU lists.
 
 /// How many types have lists.
 pub(super) const TYPES: usize = 3;

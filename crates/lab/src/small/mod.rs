@@ -1,19 +1,19 @@
-//! A small machine: a number of pages in a buddy, a kernel's allocator on them, and a load that
-//! requests objects and blocks of pages, from an empty machine on.
+//! A small machine: its pages in a buddy allocator, a kernel's slab allocator on top, and a load
+//! that requests objects and blocks of pages, starting from an empty machine.
 //!
-//! Which allocator leaves most, and whether a block of 2^7 pages is still there, depends on where
-//! slabs lie among other pages. So every page that the load requests comes from one [`buddy`],
-//! whether for a slab or for a process's image; [`contender`] names the allocators and their
-//! settings, [`slabs`] gives them the load's caches, merged as a kernel merges them; [`machine`]
-//! serves the requests, and [`load`] makes them, from a seed (`slabyard-small`) or from a kernel's
-//! events. If a kernel reported its [`state`], the machine begins with the kernel's own free
-//! blocks, in a [`zone`].
+//! Which allocator leaves most free memory, and whether a block of 2^7 pages is still free, depends
+//! on where slabs are among other pages. So every page that the load requests comes from one
+//! [`buddy`], whether for a slab or for a process's image. [`contender`] names the allocators and
+//! their settings; [`slabs`] creates the load's caches, merged as a kernel merges them; [`machine`]
+//! serves the requests of a [`load`], which is generated from a seed (`slabyard-small`) or made
+//! from a kernel's events. If a kernel reported its [`state`], the machine starts with the kernel's
+//! own free blocks, in a [`zone`].
 //!
-//! One CPU. Memory that is no slab and that no request asks for (the kernel's own, page tables) is
-//! reserved at the begin.
+//! The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
+//! image, page tables) is reserved at the start.
 //!
-//! Invariants: pages free + of slabs + of requests + reserved = the machine's; the same load and
-//! seed give the same machine.
+//! Invariants: free pages + slabs' pages + requested pages + reserved pages = the machine's pages;
+//! the same load and seed give the same result.
 
 pub mod buddy;
 pub mod contender;

@@ -1,14 +1,15 @@
-//! A machine's pages with the slabs in them: caches themselves take blocks, as their slabs begin
+//! A machine's pages with the slabs in them: caches themselves allocate blocks for new slabs
 //! ([`Supply`]).
 //!
-//! The first block that a slab requests is of its cache's order; if a smaller one would do, the
-//! kernel reclaims nothing for it. Then the slab requests a block of the least order, for which
-//! pages that CPUs keep are freed. Slabs from before the start are whole, and lie in smaller
-//! blocks if there is no large one.
+//! A new slab first requests a block of its cache's order; if a smaller one would do, the kernel
+//! reclaims nothing for it. Then it requests a block of the minimum order, for which the pages on
+//! CPUs' lists are freed. Slabs from before the start are placed whole, in smaller blocks if there
+//! is no large one.
 //!
-//! Neighbours: [`super::memory`] has the free blocks; [`super::machine`] and [`crate::replay`] are
-//! users. Invariant: pages free + kept by CPUs + of slabs, those that wait for readers too + of
-//! requests = the machine's, but for what was the kernel's own at the begin.
+//! Neighbours: [`super::memory`] holds the free blocks; [`super::machine`] and [`crate::replay`]
+//! use this module. Invariant: free pages + pages on CPUs' lists + slabs' pages, including those
+//! that wait for RCU readers, + requested pages = the machine's pages, less what the kernel itself
+//! held at the start.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::kept::Limits;

@@ -1,13 +1,13 @@
-//! Caches of slabs of a kernel that serves a load.
+//! The slab caches of a kernel that serves a load.
 //!
-//! They are merged as `mm/slab_common.c` does it: with one whose objects are at most 7 bytes
-//! larger, of a fitting alignment and of the same kind of pages; not if objects keep their
-//! contents. Size classes of kmalloc are caches too; larger requests are pages, which a kernel
-//! counts as slab as well.
+//! Caches are merged as in `mm/slab_common.c`: with a cache whose objects are at most 7 bytes
+//! larger, with a compatible alignment and the same kind of pages; never if the cache is
+//! `SLAB_TYPESAFE_BY_RCU`. The size classes of kmalloc are caches too; larger requests become
+//! pages, which a kernel also counts as slab memory.
 //!
-//! Neighbours: [`super::kernel`] requests objects here, or has SLOB instead; their slabs begin and
-//! end in [`super::pages`].
-//! Invariants: a cache that the load never uses is not made.
+//! Neighbours: [`super::kernel`] allocates objects here, unless it runs SLOB; [`super::pages`]
+//! supplies the slabs' pages and takes them back. Invariant: a cache that the load never uses is
+//! not created.
 
 use super::contender::{Contender, Empties, Lists};
 use super::load::{AllocType, Cache};

@@ -1,8 +1,8 @@
-//! What a kernel reported of its memory at the moments of a load: free blocks in the order of
-//! their lists, caches, slabs (`ci/small/probe.c` prints it, in lines of `KIND: KEY=VALUE ...`).
+//! What a kernel reported of its memory at the marked moments of a load: free blocks in list order,
+//! caches, and slabs (`ci/small/probe.c` prints this, in lines of `KIND: KEY=VALUE ...`).
 //!
-//! Neighbours: [`super::events`] makes a load that begins with the first of them; [`super::zone`] is
-//! made of its blocks. Invariant: lines that are not understood are left out.
+//! Neighbours: [`super::events`] makes a load that starts from the first of these reports;
+//! [`super::zone`] is built from its blocks. Invariant: lines that are not recognised are ignored.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::kept::Limits;

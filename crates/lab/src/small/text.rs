@@ -1,15 +1,15 @@
-//! A trace and its markers, from the `trace` file of a kernel in text (`kmem` events of 6.1).
+//! Parses a kernel's text file `trace` (`kmem` events of 6.1) into a trace and its markers.
 //!
 //! ```text
 //!  init-1  [000] .....  0.604147: kmalloc: call_site=f+0x1/0x2 ptr=ffff... bytes_req=64 bytes_alloc=72 gfp_flags=GFP_KERNEL ...
 //! ```
 //!
-//! Allocations of these kernels do not name their cache; frees do. So objects of one size from one
-//! call site belong to the cache that they were freed to, or, if none was freed, to a cache of the
-//! call site's own.
+//! Allocation events of these kernels do not name their cache; free events do. So objects of one
+//! size from one call site are assigned to the cache that they were freed to or, if none was freed,
+//! to a cache made for that call site.
 //!
-//! Neighbours: [`super::events`] makes a load of the trace. Invariant: lines that are no events
-//! are left out.
+//! Neighbour: [`super::events`] turns the trace into a load. Invariant: lines that are not events
+//! are ignored.
 
 use crate::event::{Event, EventKind};
 use crate::trace::Trace;

@@ -1,17 +1,17 @@
-//! Free pages of a kernel's zone, as a kernel has them after its boot: blocks by order and type, and
-//! lists of pages on its CPUs in front of them.
+//! The free pages of a zone, as a kernel has them after its boot: blocks by order and type, with
+//! per-CPU page lists in front of them.
 //!
-//! - A block is taken from the head of the lowest order's list of its type; its upper halves go to
-//!   the heads of their lists ([`super::free_lists`]).
-//! - Where the type has none, another type's pageblock is taken over ([`super::pageblocks`]).
-//! - Blocks up to [`MOST_KEPT`] go through lists of the CPU that asks ([`super::kept`]). The
-//!   kernel does not count such pages as free.
+//! - A block is taken from the head of its type's list of the lowest order that has one; when it is
+//!   split, the upper halves go to the heads of their lists ([`super::free_lists`]).
+//! - If the type has no block, another type's pageblock is taken over ([`super::pageblocks`]).
+//! - Blocks up to order [`MOST_KEPT`] go through the lists of the requesting CPU ([`super::kept`]).
+//!   The kernel does not count pages on these lists as free.
 //!
-//! What differs between releases is a row of [`Rules`].
+//! Differences between releases are in a row of [`Rules`].
 //!
-//! Neighbours: `super::memory` chooses between this and [`super::buddy`]; [`super::state`] reads
-//! what a kernel reported. Invariant: a page is in one free block, in one list of a CPU, or in
-//! none.
+//! Neighbours: `super::memory` chooses between this zone and [`super::buddy`]; [`super::state`]
+//! reads what a kernel reported. Invariant: a page is in one free block, on one list of a CPU, or
+//! in neither.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};

@@ -1,4 +1,5 @@
-//! The running kernel, through sysfs; `/proc/slabinfo` if there is no sysfs for slabs.
+//! Reads the running kernel's caches from sysfs, or from `/proc/slabinfo` if sysfs does not show
+//! slabs.
 
 use super::{Error, KernelSnapshot, parse};
 use crate::rules::{Machine, running_kernel};

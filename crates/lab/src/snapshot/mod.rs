@@ -1,11 +1,10 @@
-//! What a real kernel reports of its caches: the attributes of `/sys/kernel/slab`, its aliases,
-//! and its machine.
+//! What a real kernel reports about its caches: the attributes in `/sys/kernel/slab`, the aliases,
+//! and the machine.
 //!
 //! Sources: saved JSON (plain or zstd, recognised by its first bytes; one file may hold several
-//! dumps), what `slabyard snapshot kernel` saves, and the [running kernel](KernelSnapshot::live).
-//! Neighbours: [`crate::rules`] and [`crate::geometry`] are compared with it; `replay` starts from
-//! it.
-//! Invariants: caches are in order of their ids; each has a size, an order and objects; what a
+//! dumps), files of `slabyard snapshot kernel`, and the [running kernel](KernelSnapshot::live).
+//! Neighbours: tests compare [`crate::rules`] and [`crate::geometry`] with it; `replay` starts from
+//! it. Invariants: caches are in order of their ids; each has a size, an order and objects; what a
 //! source does not report is `None`.
 
 mod live;

@@ -1,5 +1,5 @@
-//! Makes a cache of its numbers, whichever source has them: a dump's attributes (`parse`) or what
-//! `slabyard snapshot kernel` saves (`saved`).
+//! Builds a cache from its numbers, whichever source they come from: a dump's attributes (`parse`)
+//! or a file of `slabyard snapshot kernel` (`saved`).
 
 use super::{Cache, CpuPartial, Error};
 

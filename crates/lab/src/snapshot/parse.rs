@@ -1,8 +1,8 @@
-//! From JSON to snapshots.
+//! Parses snapshots from JSON.
 //!
-//! The forms: an attribute is a number, or text as sysfs prints it ("17 N0=17"); a file holds one
-//! kernel's caches under `slab`, or several dumps under `dumps`, and what stands outside of the
-//! dumps holds for each.
+//! Forms: an attribute is a number, or text as sysfs prints it ("17 N0=17"); a file holds one
+//! kernel's caches under `slab`, or several dumps under `dumps`, and values outside the dumps apply
+//! to each of them.
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};

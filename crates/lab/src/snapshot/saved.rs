@@ -1,6 +1,6 @@
-//! A kernel as `slabyard snapshot kernel` saves it.
+//! Reads a kernel's snapshot from a file of `slabyard snapshot kernel`.
 //!
-//! Invariant: a cache is known by its id and has every other name as an alias, as in sysfs; what
+//! Invariant: as in sysfs, a cache is identified by its id, and its other names are aliases; what
 //! such a file does not report, such as the CPUs present, is `None`.
 
 use super::numbers::cache_of;

@@ -1,9 +1,9 @@
-//! What a trace holds beside its events: the snapshots of its recording, and how it was
+//! What a trace holds besides its events: the snapshots taken while recording, and how it was
 //! recorded.
 //!
-//! Neighbours: [`super::Writer`] puts it between the chunks of a file, [`super::Reader`] and
-//! [`super::Trace`] give it back. The format's version 2 has it (`docs/trace-format.md`).
-//! Nothing here knows what is in it.
+//! Neighbours: [`super::Writer`] writes it between the chunks of a file, [`super::Reader`] and
+//! [`super::Trace`] return it. It exists since version 2 of the format (`docs/trace-format.md`).
+//! Nothing here interprets its contents.
 
 use super::format::{Bytes, put_bytes};
 

@@ -1,9 +1,9 @@
 //! A chunk's header, and its events as columns.
 //!
-//! The fields of an event depend on each other: the same cache mostly asks for the same size with
-//! the same flags. Such a combination is a *shape*, listed once in the chunk; an event consists of
-//! a shape, a CPU, a process, a time and an address. A chunk needs nothing from another one: it
-//! has the names that it uses.
+//! The fields of an event are correlated: requests to one cache mostly have the same size and
+//! flags. Such a combination is a *shape*, listed once per chunk; an event consists of a shape, a
+//! CPU, a process, a time and an address. A chunk can be decoded without any other: it contains the
+//! names that it uses.
 
 use super::format::{
     ATTACHED_MAGIC, Bytes, CHUNK_HEADER, CHUNK_MAGIC, MOST_BYTES, MOST_EVENTS, fold, put,

@@ -1,11 +1,10 @@
-//! The CSV of traces as it is recorded from a kernel, plain or compressed with
-//! zstd.
+//! The CSV form of traces, as recorded from a kernel, plain or compressed with zstd.
 //!
-//! A row is `t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct`. Columns that an event
-//! does not have are empty: a free has neither sizes nor flags; of a page, the fifth column is
-//! `oN`, its order, and the node that of the page's mobility. Any other row is an error with its
-//! line's number, or is skipped and reported ([`read_left`]): nothing is guessed. Rows are read as
-//! bytes, without a string for each.
+//! A row is `t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct`. Columns that do not apply
+//! to an event are empty: a free has neither sizes nor flags. For a page event, the fifth column is
+//! `oN`, its order, and the node column is that of the page's migratetype. Any other row is an
+//! error that names its line, or is skipped and reported ([`read_left`]): nothing is guessed. Rows
+//! are parsed as bytes, without allocating a string for each.
 
 use super::error::{Damage, Harm};
 use super::header::Header;

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace file: an error ends the reading, damage is skipped and reported.
+//! What can be wrong with a trace file: an error ends the reading; damage is skipped and reported.
 
 use super::rows;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The constants of the file format and its numbers: little-endian words and
-//! varints. `docs/trace-format.md` draws the whole.
+//! The constants of the file format, and its number encodings: little-endian words and varints.
+//! `docs/trace-format.md` draws the whole format.
 
 use super::error::Error;
 use super::header::Header;

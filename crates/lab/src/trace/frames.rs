@@ -1,7 +1,7 @@
-//! From an object's address to its page frame.
+//! Converts an object's address to its page frame.
 //!
-//! A kernel maps all memory in one piece: frame `n` begins at
-//! `page_offset + n * page_size`. Traces hold the low 48 bits of addresses.
+//! A kernel maps all memory in one piece: frame `n` begins at `page_offset + n * page_size`. Traces
+//! store the low 48 bits of addresses.
 
 use crate::event::{Event, EventKind};
 use std::collections::HashMap;

@@ -1,11 +1,12 @@
-//! Traces: events with facts of the machine that they come from, and the file that holds them.
+//! Traces: events with facts about the machine on which they were recorded, and the file that holds
+//! them.
 //!
-//! [`open`] reads a whole trace in any format; [`Reader`] and [`Writer`] process a trace file
-//! chunk by chunk, in bounded memory. The format is described in `docs/trace-format.md`; `format`
-//! has its constants and numbers, `chunk` the coding of events, `attached` what a trace holds
-//! beside them. [`csv`] reads the CSV; `rows` says what a row is. `script` reads what `perf
-//! script` and `trace-cmd report` print, [`unnamed`] names caches where a kernel did not.
-//! [`Trace`] is what both become. Nothing here knows what the events mean to an allocator.
+//! [`open`] reads a whole trace in any format; [`Reader`] and [`Writer`] process a trace file chunk
+//! by chunk, in bounded memory. The format is described in `docs/trace-format.md`; `format` has its
+//! constants and number encodings, `chunk` encodes events, `attached` is what a trace holds besides
+//! them. [`csv`] parses the CSV form, whose rows `rows` defines. `script` parses the output of
+//! `perf script` and `trace-cmd report`; [`unnamed`] names the caches where a kernel did not. Both
+//! return a [`Trace`]. Nothing here knows what the events mean to an allocator.
 
 mod attached;
 mod chunk;

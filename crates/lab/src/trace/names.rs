@@ -1,7 +1,7 @@
-//! Names of caches and call sites, each once: an event holds an index.
+//! Names of caches and call sites, each stored once: an event holds an index into them.
 //!
-//! Index 0 is always the empty name, which events of pages have. An index whose name was in a
-//! damaged chunk is empty too.
+//! Index 0 is always the empty name, which page events have. An index whose name was in a damaged
+//! chunk is empty too.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,7 @@
-//! Events that can be read again and again: in memory, or in a trace file of which a block at a
-//! time is in memory.
+//! Events that can be read repeatedly: from memory, or from a trace file, one block at a time.
 //!
-//! Neighbours: [`super::Source`] says what else is known of a trace; [`crate::prepare`] makes the
-//! passes. Invariant: each pass gives the same events, or ends with an error.
+//! Neighbours: [`super::Source`] holds what else is known of a trace; [`crate::prepare`] makes the
+//! passes. Invariant: each pass yields the same events, or ends with an error.
 
 use super::error::Error;
 use super::reader::Reader;

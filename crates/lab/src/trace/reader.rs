@@ -1,7 +1,7 @@
-//! Reads a trace file, chunk by chunk: one chunk is in memory at a time.
+//! Reads a trace file chunk by chunk, with one chunk in memory at a time.
 //!
-//! The chunks are known from the index at the file's end, or, in a file without one, from a walk
-//! over the chunks' headers. A damaged chunk is skipped and reported in [`Reader::damaged`].
+//! The chunks are found through the index at the file's end or, in a file without an index, by
+//! walking the chunk headers. A damaged chunk is skipped and reported in [`Reader::damaged`].
 
 use super::attached::Attached;
 use super::chunk::{self, ChunkHeader};

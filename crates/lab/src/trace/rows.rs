@@ -1,4 +1,4 @@
-//! What the rows of a CSV are, and what can be wrong with one.
+//! The columns of a CSV row, and what can be wrong with one.
 //!
 //! Neighbours: [`super::csv`] reads them.
 

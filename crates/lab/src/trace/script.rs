@@ -1,13 +1,13 @@
-//! Events as `perf script` and `trace-cmd report` print them, a line each.
+//! Parses events as `perf script` and `trace-cmd report` print them, one per line.
 //!
 //! ```text
 //! make  1234 [001]  100.123456789: kmem:kmem_cache_alloc: call_site=getname_flags+0x4f ptr=0xffff88... name=names_cache bytes_req=4096 bytes_alloc=4096 gfp_flags=GFP_KERNEL node=-1 accounted=false
 //! make-1234  [001] d.h1.   100.123456: kfree:  call_site=skb_free_head+0x48 ptr=0xffff88...
 //! ```
 //!
-//! Neighbour: [`super::csv`] reads the other text. A line of another event is skipped, and a
-//! `kmem` line that makes no sense is reported as damage. Names of flags are those of kernels from
-//! 6.10 on (`include/trace/events/mmflags.h`); a name that is not known leaves its bit out.
+//! Neighbour: [`super::csv`] parses the CSV form. Lines of other events are skipped; a `kmem` line
+//! that cannot be parsed is reported as damage. Names of flags are those of kernels since 6.10
+//! (`include/trace/events/mmflags.h`); an unknown name leaves its bit unset.
 
 use super::error::{Damage, Error, Harm};
 use super::header::Header;

@@ -1,8 +1,7 @@
-//! Reads a trace of any format piece by piece: of a trace file one chunk is in memory at a time;
-//! other formats are read whole.
+//! Reads a trace of any format piece by piece: a trace file with one chunk in memory at a time,
+//! other formats as a whole.
 //!
-//! Neighbours: [`super::Reader`] and [`super::Trace`]; [`crate::edit`] makes a trace from others
-//! by it.
+//! Neighbours: [`super::Reader`] and [`super::Trace`]; [`crate::edit`] makes its traces by this.
 
 use super::attached::Attached;
 use super::error::{Damage, Error};

@@ -1,7 +1,7 @@
-//! The same on real CPUs: one thread, which moves from CPU to CPU as the load says, has on Linux
-//! the counts of the model, call by call.
+//! The same on real CPUs: on Linux, one thread that moves from CPU to CPU as the load says has the
+//! model's counters after each call.
 //!
-//! A process has room for few yards: each case runs in a child of its own.
+//! A process can hold few yards, so each case runs in a child process.
 
 use super::pair::{Chosen, Pair};
 use super::{load, paths};

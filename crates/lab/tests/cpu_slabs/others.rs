@@ -1,4 +1,4 @@
-//! The same for a cache of 6.18 that asks for sheaves, over CPU slabs, and for SLUB_TINY, which
+//! The same for a cache of 6.18 that opts in to sheaves, over CPU slabs, and for SLUB_TINY, which
 //! has nothing per CPU.
 
 use super::Random;

@@ -1,4 +1,4 @@
-//! A cache of a yard and the model of it, which make the same calls.
+//! A yard's cache and its model, which receive the same calls.
 
 use slabyard::cache::Cache;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};

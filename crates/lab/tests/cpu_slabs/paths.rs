@@ -1,6 +1,6 @@
-//! Path by path: exchanges and locks of a kernel on each, with eager and with delayed freezing.
-//! Each path is driven alone, on pages and in numbers; the table of `docs/cpu-slabs.md` has the
-//! same rows.
+//! A kernel's paths, one by one: the exchanges and locks that each takes, with eager and with
+//! delayed freezing. Each path is driven alone, in a yard and in the model; the table of
+//! `docs/cpu-slabs.md` has the same rows.
 
 use super::pair::{Chosen, Pair};
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Rules};

@@ -1,5 +1,5 @@
-//! Compares the rules with real kernels: every cache of every snapshot in `data/`, the running
-//! kernel, and published numbers.
+//! Compares the geometry rules with real kernels: every cache of every snapshot in `data/`, the
+//! running kernel, and published numbers.
 
 mod settings;
 

@@ -1,4 +1,4 @@
-//! Settings: which are possible, in which order, and which are refused.
+//! Settings: which are possible, in which order they may be set, and which are rejected.
 
 use super::{geometry, settings};
 use slabyard_lab::geometry::kmalloc_sizes;

@@ -1,4 +1,4 @@
-//! Finds the slab of each event.
+//! Tests that find the slab of each event.
 
 use super::*;
 

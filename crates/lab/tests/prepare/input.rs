@@ -1,4 +1,4 @@
-//! Input that is refused, and facts from a snapshot.
+//! Input that is rejected, and facts taken from a snapshot.
 
 use super::*;
 

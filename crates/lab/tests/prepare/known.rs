@@ -1,4 +1,4 @@
-//! Tests of a start whose lists the recorder read.
+//! Tests of a start with the lists that the recorder read.
 
 use super::*;
 use slabyard_lab::lists::{CacheLists, CpuSlabLists, Objects, SlabOnList};

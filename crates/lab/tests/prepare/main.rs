@@ -1,4 +1,4 @@
-//! From events to steps and to the kernel's numbers: each rule on a trace made by hand, and the
+//! From events to steps and to the kernel's own slab counts: each rule on a handmade trace, and the
 //! invariants on random traces.
 
 mod frames;

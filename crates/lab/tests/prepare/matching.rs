@@ -1,4 +1,4 @@
-//! Tests that find the object of each event, and missed frees.
+//! Tests that find the object of each event, and the frees that a trace missed.
 
 use super::*;
 

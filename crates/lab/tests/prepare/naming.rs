@@ -1,4 +1,4 @@
-//! Finds the cache of each event.
+//! Tests that find the cache of each event.
 
 use super::*;
 

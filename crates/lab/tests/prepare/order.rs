@@ -1,4 +1,4 @@
-//! When each event runs.
+//! Tests of when each event runs.
 
 use super::*;
 

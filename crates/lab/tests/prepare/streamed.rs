@@ -1,4 +1,4 @@
-//! A trace that stays in its file gives the same steps as one in memory.
+//! A trace that stays in its file yields the same steps as one in memory.
 
 use super::{Case, hold};
 use proptest::test_runner::TestCaseResult;

@@ -1,4 +1,4 @@
-//! The kernel's slabs over time, and the caches left out.
+//! Tests of the kernel's slab counts over time, and of the caches left out.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The traces that are kept, each with the snapshot that it began with.
+//! The recorded traces in this repository, each with the snapshot taken at its start.
 
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{self, Trace};

@@ -1,4 +1,4 @@
-//! The memory of a process as its core file holds it.
+//! A process's memory, as its core file holds it.
 
 use super::elf::{Headers, Notes, Segment, not_core};
 use super::error::Error;

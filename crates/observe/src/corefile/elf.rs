@@ -1,6 +1,7 @@
-//! The headers of a core file: its segments of memory, and what the kernel noted of the process.
+//! The headers of a core file: its memory segments, and the notes in which the kernel described the
+//! process.
 //!
-//! Neighbour: [`super::dump`] reads memory by the segments.
+//! Neighbour: [`super::dump`] reads memory through these segments.
 
 use super::error::Error;
 use crate::symbols::Loaded;

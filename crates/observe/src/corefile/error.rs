@@ -1,4 +1,4 @@
-//! Why a core file cannot be read, and what to do.
+//! The reasons why a core file cannot be read, and what to do about each.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! The core file of a process that ran on Slabyard: the numbers of
-//! [`crate::process`], post mortem.
+//! The core file of a process that ran on Slabyard: yields the same numbers as [`crate::process`],
+//! post mortem.
 //!
-//! Memory is what the file's loadable segments hold; a segment of which the file holds
-//! less than it claims is a truncated core, and refused.
+//! Memory is read from the file's loadable segments; a core file with a segment shorter than its
+//! header says is truncated, and rejected.
 
 mod dump;
 mod elf;

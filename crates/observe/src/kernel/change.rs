@@ -1,8 +1,8 @@
-//! What a user may change in a kernel: shrinking a cache, and the attributes that can be written.
-//! A change of a cache holds for all its names.
+//! What a user may change in a kernel: shrink a cache, and write the writable attributes. A change
+//! made under one name of a cache applies to all its names.
 //!
-//! Neighbours: [`super::tree`] knows the files. Nothing is created here: a file that
-//! is not there is an attribute that the kernel does not have.
+//! Neighbour: [`super::tree`] knows the files. Nothing is created here: an absent file is an
+//! attribute that the kernel does not have.
 
 use super::attribute::{self, NOT_READ};
 use super::error::Error;

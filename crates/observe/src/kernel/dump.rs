@@ -1,4 +1,4 @@
-//! Kernels' caches as a script saved them: attributes of `/sys/kernel/slab` in a JSON object, as
+//! Kernels' caches as scripts saved them: attributes of `/sys/kernel/slab` in a JSON object, as
 //! numbers or as sysfs prints them ("17 N0=17").
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! {"uname": .., "dumps": {MOMENT: {"slab": .., ..}, ..}}      what is outside holds for each
 //! ```
 //!
-//! Neighbours: [`crate::file`] opens them; [`super::attribute`] reads the texts.
-//! There is no slabinfo in them: a merged cache has the first of its names.
+//! Neighbours: [`crate::file`] opens the dumps; [`super::attribute`] parses the texts. The dumps do
+//! not contain slabinfo, so a merged cache takes the first of its names.
 
 use super::attribute::{absent, parse, stub};
 use super::machine;

@@ -1,4 +1,4 @@
-//! Why a kernel was not read or not changed, in words that say what to do.
+//! The reasons why a kernel could not be read or changed, worded so that they say what to do.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The machine around the caches: pages, CPUs, nodes, memory.
+//! The machine on which the kernel runs: pages, CPUs, nodes, memory.
 //!
-//! Neighbours: [`crate::snapshot`] holds it.
+//! Neighbour: [`crate::snapshot`] stores it.
 
 use super::error::why;
 use crate::release::Release;

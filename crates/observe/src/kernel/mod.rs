@@ -1,11 +1,11 @@
-//! A Linux kernel: its caches through `/proc/slabinfo` and `/sys/kernel/slab`, the
-//! machine through procfs and sysfs; and what it lets us change.
+//! A Linux kernel: reads its caches from `/proc/slabinfo` and `/sys/kernel/slab` and its machine
+//! from procfs and sysfs, and makes the changes that it permits.
 //!
-//! Neighbours: it fills a [`Snapshot`]; [`crate::hidden`] has bounds for what a kernel does not
-//! report. Plain columns take slabinfo and four files a cache, see [`attribute`]; all others take
-//! every file that the kernel shows. What the kernel lacks or refuses is in `Snapshot::missing`,
-//! once, and in no cache. The root is `/`, or a directory with `proc` and `sys` copied below it;
-//! the page size of such a copy follows from the caches' geometry.
+//! Neighbours: this module fills a [`Snapshot`]; [`crate::hidden`] bounds what a kernel does not
+//! report. The default columns need slabinfo and four files per cache, see [`attribute`]; all
+//! columns together need every file that the kernel shows. What the kernel lacks or denies is
+//! listed once in `Snapshot::missing`, not in each cache. The root is `/`, or a directory with
+//! copies of `proc` and `sys`; the page size of such a copy is inferred from the caches' geometry.
 
 mod attribute;
 mod change;

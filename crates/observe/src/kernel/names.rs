@@ -1,8 +1,8 @@
-//! Finds which line of slabinfo, directory and links are one cache.
+//! Finds which slabinfo line, directory and links belong to one cache.
 //!
-//! Neighbours: [`super::slabinfo`] and [`super::tree`] below. A merged cache is one line under its
-//! first creator's name, one directory under an id such as `:0000064`, and a link for every name.
-//! Names that slabinfo lists twice are made different here.
+//! Neighbours: [`super::slabinfo`] and [`super::tree`] supply them. A merged cache has one line
+//! under its first creator's name, one directory under an id such as `:0000064`, and a link for
+//! every name. Duplicate names in slabinfo are made distinct here.
 
 use super::slabinfo::Row;
 use super::tree::Listing;

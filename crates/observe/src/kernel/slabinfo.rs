@@ -1,4 +1,4 @@
-//! `/proc/slabinfo`, version 2: one line a cache, the newest cache first.
+//! `/proc/slabinfo`, version 2: one line per cache, the newest cache first.
 //!
 //! ```text
 //! dentry  269619 269619  192  21    1 : tunables 0 0 0 : slabdata 12839 12839 0

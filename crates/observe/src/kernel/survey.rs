@@ -1,10 +1,10 @@
-//! Reads the attributes of all caches, and learns on the way which of them this kernel has: an
+//! Reads the attributes of all caches, and learns while reading which of them this kernel has: an
 //! attribute that the first caches lack is not read from the others.
 //!
-//! Two threads read, because nearly all of the cost is system calls.
+//! Two threads read, because nearly all of the cost is in system calls.
 //!
-//! Neighbours: [`super::tree`] reads, [`super::attribute`] says what and when.
-//! Invariant: an attribute that no cache has is listed once among the missing.
+//! Neighbours: [`super::tree`] reads the files, [`super::attribute`] says which to read and when.
+//! Invariant: an attribute that no cache has is listed once, among the missing.
 
 use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, ReadTime};
 use super::error::why;

@@ -1,9 +1,9 @@
-//! The files below `/sys/kernel/slab`: a directory is a cache, a link a name of one.
+//! The files below `/sys/kernel/slab`: a directory is a cache, a link is another name of one.
 //!
-//! Neighbours: [`super::names`] makes caches of the listing, [`super::attribute`] reads the texts.
-//! A file costs three calls, open, read and close: its path is one word below an open directory,
-//! the buffer holds the longest text that sysfs can print, a page, and the file's size is not
-//! read.
+//! Neighbours: [`super::names`] groups the listing into caches, [`super::attribute`] parses the
+//! texts. Reading a file costs three system calls: open, read and close. Its path is one component
+//! below an open directory; the buffer holds a page, the longest text that sysfs can print; and the
+//! file's size is not queried.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::collections::BTreeMap;

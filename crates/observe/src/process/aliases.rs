@@ -1,8 +1,8 @@
-//! Further names of caches that merged with others.
+//! The other names of merged caches.
 //!
-//! Neighbours: `slabyard_abi::region::alias` lays the records out; [`super::look`] reads them,
-//! [`super::to_snapshot`] puts them beside the cache's name.
-//! Invariant: a record belongs to a cache only as long as both have the same generation.
+//! Neighbours: `slabyard_abi::region::alias` defines the records' layout; [`super::look`] reads
+//! them, [`super::to_snapshot`] adds them to the cache's name. Invariant: a record belongs to a
+//! cache only while both have the same generation.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,7 +1,7 @@
-//! Asks a process to shrink or to change a tunable, through its yard's mailbox.
+//! Asks a process, through its yard's mailbox, to shrink caches or change a tunable.
 //!
-//! Neighbours: [`super::mailbox`] writes the request and waits.
-//! Invariants: a request that cannot be right is refused before anything is written.
+//! Neighbour: [`super::mailbox`] writes the request and waits for the answer. Invariant: an invalid
+//! request is rejected before anything is written.
 
 use super::collect::{self, Collect};
 use super::cpu_slabs_held;

@@ -1,8 +1,8 @@
-//! What CPUs' banks hold: freed runs of any number of granules, which the yard counts among the
-//! live ones. They come and go without a slow path, so they are read once, and subtracted from the
-//! live runs and added to the parked ones.
+//! What per-CPU banks hold: freed runs of any number of granules, which the yard counts as live.
+//! The fast path moves runs into and out of banks, so the banks are read once, and their runs are
+//! subtracted from the live runs and added to the parked ones.
 //!
-//! Neighbour: [`super::collect`] has read the rows.
+//! Neighbour: [`super::collect`] has read the per-CPU rows.
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,8 +1,8 @@
-//! The numbers of one cache: what its words, its CPUs and its slabs were at the begin and at the
-//! end of a look, each as a range over both.
+//! The numbers of one cache: each is a range over what its words, its CPUs and its slabs held at
+//! the beginning and at the end of a look.
 //!
-//! Neighbours: [`super::judge`] computes the numbers of one moment, [`super::nodes`] those of each
-//! memory node; [`super::to_snapshot`] calls this for each cache in use.
+//! Neighbours: [`super::judge`] computes the numbers at one moment, [`super::nodes`] those of each
+//! memory node; [`super::to_snapshot`] calls this module for each cache in use.
 
 use super::counts;
 use super::cpu_slabs;

@@ -1,14 +1,14 @@
-//! Reads the words of a yard that change, three times, and between them all rows, twice: in one
-//! call, so that the values that are compared lie microseconds apart.
+//! Reads a yard's changing words three times, and between these all per-CPU rows, twice: in one
+//! call, so that the compared values are read microseconds apart.
 //!
 //! ```text
 //! words  rows  words  rows  words
 //! ```
 //!
 //! For caches with CPU slabs, the slabs that CPUs hold are read after that
-//! ([`super::cpu_slabs_held`]), and the words once more, which replace the last ones.
+//! ([`super::cpu_slabs_held`]), then the words once more; these replace the last ones.
 //!
-//! Neighbours: [`super::judge`] compares; [`super::front`] says where.
+//! Neighbours: [`super::judge`] compares the readings; [`super::front`] has the addresses.
 
 use super::banks::{self, Banked};
 use super::cpu_slabs_held::{self, CpuSlabsHeld};

@@ -1,11 +1,10 @@
-//! What caches counted: the words of `slabyard_abi::stats`, of each row and cache, where a process
-//! counts its slow paths.
+//! Slow-path counters of caches: the words of `slabyard_abi::stats`, one set per row and cache,
+//! where a process counts its slow paths.
 //!
-//! Neighbours: `slabyard_abi::stats` lays the words out; [`super::look`] asks, [`super::to_snapshot`] adds
-//! the rows up.
-//! Invariants: words only grow, each by itself, so those of one read are not of one moment. A row
-//! is read whether or not it has a stack, because its CPU may have counted before its stacks were
-//! drained.
+//! Neighbours: `slabyard_abi::stats` defines the words' layout; [`super::look`] requests them,
+//! [`super::to_snapshot`] adds up the rows. Invariants: each word only grows, independently of the
+//! others, so the words of one reading do not belong to one moment. A row is read whether or not it
+//! has a stack, because its CPU may have counted before its stacks were drained.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

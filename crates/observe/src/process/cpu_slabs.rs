@@ -1,8 +1,8 @@
-//! What a cache with CPU slabs reports beyond others: its kernel's rules, and what CPUs hold of
-//! it.
+//! What a cache with CPU slabs reports beyond other caches: the kernel rules that it follows, and
+//! the slabs that CPUs hold.
 //!
-//! Neighbours: [`super::to_snapshot`] calls; [`super::cpu_slabs_held`] reads the slabs,
-//! [`super::judge`] says how exact that is.
+//! Neighbours: [`super::to_snapshot`] calls this module; [`super::cpu_slabs_held`] reads the slabs,
+//! [`super::judge`] decides how exact the numbers are.
 
 use super::cpu_slabs_held::CpuHoldings;
 use super::judge::CacheContents;

@@ -1,4 +1,4 @@
-//! What CPUs hold of a cache that has CPU slabs: each CPU's slab, and the slabs on its CPU partial
+//! What CPUs hold of a cache with CPU slabs: each CPU's slab, and the slabs on its CPU partial
 //! list.
 //!
 //! ```text
@@ -6,17 +6,17 @@
 //! spare stack   the CPU partial list, its tail first: slab | what the list counted for it
 //! ```
 //!
-//! If the cache has sheaves, these are its stacks, and a further sheaf has the CPU slabs, in
-//! banks: a bank for each CPU.
+//! If the cache has sheaves, its stacks are the sheaves, and the CPU slabs are in a further array,
+//! with one bank for each CPU.
 //!
-//! The arrays are read, then the descriptors of the slabs that they name: two reads, between which
-//! a slow path may move all of it. A reader that reads the cache's words before and after notices
-//! that.
+//! First the arrays are read, then the descriptors of the slabs that they name; between these two
+//! reads a slow path may move anything. A reader that reads the cache's words before and after
+//! notices that.
 //!
-//! Neighbours: `slabyard_abi::region::front` says what stacks mean; [`super::collect`] calls,
-//! [`super::judge`] says how exact the result is.
-//! Invariants: lists are arrays, and no link is followed; a slab counts only if its descriptor
-//! says that it is one of the cache; what is wrong is reported once, and never counted.
+//! Neighbours: `slabyard_abi::region::front` says what stacks mean; [`super::collect`] calls this
+//! module, [`super::judge`] decides how exact the result is. Invariants: lists are arrays, and no
+//! link is followed; a slab counts only if its descriptor says that it belongs to the cache; an
+//! inconsistency is reported once, and never counted.
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,4 +1,4 @@
-//! Why a process cannot be read or asked, and what to do.
+//! The reasons why a process cannot be read, or cannot take a request, and what to do about each.
 
 use super::outside::StopOutcome;
 

@@ -1,8 +1,9 @@
-//! The front of a yard: where everything is, checked before anything is read by it.
+//! The header of a yard: the addresses of everything else, validated before anything is read
+//! through them.
 //!
-//! Neighbours: `slabyard_abi::region` is the contract; [`super::find`] finds headers.
-//! Invariants: what a header says may be hostile until [`Front::decode`] has bounded it: no number
-//! in a [`Front`] makes a read larger than tens of megabytes.
+//! Neighbours: `slabyard_abi::region` defines the layout; [`super::find`] finds headers. Invariant:
+//! a header may be hostile until [`Front::decode`] has checked its bounds: no number in a [`Front`]
+//! makes a read larger than tens of megabytes.
 
 use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{

@@ -1,21 +1,23 @@
-//! What one cache holds, from its words and tops as they were read.
+//! Computes what one cache holds from its words and stack tops, as they were read.
 //!
-//! Assume that the words are equal each time, and as many slow paths ended as begun. Then only the
-//! fast path moved objects, and it changes only tops: live = out - parked. A top that is equal
-//! both times did not move; one that moved was, in between, somewhere near.
+//! Assume that the words are the same in every reading, and that as many slow paths have ended as
+//! have begun. Then only the fast path moved objects, and it changes only tops: live = out -
+//! parked. A top that is the same in both readings did not move; a top that differs was, in
+//! between, close to the two values.
 //!
-//! Otherwise up to as many slow paths as were under way hold objects of two sheaves each (*in
-//! transit*), or have carried them from a place that was not yet read to one that was, or the
-//! other way round: live is a range.
+//! Otherwise, each slow path under way may hold the objects of two sheaves (*in transit*), or may
+//! have moved them from a place not yet read to one already read, or the other way round: live is a
+//! range.
 //!
-//! With CPU slabs, the main stack's objects are out and parked; the free objects of slabs that
-//! CPUs hold are parked, too, and not out. Below sheaves, a CPU slab's own objects are beside
-//! those of the stacks. Both are exact if no slow path was under way. Otherwise slabs may have
-//! come and gone: any free object in slabs may be in one that a CPU holds.
+//! With CPU slabs, the main stack's objects count as both out and parked; the free objects in slabs
+//! that CPUs hold count as parked, but not as out. If the cache also has sheaves, the objects of a
+//! CPU slab count in addition to those of the stacks. Both numbers are exact if no slow path was
+//! under way. Otherwise slabs may have moved: any free object in a slab may be in a slab that a CPU
+//! holds.
 //!
-//! Neighbours: [`super::collect`] below, [`super::look`] above.
-//! Invariants: live + parked in stacks and barns + in transit = out for some choice within the
-//! spans; all spans are within the cache's objects.
+//! Neighbours: [`super::collect`] reads the words; [`super::look`] calls this module. Invariants:
+//! live + parked in stacks and barns + in transit = out for some choice within the ranges; no range
+//! exceeds the cache's number of objects.
 
 use super::collect::CacheReading;
 use super::cpu_slabs_held::{self, CpuHoldings, CpuSlabsHeld};

@@ -1,7 +1,7 @@
-//! Memory of a live process: `process_vm_readv`, many parts in one call, else
+//! Memory of a live process: read by `process_vm_readv`, many parts in one call, or from
 //! `/proc/PID/mem` where that call is missing or filtered.
 //!
-//! Neither stops the process, and no thread of it takes part.
+//! Neither stops the process or needs one of its threads.
 
 use super::memory::{Fault, Memory, MemoryPart, Writable};
 use super::outside::{self, Offer, StopOutcome};

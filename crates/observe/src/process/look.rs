@@ -1,11 +1,11 @@
 //! One look at a yard: reads everything, then the slabs, then everything again.
 //!
-//! The numbers of a cache are ranges over both; what did not move is exact. If live moved from one
-//! read to the next, it also moved unseen between the reads: its range is made three times as wide
-//! as what was seen.
+//! The numbers of a cache are ranges over both readings; what did not change is exact. If live
+//! changed from one reading to the next, it also changed unseen in between: its range is made three
+//! times as wide as the observed change.
 //!
 //! Neighbours: [`super::collect`], [`super::judge`] and [`super::walk`] below;
-//! [`super::to_snapshot`] makes a snapshot of it.
+//! [`super::to_snapshot`] turns a look into a snapshot.
 
 use super::aliases::{self, Aliases};
 use super::banks::Banked;

@@ -1,9 +1,9 @@
-//! The mailbox of a yard, from outside: reads it, writes a request into it, and has a thread of the
-//! process serve it.
+//! A yard's mailbox, from outside: reads it, writes a request into it, and gets a thread of the
+//! process to serve the request.
 //!
-//! Neighbours: `slabyard_abi::region::Mail` says who writes what in which order;
-//! [`super::request`] waits for the answer.
-//! Invariants: nothing but the mailbox, `end` and the helper's word is ever written.
+//! Neighbours: `slabyard_abi::region::Mail` says which side writes which word, and in which order;
+//! [`super::request`] waits for the answer. Invariant: nothing is ever written except the mailbox,
+//! `end` and the helper's word.
 
 use super::collect::has_stack;
 use super::front::{Front, Top};

@@ -1,9 +1,8 @@
-//! Memory of a target: read from a live process, from a core file, or planted by a test.
+//! Memory of a target: of a live process, of a core file, or made up by a test.
 //!
-//! Neighbours: [`super::live`], [`crate::corefile`]; all decoding is by [`Memory`] and does not
-//! depend on where the bytes come from.
-//! Invariants: a read is whole or an error; its parts are read in their order, so a part that is
-//! named first is at least as old as one that is named last.
+//! Neighbours: [`super::live`], [`crate::corefile`]; all decoding goes through [`Memory`] and does
+//! not depend on where the bytes come from. Invariants: a read is complete or an error; its parts
+//! are read in their order, so an earlier part is at least as old as a later one.
 
 use std::ops::Range;
 

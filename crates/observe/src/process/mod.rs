@@ -1,17 +1,17 @@
-//! A process that runs on Slabyard, read from outside: it is not stopped, and no
-//! thread, socket or signal of it takes part.
+//! A process that runs on Slabyard, read from outside: the process is not stopped, and none of its
+//! threads, sockets or signals is used.
 //!
-//! [`sample`] finds the yard by its magic and decodes what
-//! `slabyard_abi::region` describes; [`ask()`] writes a request into its mailbox.
-//! The walk "I am a number on the screen" begins here for a process:
+//! [`sample`] finds the yard by its magic number and decodes what `slabyard_abi::region` describes;
+//! [`ask()`] writes a request into its mailbox. The walk "I am a number on the screen" begins here
+//! for a process:
 //!
 //! ```text
 //! memory (live, core)  find  front  collect  judge  walk  look  to_snapshot  Snapshot
 //! ```
 //!
-//! Neighbours: [`crate::corefile`] reads the same from a core file.
-//! Invariants: every number of the target may be hostile: it bounds no loop and no buffer before
-//! it has been checked, and nothing in it is followed as a link.
+//! Neighbour: [`crate::corefile`] reads the same from a core file. Invariant: every number in the
+//! target may be hostile: it bounds no loop and no buffer before it has been checked, and none is
+//! followed as a link.
 //!
 //! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
 //! of all ([`yards`]).

@@ -1,7 +1,8 @@
-//! What each memory node has of a cache, by the nodes' words or by the walk over the descriptors.
+//! The numbers of a cache per memory node, from the nodes' words or from the walk over the
+//! descriptors.
 //!
-//! Neighbours: [`super::words`] has the words, [`super::walk`] the walk; [`super::to_snapshot`] makes a
-//! snapshot of it.
+//! Neighbours: [`super::words`] has the words, [`super::walk`] does the walk;
+//! [`super::to_snapshot`] puts the result into a snapshot.
 
 use super::front::Front;
 use super::judge::CacheContents;

@@ -1,5 +1,5 @@
-//! A yard planted in memory of the tests' own: what it holds is known, and any word of
-//! it can be made wrong, or move while it is read.
+//! A made-up yard in the tests' own memory: its contents are known, and any word of it can be made
+//! wrong, or changed while it is read.
 //!
 //! ```text
 //! granule 0      unused

@@ -1,8 +1,8 @@
-//! What a process counts of memory pressure: how often it drained, and why.
+//! A process's counters of memory pressure: how often it drained, and why.
 //!
-//! Neighbours: `slabyard_abi::pressure` names the counts; [`super::look`] reads them,
-//! [`super::to_snapshot`] puts them beside the totals. The report at the process's end has the
-//! same counts.
+//! Neighbours: `slabyard_abi::pressure` names the counters; [`super::look`] reads them,
+//! [`super::to_snapshot`] adds them to the totals. The report at the process's end has the same
+//! counters.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,15 +1,15 @@
-//! A request in progress: it is placed in a yard's mailbox, and its answer is waited for.
+//! A request in progress: it is placed in a yard's mailbox, and this module waits for the answer.
 //!
-//! The next slow path of any thread of the process serves it. To cause one soon, the `end` of the
-//! cache's entries is set to 0 again and again while we wait, so that the next free finds its
-//! sheaf full. If the library has a helper thread, that thread is woken. If no thread serves the
-//! request for a while, a thread that waits in a system call is stopped and serves it
+//! The next slow path of any thread of the process serves it. To bring about a slow path soon,
+//! `end` of the cache's entries is set to 0 repeatedly while we wait, so that the next free finds
+//! its sheaf full. If the library has a helper thread, that thread is woken. If no thread serves
+//! the request for a while, a thread that waits in a system call is stopped and serves it
 //! ([`super::outside`]), if the requester allows it.
 //!
 //! If several processes make requests at once, one may overwrite another's request or answer: the
-//! requester asks again. A request that is done twice has the same effect as once.
+//! requester then asks again. Serving a request twice has the same effect as serving it once.
 //!
-//! Neighbours: [`super::mailbox`] reads and writes the words; [`super::ask()`] above.
+//! Neighbours: [`super::mailbox`] reads and writes the words; [`super::ask()`] makes the requests.
 
 use super::mailbox::{Mailbox, Mails, get, is_whole};
 use super::memory::Fault;

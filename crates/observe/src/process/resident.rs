@@ -1,9 +1,9 @@
-//! What a process's resident memory belongs to: the allocator, files, stacks, another heap.
+//! What a process's resident memory is used for: the allocator, files, stacks, another heap.
 //!
 //! `/proc/PID/smaps` has the resident part of each mapping (proc_pid_smaps(5)); the yard's header
-//! says where its mappings lie. Large blocks with a mapping of their own count as other memory,
-//! because from outside they look like mappings of the program.
-//! Invariant: the parts add up to the sum of smaps, mapping by mapping.
+//! says which mappings are the yard's. Large blocks in mappings of their own count as other memory,
+//! because from outside they look like the program's mappings. Invariant: the parts add up to the
+//! sum over smaps, mapping by mapping.
 
 use super::front::Front;
 use slabyard_abi::region::GRANULE;

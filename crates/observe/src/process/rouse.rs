@@ -1,13 +1,15 @@
-//! Wakes a library's helper thread in another process, which sleeps on a futex of that process's own.
+//! Wakes a library's helper thread in another process; the thread sleeps on a private futex of that
+//! process.
 //!
-//! No call wakes a thread on a private futex from outside. But a thread that a tracer interrupts
-//! leaves its wait, and the system restarts the call, which finds that the word has another value
-//! (ptrace(2), on interrupts; signal(7), on calls that are restarted). No register and no signal
-//! of the process is touched, and no thread but the library's own is stopped, for microseconds.
+//! No system call wakes another process's thread from a private futex. But a thread that a tracer
+//! interrupts leaves its wait, and the kernel restarts the call, which finds that the word has
+//! changed (ptrace(2), on interrupts; signal(7), on restarted system calls). No register and no
+//! signal of the process is touched, and only the library's own thread is stopped, for
+//! microseconds.
 //!
-//! Neighbours: [`super::mailbox`] has written the word; [`super::live`] calls.
-//! Invariant: if we end meanwhile, by any signal, no thread stays stopped, because the system
-//! releases a thread whose tracer is gone.
+//! Neighbours: [`super::mailbox`] has written the word; [`super::live`] calls this module.
+//! Invariant: if we die meanwhile, by whatever signal, no thread stays stopped, because the kernel
+//! releases a thread whose tracer has exited.
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

@@ -1,10 +1,11 @@
-//! Who allocated the live objects of a cache that keeps tracks: the sites, and what each holds.
+//! Who allocated the live objects of a cache that keeps allocation tracks: the call sites, and the
+//! objects of each.
 //!
-//! Neighbours: `slabyard_abi::region::debugging` says where tracks lie; [`super::walk`] finds the
-//! slabs, and [`crate::symbols`] names the frames.
-//! Invariants: what the target says of a slab's parts is checked against the slab's size before
-//! anything is read by it. Objects come and go while they are read: each track is of one moment,
-//! but not all of the same one.
+//! Neighbours: `slabyard_abi::region::debugging` says where tracks are stored; [`super::walk`]
+//! finds the slabs, and [`crate::symbols`] names the stack frames. Invariant: the layout that the
+//! target gives for a slab is checked against the slab's size before anything is read by it.
+//! Objects are allocated and freed while they are read: each track is consistent in itself, but not
+//! all were taken at the same moment.
 
 use super::collect;
 use super::front::Front;

@@ -1,7 +1,7 @@
-//! A number known within bounds, during the computation.
+//! A number known within bounds, for use in computations.
 //!
-//! Neighbours: [`crate::value::Value`] is made of it.
-//! Invariants: low <= high; nothing overflows: a target's numbers may be anything.
+//! Neighbour: [`crate::value::Value`] is made from it. Invariants: low <= high; no operation
+//! overflows: a target's numbers may be anything.
 
 use crate::value::Value;
 

@@ -1,6 +1,8 @@
-//! The process that is read or asked: whether that is possible, and if not, which rule forbids it.
+//! The process that is read, or that a request goes to: whether that is permitted, and if not,
+//! which rule forbids it.
 //!
-//! Neighbours: [`super::sample`] and [`super::ask()`] open one; [`super::live`] reads its memory.
+//! Neighbours: [`super::sample`] and [`super::ask()`] open a target; [`super::live`] reads its
+//! memory.
 
 use super::error::Error;
 use super::live::LiveMemory;

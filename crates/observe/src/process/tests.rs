@@ -1,4 +1,4 @@
-//! Snapshots of planted yards: still, moving, damaged, hostile.
+//! Snapshots of made-up yards: idle, changing, damaged, hostile.
 
 use super::memory::{Fault, Memory, MemoryPart};
 use super::planted::{self, LIVE, PlantedTarget, REGION, ROWS, SLOT};

@@ -1,4 +1,4 @@
-//! Snapshots of planted caches with CPU slabs: of each kind, moving, damaged.
+//! Snapshots of made-up caches with CPU slabs: of each kind, changing, damaged.
 
 use super::memory::Memory;
 use super::planted::{self, DESCRIPTORS, PlantedTarget, SLOT};

@@ -1,8 +1,8 @@
-//! The threads of a target that a request needs: a helper that sleeps is woken, and a thread that
-//! waits in a system call is stopped to serve.
+//! What a request may do to a target's threads: wake a sleeping helper, or stop a thread that waits
+//! in a system call, to serve the request.
 //!
-//! Neighbours: [`super::mailbox`] asks for both; [`super::live`] does them by [`super::rouse`] and
-//! [`super::outside`].
+//! Neighbours: [`super::mailbox`] asks for both; [`super::live`] does them through [`super::rouse`]
+//! and [`super::outside`].
 
 use super::memory::{Fault, Writable};
 use super::outside::{Offer, StopOutcome};

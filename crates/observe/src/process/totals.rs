@@ -1,10 +1,9 @@
-//! The totals of a yard: where all of its memory is.
+//! The totals of a yard: what all of its memory is used for.
 //!
-//! Neighbours: [`super::look`] has what the yard counts, [`super::cache_numbers`] adds what is in
-//! caches; [`super::to_snapshot`] calls.
-//! Invariants: the parts of a standing yard add up to `committed`, to the byte:
-//! `committed` is measured by itself, and `in_transit` is what is missing only while
-//! something is under way.
+//! Neighbours: [`super::look`] has what the yard counts, [`super::cache_numbers`] adds what caches
+//! hold; [`super::to_snapshot`] calls this module. Invariants: the parts of an idle yard add up to
+//! `committed`, to the byte: `committed` is measured independently, and `in_transit` is the
+//! difference that exists only while a slow path is under way.
 
 use super::front::Front;
 use super::look::YardLook;

@@ -1,9 +1,9 @@
-//! A walk over the descriptors: how full the slabs of each cache are.
+//! Walks over the descriptors to find how full the slabs of each cache are.
 //!
-//! It goes from descriptor to descriptor, in large reads, and follows no link, so neither a list
-//! that changes nor a damaged one can mislead it. Each step goes forward by one granule at least.
+//! The walk goes from descriptor to descriptor, in large reads, and follows no link, so neither a
+//! changing list nor a damaged one can mislead it. Each step advances by at least one granule.
 //!
-//! Neighbours: `slabyard_abi::region::descriptor` says what a descriptor holds.
+//! Neighbour: `slabyard_abi::region::descriptor` says what a descriptor holds.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,4 +1,4 @@
-//! The words of one cache as they were read, and the tops of its entries.
+//! The words of one cache and the stack tops of its entries, as they were read.
 //!
 //! Neighbours: `slabyard_abi::region::CacheWord` numbers the words; [`super::collect`] reads them.
 

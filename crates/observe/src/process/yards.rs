@@ -1,10 +1,10 @@
-//! Makes a snapshot of a target's memory, whatever the target is.
+//! Makes a snapshot from a target's memory, whatever the target is.
 //!
 //! A process may have several yards: malloc's, and those of libraries that have object caches. A
-//! snapshot has the caches of all of them, and the sums of their memory; values that are no sums
-//! (the engine, the mode) are those of the yard with the most committed bytes.
+//! snapshot has the caches of all of them, and the sums of their memory; values that cannot be
+//! added (the engine, the mode) are those of the yard with the most committed bytes.
 //!
-//! Neighbours: [`super::sample`] and [`crate::corefile`] above.
+//! Neighbours: [`super::sample`] and [`crate::corefile`] call this module.
 
 use super::find;
 use super::front::{Front, Unusable};

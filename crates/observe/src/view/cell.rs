@@ -1,4 +1,4 @@
-//! How one value looks.
+//! How one value is printed.
 
 use super::Units;
 use crate::fields::Unit;

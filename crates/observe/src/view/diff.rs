@@ -1,5 +1,5 @@
-//! The differences between two snapshots as a table: numbers that move as differences with their
-//! sign, attributes and tunables as old and new value.
+//! The differences between two snapshots as a table: changed numbers as signed differences,
+//! attributes and tunables as old and new value.
 
 use super::grid::{Grid, Weight};
 use super::json::{self, ValueJson};

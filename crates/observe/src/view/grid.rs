@@ -1,5 +1,4 @@
-//! Columns aligned by their widest cell, the first to the left, the others to the
-//! right.
+//! Pads columns to their widest cell; the first column is aligned left, the others right.
 
 use super::Colour;
 use std::io::{self, Write};

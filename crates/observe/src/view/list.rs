@@ -1,7 +1,7 @@
-//! The list: one line a cache, their sum, then where the memory is.
+//! The list: one line per cache, their sum, then where the memory is.
 //!
-//! Invariants: totals of memory cover all caches whatever is picked, the sum under
-//! the lines covers those that the patterns pick; lines say what is left out.
+//! Invariants: memory totals cover all caches whatever is picked; the sum below the lines covers
+//! the caches that the patterns pick; lines say what is left out.
 
 use super::cell;
 use super::grid::{Grid, Weight};

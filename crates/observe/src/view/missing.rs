@@ -1,4 +1,4 @@
-//! What a source could not read, and why: the last lines of a list and of one cache.
+//! What a source could not read, and why: the last lines of a list, and of the view of one cache.
 
 use super::cell;
 use crate::snapshot::Snapshot;

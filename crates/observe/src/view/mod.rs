@@ -1,12 +1,12 @@
-//! What people and programs see of a [`crate::Snapshot`]: each view walks
-//! [`crate::fields::FIELDS`] and [`crate::fields::TOTALS`], so that a name is the same
-//! in a heading, as a JSON key and as a series.
+//! How people and programs see a [`crate::Snapshot`]: each view walks [`crate::fields::FIELDS`] and
+//! [`crate::fields::TOTALS`], so a number has the same name in a heading, as a JSON key and as a
+//! series.
 //!
-//! [`list`] is one line a cache, [`orders`] the slabs by order, [`show`] one cache, [`diff`] two
-//! looks; [`json`], [`csv`] and [`openmetrics`] are for programs. [`pick`] chooses and sorts
-//! caches; [`cell`] and [`grid`] format numbers.
-//! Invariants: `-` (JSON `null`, CSV nothing) is unknown and never stands for 0; a range shows
-//! both ends; text of a source cannot steer a terminal.
+//! [`list`] prints one line per cache, [`orders`] the slabs by order, [`show`] one cache, [`diff`]
+//! the differences of two snapshots; [`json`], [`csv`] and [`openmetrics`] are for programs.
+//! [`pick`] chooses and sorts caches; [`cell`] and [`grid`] format numbers. Invariants: `-` (JSON
+//! `null`, CSV nothing) means unknown and never 0; a range shows both ends; a source's text cannot
+//! send control sequences to a terminal.
 
 pub mod cell;
 pub mod csv;

@@ -1,4 +1,4 @@
-//! How many caches have slabs of which order, and how much memory these take.
+//! How many caches have slabs of each order, and how much memory these slabs take.
 
 use super::cell;
 use super::grid::{Grid, Weight};

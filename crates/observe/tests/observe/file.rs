@@ -1,4 +1,4 @@
-//! Saved snapshots: what was saved opens again, and a file of another kind is refused with its
+//! Saved snapshots: a saved snapshot opens again, and a file of another kind is rejected with its
 //! reason.
 
 use proptest::prelude::*;

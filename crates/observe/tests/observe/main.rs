@@ -1,5 +1,5 @@
-//! Snapshots, their sources and their views, in one program: each program would compile and link
-//! what it uses anew.
+//! Snapshots, their sources and their views, tested in one program, because each further program
+//! would compile and link the same code again.
 
 mod file;
 mod kernel;

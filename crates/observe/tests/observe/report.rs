@@ -1,4 +1,4 @@
-//! The reader of reports against the writer that the library uses.
+//! Tests the reader of reports against the writer that the library uses.
 
 use proptest::prelude::*;
 use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, ReportField, YARD_FIELDS, YardCounters};

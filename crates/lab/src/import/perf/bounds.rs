@@ -1,12 +1,11 @@
 //! Checks that the sizes in a `perf.data` lie within the file.
 //!
 //! The crate that reads such files allocates memory by sizes and counts before it reads what
-//! follows, so a damaged file could ask for more memory than there is, which ends the program.
-//! Here each such size is first compared with the file's; the crate itself reports all other
-//! faults.
+//! follows, so a damaged file could request more memory than there is, which would kill the
+//! program. So each such size is first compared with the file's size; the crate itself reports all
+//! other faults.
 //!
-//! The format: `tools/perf/Documentation/perf.data-file-format.txt` of Linux.
-//! Neighbour: [`super`].
+//! Format: `tools/perf/Documentation/perf.data-file-format.txt` of Linux. Neighbour: [`super`].
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 

@@ -1,5 +1,4 @@
-//! Files of both versions, made here: read as they are, cut off at any byte, and with any byte
-//! changed.
+//! Generated files of both versions: read whole, cut off at any byte, and with any byte changed.
 
 use super::*;
 use crate::event::EventKind;

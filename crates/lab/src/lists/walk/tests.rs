@@ -1,4 +1,4 @@
-//! The walk over memory that is made up.
+//! Walks over made-up memory.
 
 use super::*;
 use crate::lists::layout::{Bits, CacheLayout, CpuLayout, NodeLayout, SlabLayout};

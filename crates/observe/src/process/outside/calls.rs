@@ -1,11 +1,12 @@
-//! The system calls in which a thread may be stopped and then continue as if it had not been.
+//! The system calls in which a thread can be stopped and then continue as if nothing had happened.
 //!
-//! A thread that a tracer interrupts leaves its call. Most calls are then begun again by the
-//! system itself (signal(7), on calls that are restarted). Some end with EINTR, as they do after
-//! SIGSTOP and SIGCONT: the process that stopped the thread begins these again. Calls that may
-//! have done a part of their work have no row here.
+//! A thread that a tracer interrupts leaves its system call. The kernel restarts most calls itself
+//! (signal(7), on restarted system calls). Some end with EINTR, as they do after SIGSTOP and
+//! SIGCONT: the process that stopped the thread restarts these. Calls that may have done part of
+//! their work are not in this table.
 //!
-//! Neighbours: [`super::candidates`] asks of threads that wait; [`super::thread`] stops one of them.
+//! Neighbours: [`super::candidates`] looks up the calls of waiting threads; [`super::thread`] stops
+//! one of the threads.
 
 /// How exactly a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! The threads of a process that wait in system calls, in the order of how exactly their calls can
-//! continue.
+//! The threads of a process that wait in system calls, those first whose calls can continue most
+//! exactly.
 
 use super::calls::{Call, GoesOn};
 use nix::unistd::Pid;

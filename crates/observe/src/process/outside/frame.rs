@@ -1,9 +1,9 @@
-//! The frame of rt_sigreturn(2): all registers of a thread, as the system writes them for a handler of
-//! a signal, and reads them as the handler returns (x86-64: `struct ucontext` of the kernel's
+//! The frame of rt_sigreturn(2): all registers of a thread, as the kernel writes them for a signal
+//! handler and reads them when the handler returns (x86-64: `struct ucontext` in the kernel's
 //! `asm/ucontext.h` and `asm/sigcontext.h`).
 //!
-//! Neighbour: [`super::thread`] has it written into the process. It is used only if the process
-//! that stopped the thread ends meanwhile.
+//! Neighbour: [`super::thread`] writes the frame into the process. The frame is used only if the
+//! process that stopped the thread dies before it has restored the thread.
 
 use nix::libc::user_regs_struct;
 

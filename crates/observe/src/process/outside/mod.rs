@@ -1,5 +1,5 @@
-//! Serves a request if the process is at rest: a thread that waits in a system call is stopped
-//! (ptrace(2)), serves its mailbox, and waits in its call again.
+//! Serves a request if the process is idle: a thread that waits in a system call is stopped
+//! (ptrace(2)), made to serve its mailbox, and returned to its call.
 //!
 //! ```text
 //! serve: candidates -> thread: stop, write the frame, work, go on
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Neighbours: [`super::mailbox`] has placed the request and got no answer; `abi::region::outside`
-//! says what the process offers; [`super::rouse`] wakes a helper instead.
-//! Invariants: one thread at a time is stopped, and uses memory of the library's as its stack and
-//! takes the library's locks alone; if we end meanwhile, the process continues by itself.
+//! says what the process offers; [`super::rouse`] wakes a helper thread instead. Invariants: one
+//! thread at a time is stopped, and it uses only the library's memory as its stack and takes only
+//! the library's locks; if our process dies meanwhile, the stopped process continues by itself.
 
 #[cfg(target_arch = "x86_64")]
 mod calls;

@@ -1,4 +1,4 @@
-//! What a yard offers to a thread that is stopped to serve it.
+//! What a yard offers for serving a request on a stopped thread.
 //!
 //! Neighbours: `abi::region::outside` numbers the words; [`super::serve()`] uses them.
 

@@ -1,7 +1,7 @@
-//! The order of the steps: which thread is stopped, what is written, and which other process may
-//! do the same.
+//! The order of work: which thread is stopped, what is written, and which other process may be
+//! doing the same.
 //!
-//! Neighbours: [`super::candidates`] has the threads; [`super::thread`] stops one.
+//! Neighbours: [`super::candidates`] lists the threads; [`super::thread`] stops one.
 
 use super::candidates::{self, Candidate};
 use super::frame::{Frame, State};

@@ -1,19 +1,19 @@
-//! One thread of another process, stopped in a system call: it serves the request, and then
+//! One thread of another process, stopped in a system call: it serves the request and then
 //! continues.
 //!
-//! After each step the process continues by itself if we end, by any signal, because the system
-//! releases a thread whose tracer is gone.
+//! If we die after any of these steps, by whatever signal, the process continues by itself, because
+//! the kernel releases a thread whose tracer has exited.
 //!
-//! 1. The thread is stopped: nothing was changed, and the system begins its call again.
+//! 1. The thread is stopped: nothing was changed, and the kernel restarts its call.
 //! 2. The frame is written into memory that nobody reads.
-//! 3. The registers are written: the thread works, and the frame restores it. A call that the system
-//!    would begin again with the rest of its time then ends with EINTR.
-//! 4. The mask of signals is written: the frame has the old one.
-//! 5. The thread has come to rt_sigreturn, which we see before the system runs it. In place of
-//!    that call the thread makes its original one: the signal mask and all but the last registers
-//!    are restored first, so that at each moment the frame can restore what is still missing.
+//! 3. The registers are written: the thread does the work, and the frame restores it. A call that
+//!    the kernel would restart with its remaining timeout then ends with EINTR.
+//! 4. The signal mask is written: the frame holds the old one.
+//! 5. The thread has reached rt_sigreturn, where it stops before the kernel executes the call.
+//!    Instead of that call, the thread makes its original one: the signal mask and all but the last
+//!    registers are restored first, so that at each moment the frame can restore the rest.
 //!
-//! Neighbours: [`super::calls`] says how calls continue; [`super::frame`] writes the frame.
+//! Neighbours: [`super::calls`] says how each call continues; [`super::frame`] writes the frame.
 #![allow(unsafe_code)]
 
 use super::calls::SyscallRestart;

@@ -1,4 +1,4 @@
-//! Requests to a planted yard, which a thread of the test serves, or no thread.
+//! Requests to a made-up yard, served by a thread of the test or by none.
 
 use super::*;
 use crate::process::front::Front;

@@ -1,8 +1,8 @@
-//! One cache, with everything that is known of it.
+//! One cache, with everything known about it.
 //!
-//! [`places`] is where its bytes are, [`counts`] what it counted, [`cpu_partial`] what CPU partial
-//! lists hold, [`fullness`] how full its slabs are and each of them, [`traces`] who allocated its
-//! objects. Unknown numbers are left out here; a list has all names.
+//! [`places`] shows where its bytes are, [`counts`] its counters, [`cpu_partial`] its CPU partial
+//! lists, [`fullness`] how full its slabs are, [`traces`] who allocated its objects. Unknown
+//! numbers are left out here; the list has all names.
 
 pub mod counts;
 pub mod cpu_partial;

@@ -1,6 +1,6 @@
-//! The sites of a cache's live objects, and which slabs they keep.
+//! The allocation sites of a cache's live objects, and which slabs these objects pin.
 //!
-//! Neighbour: [`crate::traces`] has them.
+//! Neighbour: [`crate::traces`] supplies them.
 
 use crate::fields::Unit;
 use crate::snapshot::Snapshot;

@@ -1,4 +1,4 @@
-//! Trees of files built from dumps of real kernels: every number is read as it was written.
+//! File trees built from dumps of real kernels: every number is read as it was written.
 
 use super::tree::{Kernel, dumps, scratch};
 use slabyard_observe::fields;

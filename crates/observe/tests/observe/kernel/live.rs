@@ -1,5 +1,5 @@
-//! The running kernel, as root: its numbers compared with its own files, which the test reads
-//! itself.
+//! The running kernel, as root: the sampled numbers are compared with the kernel's own files, which
+//! the test reads itself.
 
 use slabyard_observe::fields::{self, field};
 use slabyard_observe::kernel::{self, Error};

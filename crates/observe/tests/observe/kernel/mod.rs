@@ -1,5 +1,5 @@
-//! The kernel as a source: trees of files as real kernels showed them, trees of kernels that could
-//! not be run here, and the running kernel.
+//! The kernel as a source: file trees as real kernels showed them, made-up trees of kernels that
+//! could not be run here, and the running kernel.
 
 mod changes;
 mod exact;

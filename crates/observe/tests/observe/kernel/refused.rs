@@ -1,4 +1,5 @@
-//! Kernels whose files may not be read: what can be read is shown, and the rest is named.
+//! Kernels some of whose files may not be read: the readable ones are shown, and the others are
+//! named.
 
 use super::tree::{Kernel, scratch};
 use slabyard_observe::kernel::{self, Error};

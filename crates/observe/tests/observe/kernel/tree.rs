@@ -1,4 +1,4 @@
-//! A kernel's files below a temporary directory.
+//! Builds a kernel's files below a temporary directory.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Two looks.
+//! The differences of two snapshots.
 
 use super::scene::{HUMAN, is_as, kernel, process, text};
 use slabyard_observe::delta::Delta;

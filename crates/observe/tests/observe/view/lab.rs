@@ -1,4 +1,4 @@
-//! A model's run: its numbers are exact, and nothing is hidden.
+//! A snapshot of a modelled run: its numbers are exact, and nothing is hidden.
 
 use super::scene::text;
 use slabyard_observe::fields::{self, field};

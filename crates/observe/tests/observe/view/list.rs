@@ -1,4 +1,4 @@
-//! The list for people.
+//! The list, as people see it.
 
 use super::scene::{HUMAN, is_as, kernel, process, text};
 use glob::Pattern;

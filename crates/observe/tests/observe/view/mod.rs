@@ -1,5 +1,5 @@
-//! The views, as text: each over fixed snapshots, against a file of `golden`.
-//! With `SLABYARD_BLESS=1` the files are written anew instead of compared.
+//! The views, as text: each view of fixed snapshots is compared with a file of `golden`. With
+//! `SLABYARD_BLESS=1` the files are rewritten instead of compared.
 
 mod diff;
 mod lab;

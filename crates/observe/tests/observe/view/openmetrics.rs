@@ -1,4 +1,4 @@
-//! OpenMetrics text, read by a strict reader of our own and by the reference one.
+//! OpenMetrics text, parsed by a strict parser of our own and by the reference parser.
 
 use super::scene::{is_as, kernel, process, text};
 use slabyard_observe::fields::{Field, TOTALS};

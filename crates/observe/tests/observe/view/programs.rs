@@ -1,4 +1,4 @@
-//! JSON and CSV of a list.
+//! The list as JSON and CSV.
 
 use super::scene::{is_as, kernel, known, process, text};
 use serde_json::{Value as Json, json};

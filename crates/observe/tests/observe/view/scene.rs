@@ -1,4 +1,4 @@
-//! Fixed snapshots, and what a view wrote against the file of its name.
+//! Fixed snapshots, and the comparison of a view's output with the file of that name.
 
 use slabyard_observe::snapshot::{Machine, Missing, Slab, Source, SourceKind};
 use slabyard_observe::value::Reading;

@@ -1,4 +1,4 @@
-//! One cache for people.
+//! The view of one cache, as people see it.
 
 use super::scene::{HUMAN, cache, is_as, kernel, known, process, text};
 use slabyard_observe::snapshot::{Slab, SlabPlace};
