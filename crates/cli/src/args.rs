@@ -1,5 +1,5 @@
-//! What may be typed: the subcommands, each of which has its own arguments. Help, completions
-//! and manual pages are made from this and from `abi`'s tables.
+//! The command line's grammar: the subcommands, each with its own arguments. Help, completions and
+//! manual pages are generated from this and from `abi`'s tables.
 
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;

@@ -1,7 +1,7 @@
-//! What the commands share that send a request to a process ([`crate::shrink`], [`crate::set`],
+//! Shared by the commands that send a request to a process ([`crate::shrink`], [`crate::set`],
 //! [`crate::validate`]): how long they wait, and that a signal ends the wait.
 //!
-//! Invariant: however the wait ends, no request of ours is left in the process.
+//! Invariant: however the wait ends, none of our requests is left in the process.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

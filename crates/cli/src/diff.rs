@@ -1,7 +1,6 @@
-//! `slabyard diff`: what is different between two looks at a source, or two sources.
+//! `slabyard diff`: the differences between two looks at a source, or between two sources.
 //!
-//! Invariant: the exit code is 1 exactly where a difference is shown, as that of
-//! `diff` is.
+//! Invariant: the exit code is 1 exactly when a difference is shown, like that of `diff`.
 
 use crate::failure::Failure;
 use crate::{look, stdout};

@@ -1,7 +1,7 @@
-//! Why the command ends without having done its work, and with which code.
+//! Why the command fails, and with which exit code.
 //!
-//! Codes: 2 usage, as clap has it; 3 cannot; a program that could not be started
-//! gives 126 or 127, and a signal 128 and its number, as in a shell.
+//! Codes: 2 for usage errors, as clap has it; 3 for work that cannot be done; 126 or 127 if a
+//! program could not be started; 128 plus the number of a signal, as in a shell.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,7 +1,7 @@
 //! `slabyard list`: the caches of a source, one line each.
 //!
-//! Neighbours: `observe::view` has the forms; this module chooses caches and fields, and how much
-//! of them to read.
+//! Neighbours: `observe::view` has the output formats; this module chooses caches and fields, and
+//! so how much must be read.
 
 use crate::failure::Failure;
 use crate::{look, stdout};

@@ -1,7 +1,7 @@
-//! What the commands share that read slab memory: the sample, and how a view is formatted for a
+//! Shared by the commands that read slab memory: taking the sample, and formatting a view for a
 //! terminal or a file.
 //!
-//! Invariant: units, colours and width are for terminals alone.
+//! Invariant: units, colours and a limited width are for terminals only.
 
 use crate::failure::Failure;
 use crate::stderr::say;

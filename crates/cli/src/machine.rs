@@ -1,5 +1,5 @@
-//! The options that name a modelled machine, for every command that has one, and sizes as they are
-//! typed.
+//! The options that describe a modelled machine, for every command that has one, and the parser of
+//! sizes.
 
 use slabyard_kernels::settings::bytes;
 use slabyard_lab::rules::Machine;

@@ -1,5 +1,5 @@
-//! What an installation needs beside the command: completions and manual
-//! pages, made from the same arguments as the help.
+//! What an installation needs besides the command: completions and manual pages, generated from the
+//! same definitions as the help.
 
 use crate::args::{Args, CompletionsArgs, ManArgs};
 use crate::failure::Failure;

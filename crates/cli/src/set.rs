@@ -1,8 +1,7 @@
-//! `slabyard set`: a kernel's attributes that can be written, and a process's tunables,
-//! which change while it runs.
+//! `slabyard set`: changes a kernel's writable attributes, or a running process's tunables.
 //!
-//! Invariant: a key or value that can never be right is exit code 2; one that the source refuses
-//! or does not serve is 3.
+//! Invariant: a key or value that can never be valid is exit code 2; one that the source refuses or
+//! does not serve is 3.
 
 use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
-//! `--set KEY=VALUE`: a key is the end of an option's variable, in small
-//! letters (`decay_ms` is `SLABYARD_DECAY_MS`).
+//! `--set KEY=VALUE`: a key is the last part of an option's environment variable, in lower case
+//! (`decay_ms` is `SLABYARD_DECAY_MS`).
 //!
-//! Neighbour: `slabyard_kernels::settings`, whose table and parser the library uses as
-//! well, so that both take and refuse the same values.
+//! Neighbour: `slabyard_kernels::settings`, whose table and parser the library uses as well, so
+//! that both accept and reject the same values.
 
 use slabyard_abi::engines::EngineName;
 use slabyard_kernels::settings::{

@@ -1,4 +1,4 @@
-//! `slabyard snapshot`: a source as it is now, into a file.
+//! `slabyard snapshot`: saves the current state of a source to a file.
 
 use crate::failure::Failure;
 use crate::{look, stdout};

@@ -1,5 +1,5 @@
-//! Standard error, for people. A reader of standard error that is gone is no reason to fail, so
-//! nothing here uses `eprintln`.
+//! Standard error, for messages to people. A closed standard error is no reason to fail, so nothing
+//! here uses `eprintln`.
 
 use std::io::{self, Write};
 

@@ -1,6 +1,6 @@
-//! Standard input in place of a file: its name, and kernels' snapshots from it.
+//! Standard input in place of a file: its name, and reading kernels' snapshots from it.
 //!
-//! Neighbour: `observe::source` itself takes `-` as a SOURCE.
+//! Neighbour: `observe::source` itself accepts `-` as a SOURCE.
 
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
 use std::io::{self, Read};

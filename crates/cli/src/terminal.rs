@@ -1,7 +1,6 @@
-//! What people see: columns, units, colours, and what is being done right now.
+//! Output to terminals: columns, units, colours, and progress messages.
 //!
-//! Invariant: colours and progress are for terminals alone; `NO_COLOR` turns the
-//! colours off.
+//! Invariant: only terminals get colours and progress messages; `NO_COLOR` turns the colours off.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};

@@ -1,4 +1,4 @@
-//! Trace files: opens one, and writes one that is whole or not there.
+//! Trace files: opens one, and writes one that is complete or absent.
 //!
 //! Neighbours: [`crate::trace`] and [`crate::record`] write; the lab has the format.
 

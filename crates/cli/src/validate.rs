@@ -1,7 +1,7 @@
-//! `slabyard validate`: a process looks through the objects of all its caches with debugging.
+//! `slabyard validate`: asks a process to check the objects of all its caches with debugging.
 //!
-//! Neighbour: [`RequestWait`] asks; the process itself prints what it finds, on its standard
-//! error, because it knows its functions' names.
+//! Neighbour: [`RequestWait`] sends the request; the process itself prints what it finds, on its
+//! standard error, because it knows its functions' names.
 
 use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;

@@ -1,13 +1,13 @@
-//! Slabyard's policy on numbers: what the caches of a modelled kernel do, without their memory.
+//! Slabyard's policies on counts instead of memory: what the caches of a modelled kernel do.
 //!
-//! The policy is `slabyard`'s: its traits name what a cache's slabs, stacks and pages must do, and
-//! a yard implements them for memory. Here they are implemented by counts, so that a replay of a
-//! trace costs a few instructions an event, on a machine of any shape.
+//! The policy is `slabyard`'s: its traits say what a cache's slabs, stacks and pages must do, and a
+//! yard implements these for memory. Here they are implemented by counts, so that a replay takes a
+//! few instructions per event, on a machine of any shape.
 //!
 //! * [`cache`]: a cache whose slabs are counted, not filled; SLUB and SLAB of each release.
 //! * [`slob`]: SLOB, whose pages are memory of the model.
-//! * [`page_lists`]: the page allocator's per-CPU lists, and a buddy behind them.
-//! * [`counters`]: what one cache counts.
+//! * [`page_lists`]: the page allocator's per-CPU lists, and the buddy allocator behind them.
+//! * [`counters`]: the counters of one cache.
 //!
 //! The lab replays traces here. One call is under way at a time: nothing is shared between threads.
 #![forbid(unsafe_code)]

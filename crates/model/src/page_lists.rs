@@ -1,11 +1,13 @@
-//! Page lists of the lab: pages are numbers, and each node has a buddy that is counted.
+//! Page lists in the model: pages are numbers, and each node has a buddy allocator of which only
+//! counts are kept.
 //!
 //! The policy is that of yards ([`slabyard::pages::lists::policy`]); here a list is a queue, whose
-//! front is its head, and no request fails. One call is under way at a time.
+//! front is the list's head, and no request fails. One call is under way at a time.
 //!
 //! # Equation
 //!
-//! For each node: free in the buddy + on lists + live = pages that it was given.
+//! For each node: pages free in the buddy + pages on lists + live pages = pages that the node was
+//! given.
 
 #[cfg(test)]
 mod tests;

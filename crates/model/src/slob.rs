@@ -1,12 +1,13 @@
-//! SLOB on a modelled machine: pages are memory of the lab, and requests are the kernel's.
+//! SLOB on a modelled machine: its pages are memory of the lab, and the requests come from a
+//! kernel's trace.
 //!
-//! `kmalloc` keeps the size in front of the object, in as many bytes as the least alignment has; a
-//! size that is a power of two is aligned to itself (5.4). An object of a cache has no header: the
-//! caller of a free gives its size. A request that does not fit into a page with its header, and a
-//! cache's object of a page or more, gets pages of its own. One call is under way at a time.
+//! `kmalloc` stores the size in front of the object, in as many bytes as the minimum alignment; a
+//! power-of-two size is aligned to itself (since 5.4). A cache's object has no header: the caller
+//! of a free passes its size. A request that does not fit into a page with its header, and a cache
+//! object of a page or more, gets pages of its own. One call is under way at a time.
 //!
-//! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays traces of kernels here, and puts pages
-//! in place by hand to begin with ([`Kernel::install`]).
+//! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays kernels' traces here, and
+//! sets up the initial pages by hand ([`Kernel::install`]).
 
 #[cfg(test)]
 mod tests;

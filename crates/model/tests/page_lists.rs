@@ -1,5 +1,5 @@
-//! A yard's page lists and the model's make the same calls: each call hands out a page of the
-//! same list position, and counts the same.
+//! A yard's page lists and the model's receive the same calls: each call returns a page from the
+//! same list position, and both keep equal counters.
 
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::listed;

@@ -1,4 +1,4 @@
-//! Passes a call to the next malloc: in assembly, so that an exception or the end of a thread can
+//! Passes a call to the next malloc in assembly, so that an exception or the end of a thread can
 //! unwind through it.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //!   after(&call) -> what the caller is given
 //! ```
 //!
-//! The library has no unwinder and its Rust no unwind tables: a stack that is unwound through one
-//! of its frames ends the process. The only frame here that is on the stack while the next malloc
-//! runs is that of an allocation, and it has an entry in the unwind table.
-//! Neighbours: [`crate::calls`] has what is done before and after.
+//! The library has no unwinder and its Rust code no unwind tables: unwinding through one of its
+//! Rust frames would kill the process. The only frame that this library has on the stack while the
+//! next malloc runs is that of an allocation, and it has an entry in the unwind table. Neighbour:
+//! [`crate::calls`] has what is done before and after.
 
 /// The address of a function, of whatever type.
 pub type Function = *mut core::ffi::c_void;

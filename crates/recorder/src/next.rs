@@ -1,7 +1,7 @@
-//! Finds the functions of the next malloc, each at its first call.
+//! Finds the next malloc's functions, each at its first call.
 //!
-//! The dynamic loader may allocate while it searches: these blocks come from a small piece of
-//! memory of our own, and are never freed.
+//! The dynamic loader may allocate during the lookup: these blocks come from a small buffer of our
+//! own, and are never freed.
 
 use crate::system;
 use core::ffi::{CStr, c_void};

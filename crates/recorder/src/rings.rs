@@ -1,4 +1,4 @@
-//! The rings, which the recorder reads: mapped when the program starts, if it was started by one.
+//! The rings, which the recorder reads: mapped when the program starts, if a recorder started it.
 
 use crate::system;
 use core::ptr::null_mut;

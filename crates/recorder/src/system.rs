@@ -1,4 +1,4 @@
-//! The calls of the C library and instructions of the processor that it uses.
+//! The C library calls and processor instructions that this crate uses.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 

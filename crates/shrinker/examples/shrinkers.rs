@@ -1,5 +1,6 @@
-//! Two kinds of objects, and three shrinkers that free nothing, under the same pressure by each
-//! rule: what each was asked, what it answered, what it freed, and what that cost.
+//! Runs two kinds of objects, and three shrinkers that free nothing, under the same pressure by
+//! each rule, and prints what each was asked, what it answered, what it freed, and how long that
+//! took.
 //!
 //! `cargo run --release -p slabyard-shrinker --example shrinkers`
 

@@ -1,18 +1,17 @@
-//! Shrinkers: the pass asks a program's caches, in proportion to the pressure, to free what the
-//! program can do without, and compares what they claim with what they did.
+//! Shrinkers: a pass asks a program's caches, in proportion to the memory pressure, to free objects
+//! that the program can do without, and compares what they claim with what they did.
 //!
 //! A program registers each of its caches of objects with a count and a scan ([`Shrink`]).
 //! [`Shrinkers::relieve`] asks all of them by one [`Rule`], that of 2002 or today's, and counts
-//! what it asked, what they claimed, what they freed and how long it took ([`Counts`]). The
+//! what it requested, what they claimed, what they freed and how long it took ([`Counts`]). The
 //! program then calls the allocator (`Yard::relieve`, `Yard::trim`), which returns the pages.
 //!
-//! Neighbours: [`rule`] has the arithmetic, [`slot`] says who uses an entry. `slabyard-kmem` has the
-//! functions of C. The crate depends on no allocator: a program's own clock and its own count of bytes
-//! are a [`ShrinkScope`].
-//! Invariants:
+//! Neighbours: [`rule`] has the arithmetic, [`slot`] tracks who uses an entry. `slabyard-kmem` has
+//! the C functions. The crate depends on no allocator: the program supplies its own clock and its
+//! own count of bytes as a [`ShrinkScope`]. Invariants:
 //! * No lock is held during a callback: it may allocate, register and remove.
-//! * One pass is under way at a time. A caller that comes during it, also by a callback's own
-//!   allocation, gets [`Pass::Busy`] and waits for nothing; nothing recurses.
+//! * One pass is under way at a time. A caller that arrives during a pass, also through a
+//!   callback's own allocation, gets [`Pass::Busy`] and does not wait; nothing recurses.
 //! * A callback is not called after its removal is [`RemovalState::Done`].
 //! * The table has a fixed size and nothing allocates.
 

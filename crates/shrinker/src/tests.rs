@@ -1,4 +1,4 @@
-//! Shrinkers that behave, and those that do not, under the same pressure.
+//! Well-behaved shrinkers and misbehaving ones, under the same pressure.
 
 use super::*;
 use std::panic::AssertUnwindSafe;

@@ -1,13 +1,13 @@
-//! What tests of yards use.
+//! Tools for tests of yards.
 //!
-//! * [`machine`]: a platform of virtual CPUs with any page size, whose threads take turns by a seed,
-//!   whose memory may be refused, and in which bugs are planted that checks must find.
-//! * [`Random`]: the seeded generator of the choices of tests.
-//! * [`read_word`], [`write_word`]: what a program does with its objects.
+//! * [`machine`]: a platform of virtual CPUs with any page size. Its threads take turns by a seed,
+//!   its memory requests can be made to fail, and bugs are planted in it that checks must find.
+//! * [`Random`]: the seeded random generator of the tests.
+//! * [`read_word`], [`write_word`]: access to objects' memory, as a program would.
 //!
-//! A crate has this among the dependencies of its tests, and `slabyard` itself, too: tests beside its
-//! sources would see another `slabyard` than this crate does, so those that need a machine are in
-//! `tests/`.
+//! Crates have this one among their dev-dependencies, and so does `slabyard` itself: unit tests
+//! beside its sources would see another `slabyard` than this crate does, so tests that need a
+//! machine are in `tests/`.
 #![warn(missing_docs)]
 
 pub mod machine;

@@ -1,4 +1,4 @@
-//! The seeded generator of the choices of tests.
+//! The seeded random generator of the tests.
 
 /// Random numbers from a seed (splitmix64, public domain by S. Vigna).
 pub struct Random(u64);

@@ -1,4 +1,4 @@
-//! Words of memory for objects, which tests write as a program does.
+//! Words in objects' memory, which tests read and write as a program would.
 
 use slabyard::platform::ObjectMemory;
 use slabyard::sync::Ordering;

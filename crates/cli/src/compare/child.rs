@@ -1,8 +1,8 @@
-//! One process that is measured: it is started in a process group of its own, sampled while it
-//! runs, and waited for, which returns its resource usage.
+//! One measured process: started in a process group of its own, sampled while it runs, and waited
+//! for, which returns its resource usage.
 //!
-//! Invariants: when the process ends or is dropped, its whole group is killed; its input is not
-//! ours, so no key reaches it; if we are killed, it is killed too.
+//! Invariants: when the process ends or its handle is dropped, its whole group is killed; it does
+//! not read our input, so no key reaches it; if we are killed, so is the process.
 #![allow(unsafe_code)]
 
 use super::tree::{self, MeanUse};

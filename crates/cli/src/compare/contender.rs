@@ -1,8 +1,8 @@
-//! Who runs the program: an engine with its settings, a library by its path, or the system's
-//! own malloc.
+//! What a program is run on: an engine with its settings, a library given by its path, or the
+//! system's own malloc.
 //!
-//! Neighbours: [`crate::settings`] reads the keys, [`crate::run`] finds and preloads the
-//! libraries, as `slabyard run` does.
+//! Neighbours: [`crate::settings`] parses the keys; [`crate::run`] finds and preloads the
+//! libraries, as for `slabyard run`.
 
 use crate::failure::Failure;
 use crate::run::library;

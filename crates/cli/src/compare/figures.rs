@@ -1,9 +1,8 @@
 //! The measures that are compared, and each contender's result.
 //!
-//! [`MEASURES`] is the one table of them: columns, pictures, JSON keys and the help are made from
-//! it. Less is better in every measure.
-//! Invariants: what is unknown is `None` and never 0; sample `i` of two contenders is of the
-//! same round.
+//! [`MEASURES`] is the one table of measures: columns, pictures, JSON keys and the help are
+//! generated from it. Less is better in every measure. Invariants: an unknown value is `None` and
+//! never 0; the samples `i` of two contenders come from the same round.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! The comparison for programs.
+//! The comparison as JSON.
 //!
-//! `{"load", "machine", "contenders": [...], "findings", "notes"}`; a contender has `name`,
-//! `set`, `counters`, and every key of [`MEASURES`] with `{"median", "spread", "ratio",
-//! "samples"}`. Invariants: what is unknown is `null`; seconds are fractions, bytes and counts
-//! whole numbers; keys are added, never renamed.
+//! `{"load", "machine", "contenders": [...], "findings", "notes"}`; a contender has `name`, `set`,
+//! `counters`, and every key of [`MEASURES`] with `{"median", "spread", "ratio", "samples"}`.
+//! Invariants: an unknown value is `null`; seconds are fractions, bytes and counts are whole
+//! numbers; keys are added, never renamed.
 
 use super::figures::{Figures, LoadComparison, MEASURES, MeasureKey, Unit};
 use serde_json::{Map, Value, json};

@@ -1,10 +1,10 @@
-//! `slabyard compare`: engines, fronts and libraries on one program, or kernels' rules on one
-//! trace, in turns.
+//! `slabyard compare`: runs one program on several engines, fronts and libraries, or replays one
+//! trace by several kernels' rules, in turns.
 //!
-//! [`programs`] and [`traces`] measure, by [`one`] run at a time; [`figures`] has what is
-//! measured, [`table`] and [`mod@json`] show it. [`contender`] says who takes part.
-//! Invariants: standard output holds the result alone; a run that fails ends the comparison;
-//! nothing that was started outlives it.
+//! [`programs`] and [`traces`] measure; [`one`] is a single run; [`figures`] defines the measures;
+//! [`table`] and [`mod@json`] print the result. [`contender`] defines what is compared. Invariants:
+//! only the result goes to standard output; a failed run ends the comparison; nothing that was
+//! started outlives it.
 
 mod child;
 mod contender;

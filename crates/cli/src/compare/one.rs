@@ -1,5 +1,5 @@
-//! One run of the program on one contender: what prepares it, the program, the client if it is
-//! a server, and what clears up.
+//! One run of the program on one contender: the preparation, the program, the client if the program
+//! is a server, and the cleanup.
 //!
 //! ```text
 //! --setup     before everything
@@ -9,7 +9,8 @@
 //! --cleanup   at last, whatever came before
 //! ```
 //!
-//! Neighbours: [`super::child`] starts and waits; [`super::contender`] says what is preloaded.
+//! Neighbours: [`super::child`] starts processes and waits for them; [`super::contender`] says what
+//! is preloaded.
 
 use super::child::{Child, Leftovers, ProcessEnd, Stop, Watch};
 use super::contender::{Contender, Counts};

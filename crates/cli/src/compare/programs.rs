@@ -1,11 +1,11 @@
-//! A program on each contender in turns.
+//! Runs a program on each contender in turns.
 //!
 //! ```text
 //! untimed rounds   warm caches up; in the last one slow paths are counted, which costs time
 //! timed rounds     each contender once, the next one first in the next round
 //! ```
 //!
-//! Contenders take turns so that what disturbs the machine for a while disturbs all of them.
+//! Contenders take turns so that a temporary disturbance of the machine affects all of them.
 
 use super::child::Stop;
 use super::contender::{Contender, Counts, ServedBy};

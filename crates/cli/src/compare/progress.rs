@@ -1,4 +1,4 @@
-//! Shows on a terminal what is being done right now.
+//! Shows on a terminal what the command is doing.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};

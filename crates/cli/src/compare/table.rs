@@ -1,10 +1,10 @@
-//! The comparison for people: a line a contender, or, as a picture, a block a measure with bars
-//! beside the figures.
+//! The comparison for people: a line per contender or, as a picture, a block per measure, with bars
+//! beside the numbers.
 //!
-//! Invariants: a bar is as long as its figure's share of the largest one, in both directions
-//! alike: who loses is drawn as plainly as who wins; what is unknown is `-` and has no bar; no
-//! line is wider than the terminal; colours stand for better and worse than the first contender
-//! and say nothing that the figures do not.
+//! Invariants: a bar's length is its number's share of the largest one, for better and worse alike:
+//! losers are drawn as plainly as winners. An unknown value is `-` and has no bar; no line is wider
+//! than the terminal; colours mark better and worse than the first contender, and say nothing that
+//! the numbers do not.
 
 use super::figures::{Figures, LoadComparison, MeasureKey, Unit};
 use slabyard_observe::view::cell::{UNKNOWN, human};

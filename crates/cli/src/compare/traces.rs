@@ -1,8 +1,8 @@
-//! A trace of a kernel's allocations under each preset, in the lab.
+//! Replays a kernel's allocation trace under each preset, in the lab.
 //!
-//! All figures but the time are the same in each round, so that there is one round, and more only where
-//! the replay's own time is asked for. Neighbours: [`crate::replay`] reads the
-//! trace and makes the figures of one replay.
+//! All measures but the time are the same in each round, so one round suffices; there are more only
+//! where the replay's own time is asked for. Neighbour: [`crate::replay`] reads the trace and
+//! computes the results of one replay.
 
 use super::child::Stop;
 use super::contender::expanded;

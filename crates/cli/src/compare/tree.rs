@@ -1,8 +1,7 @@
-//! Resident bytes of a process and of all that it started, by `statm`: one short file for each
-//! process, where `smaps_rollup` would walk page tables under the lock that the program's page
-//! faults take.
+//! Resident bytes of a process and its descendants, read from `statm`: one short file per process,
+//! where `smaps_rollup` would walk page tables under the lock that the program's page faults take.
 //!
-//! Invariant: a process that ends while it is read is left out.
+//! Invariant: a process that exits while it is read is left out.
 
 use std::fs;
 

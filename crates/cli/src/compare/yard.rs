@@ -1,12 +1,12 @@
-//! What an allocator of ours needs beyond what is live: the most that it held, committed and not
-//! given back, less the most that was live, which is what Berger and others call fragmentation
-//! ("Hoard: a scalable memory allocator for multithreaded applications", 2000), as a difference.
-//! The two numbers need not be of one moment, because what is not live at the moment of the
-//! largest holding changes from run to run.
+//! How much memory one of our allocators needs beyond the live objects: the most that it held
+//! (committed and not given back) less the most that was live. Berger and others call this
+//! fragmentation, as a ratio ("Hoard: a scalable memory allocator for multithreaded applications",
+//! 2000); here it is a difference. The two maxima need not belong to the same moment, because how
+//! much is not live when the allocator holds most varies from run to run.
 //!
-//! It is sampled from outside while the program runs, and read once more from the report at the
-//! end, which alone would say little of a program that frees everything before it ends.
-//! Invariant: a sample of a yard in motion whose bounds lie far apart is not used.
+//! The yard is sampled from outside while the program runs, and read once more from the report at
+//! the end; that report alone would say little about a program that frees everything before it
+//! ends. Invariant: a sample of a changing yard whose bounds are far apart is not used.
 
 use slabyard_observe::value::Value;
 use slabyard_observe::{ReadScope, Snapshot, process};

@@ -1,7 +1,7 @@
-//! `slabyard export`: OpenMetrics text, once or to whoever asks over HTTP.
+//! `slabyard export`: prints OpenMetrics text once, or serves it over HTTP.
 //!
-//! Neighbour: [`server`] answers; `observe::view::openmetrics` has the series.
-//! Invariants: the source has been read once before the server says that it listens; an address
+//! Neighbours: [`server`] answers requests; `observe::view::openmetrics` has the series.
+//! Invariants: the source has been read once before the server reports that it listens; an address
 //! other than loopback must be typed in full.
 
 mod server;

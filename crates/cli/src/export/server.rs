@@ -1,6 +1,6 @@
-//! The series over HTTP: `/metrics` and nothing else, one answer after the other.
+//! Serves the series over HTTP: `/metrics` and nothing else, one request after the other.
 //!
-//! Invariant: SIGTERM and SIGINT end it after the answer under way, with success.
+//! Invariant: SIGTERM and SIGINT end the server with success, after the current answer.
 
 use crate::failure::Failure;
 use crate::stderr::say;

@@ -1,4 +1,4 @@
-//! Every cache of a kernel, or of a snapshot of one, held against the rules.
+//! Compares every cache of a kernel, or of a kernel's snapshot, with the geometry rules.
 
 use super::args::GeometryArgs;
 use super::json::json;

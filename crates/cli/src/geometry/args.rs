@@ -1,4 +1,4 @@
-//! The arguments of `slabyard geometry`, and the rules that they mean.
+//! The arguments of `slabyard geometry`, and the kernel rules that they select.
 
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs, size};

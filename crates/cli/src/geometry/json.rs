@@ -1,4 +1,4 @@
-//! Geometry for programs.
+//! Geometry as JSON.
 
 use crate::failure::Failure;
 use anyhow::Context;

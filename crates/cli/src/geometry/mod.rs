@@ -1,10 +1,9 @@
-//! `slabyard geometry`: what a cache's slabs are like by a kernel's rules, and
-//! whether a real kernel's are.
+//! `slabyard geometry`: computes a cache's slab geometry by a kernel's rules, and checks whether a
+//! real kernel's caches follow them.
 //!
-//! Neighbours: the lab has the rules and reads the snapshots; this module reads the arguments and
-//! prints the result.
-//! Invariants: standard output holds the table or JSON alone, notes go to standard error; a
-//! difference is exit code 1, an impossible setting is 2.
+//! Neighbours: the lab has the rules and reads the snapshots; this module parses the arguments and
+//! prints the result. Invariants: only the table or JSON goes to standard output, notes go to
+//! standard error; a difference is exit code 1, an impossible setting is 2.
 
 mod against;
 pub mod args;

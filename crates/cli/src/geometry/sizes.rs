@@ -1,4 +1,4 @@
-//! The table of sizes by SLUB's rules.
+//! The table of object sizes by SLUB's rules.
 //!
 //! Neighbour: [`super::slab`] makes the same table by SLAB's rules.
 

@@ -1,4 +1,4 @@
-//! `slabyard geometry --engine slab`: what the slabs of a SLAB kernel are like.
+//! `slabyard geometry --engine slab`: the slab geometry of a SLAB kernel.
 //!
 //! Neighbours: [`slabyard_lab::slab`] has the rules, [`super::sizes`] does the same for SLUB.
 

@@ -1,4 +1,4 @@
-//! The table of geometry: what slabs are like, then the limits of the allocator in question.
+//! The geometry table: the slabs' layout, then the limits of the chosen allocator.
 //!
 //! Neighbours: [`super::sizes`] fills it for SLUB, [`super::slab`] for SLAB.
 

@@ -1,4 +1,5 @@
-//! Why a recording cannot begin or be written, in words that say what to do.
+//! The reasons why a recording cannot start or cannot be written, worded so that they say what to
+//! do.
 
 use crate::failure::Failure;
 use anyhow::anyhow;

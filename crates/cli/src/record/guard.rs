@@ -1,8 +1,8 @@
 //! Restores the kernel's settings when the recorder ends, however it ends.
 //!
-//! A second process of this program waits for the end of its standard input, whose other end the
-//! recorder alone holds: when the recorder ends, however it does, the second process removes the
-//! tracing instance. It has a process group of its own, so that Ctrl-C does not reach it.
+//! A second process of this program waits for the end of its standard input, a pipe whose other end
+//! only the recorder holds: when the recorder ends, however it does, the second process removes the
+//! tracing instance. It has its own process group, so that Ctrl-C does not reach it.
 
 use crate::failure::Failure;
 use crate::stdout;

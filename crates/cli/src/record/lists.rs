@@ -1,7 +1,7 @@
-//! What lies on the kernel's lists at a recording's start.
+//! Reads the kernel's slab lists at a recording's start.
 //!
-//! Neighbours: the lab's [`slabyard_lab::lists`] reads it. Invariant: if the kernel refuses, a
-//! line says what is lacking, and the recording goes on.
+//! Neighbour: the lab's [`slabyard_lab::lists`] does the reading. Invariant: if the kernel refuses,
+//! a message says what is lacking, and the recording continues.
 
 use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;

@@ -1,4 +1,5 @@
-//! The caches of a recording whose kernel did not name them in allocations (before 6.18).
+//! Names the caches of a recording whose kernel did not name them in allocation events (before
+//! 6.18).
 
 use crate::failure::Failure;
 use crate::stderr::say;

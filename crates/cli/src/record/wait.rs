@@ -1,4 +1,4 @@
-//! Waits for the end of a recording: the command's, a signal, the time, a file that is full.
+//! Waits for the end of a recording: the command's exit, a signal, a time limit, or a full file.
 
 use crate::failure::Failure;
 use anyhow::Context;

@@ -1,4 +1,4 @@
-//! The arguments of `slabyard replay`, and what they mean by themselves.
+//! The arguments of `slabyard replay`, and their meaning where it depends on nothing else.
 
 use super::events;
 use super::help;

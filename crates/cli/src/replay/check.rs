@@ -1,9 +1,9 @@
 //! `slabyard replay FILE --check`: compares the model with what the traced kernel did.
 //!
-//! Neighbours: the lab measures ([`slabyard_lab::check`]) and has the goals; this module shows
-//! them and sets the exit code by them.
-//! Invariant: the machine is the traced one, because the trace says what that machine alone did;
-//! the rules may be any, so that one can see wrong rules fail.
+//! Neighbours: the lab measures ([`slabyard_lab::check`]) and defines the goals; this module prints
+//! them and sets the exit code by them. Invariant: the machine is the traced one, because the trace
+//! shows only what happened on that machine; the rules may be any, so that one can see wrong rules
+//! fail.
 
 use super::args::ReplayArgs;
 use super::heading::heading;

@@ -1,10 +1,10 @@
-//! `slabyard replay FILE --contention`: a row for each number of CPUs, whose calls overlap in
-//! time.
+//! `slabyard replay FILE --contention`: prints a row for each number of CPUs, whose calls overlap
+//! in time.
 //!
-//! Neighbours: the lab runs it ([`slabyard_lab::replay::contend`]); this module makes the
-//! machines, and shows how often exchanges failed and calls waited.
-//! Invariant: all rows are of the same trace and start; for each number of CPUs, eager and delayed
-//! freezing differ in nothing else.
+//! Neighbours: the lab runs the replay ([`slabyard_lab::replay::contend`]); this module sets up the
+//! machines, and prints how often exchanges failed and calls waited. Invariant: all rows use the
+//! same trace and start; for each number of CPUs, eager and delayed freezing differ in nothing
+//! else.
 
 use super::args::ReplayArgs;
 use super::heading::heading;

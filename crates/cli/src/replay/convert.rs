@@ -1,6 +1,6 @@
-//! `slabyard replay FILE --convert OUT`: the same events as a trace file of ours.
+//! `slabyard replay FILE --convert OUT`: writes the same events as a trace file in our format.
 //!
-//! Invariant: `OUT` is whole or untouched, and may be `FILE` itself; a device, pipe or
+//! Invariant: `OUT` is either complete or untouched, and may be `FILE` itself; a device, pipe or
 //! symbolic link stays what it is ([`file::put`]).
 
 use super::args::ReplayArgs;

@@ -1,11 +1,10 @@
 //! The result of a replay: each cache before and after, what happened between, and totals over
-//! time. The same figures are shown as a table and as JSON.
+//! time. The same numbers are printed as a table and as JSON.
 //!
-//! Invariants, for a cache and for the totals, where nothing is unknown:
-//! total_objects = live + parked + free_partial, parked = parked_cpu + parked_node,
-//! and after.slabs = before.slabs + allocated - freed; in the totals, which are in
-//! bytes, bytes = live + parked + free_partial + padding.
-//! Neighbours: the lab replays; [`super::table`] and [`super::json`] show.
+//! Invariants, for a cache and for the totals, where nothing is unknown: total_objects = live +
+//! parked + free_partial, parked = parked_cpu + parked_node, and after.slabs = before.slabs +
+//! allocated - freed; in the totals, which are in bytes, bytes = live + parked + free_partial +
+//! padding. Neighbours: the lab replays; [`super::table`] and [`super::json`] print.
 
 use serde::Serialize;
 use slabyard_lab::accuracy::Change;

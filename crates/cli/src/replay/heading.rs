@@ -1,4 +1,4 @@
-//! The first line of every report of a replay: what was replayed, by which rules, on which machine.
+//! The first line of every report of a replay: the trace, the rules and the machine.
 
 use super::args::ReplayArgs;
 use super::input::Loaded;

@@ -1,5 +1,5 @@
-//! What `slabyard replay --help` says beside its options: examples, how a snapshot is taken, what the
-//! figures are, and the names that the tables of the lab have.
+//! What `slabyard replay --help` says besides its options: examples, how to take a snapshot, what
+//! the numbers mean, and the names in the lab's tables.
 
 use super::table;
 use crate::settings;

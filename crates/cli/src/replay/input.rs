@@ -1,8 +1,8 @@
-//! What a replay reads: the trace, the snapshot that it began with, and the settings
-//! of the machine to replay it on.
+//! The inputs of a replay: the trace, the snapshot taken at its start, and the settings of the
+//! machine to replay it on.
 //!
-//! Invariants: a file that is wrong, too new, cut off or damaged is a failure whose message says
-//! what to do; with `--partial` the readable part is used, and each gap reported.
+//! Invariants: a file that is malformed, too new, truncated or damaged is a failure whose message
+//! says what to do; with `--partial` the readable part is used, and each gap is reported.
 
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;

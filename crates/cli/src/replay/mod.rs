@@ -1,15 +1,14 @@
-//! `slabyard replay`: runs a trace of a real kernel's allocations by the rules of any kernel on
-//! any machine; or compares the result with what the kernel did; or converts the trace to a trace
-//! file.
+//! `slabyard replay`: runs a trace of a real kernel's allocations by the rules of any kernel on any
+//! machine. It can also compare the result with what the kernel did, or convert the trace to a
+//! trace file.
 //!
-//! Neighbours: the lab reads, prepares, replays and judges; here its parts are connected
-//! ([`input`], [`mod@prepare`]), results are counted ([`figures`]), shown ([`table`], [`json`])
-//! and saved ([`save`]). [`plain`] is the usual way; [`check`], [`contention`], [`convert`] and
-//! [`slob`] are others.
-//! Invariants: standard output holds the result alone, notes go to standard error;
-//! exit code 1 is a check that missed a goal, or events that are missing or a snapshot
-//! that does not fit, so that all figures are uncertain; 2 settings that cannot be, 3
-//! files that cannot be read.
+//! Neighbours: the lab reads, prepares, replays and checks; here its parts are connected
+//! ([`input`], [`mod@prepare`]), and results are computed ([`figures`]), printed ([`table`],
+//! [`json`]) and saved ([`save`]). [`plain`] is the usual mode; [`check`], [`contention`],
+//! [`convert`] and [`slob`] are the others. Invariants: only the result goes to standard output,
+//! notes go to standard error. Exit code 1 means that a check missed a goal, or that all numbers
+//! are uncertain because events are missing or the snapshot does not fit; 2 means impossible
+//! settings, 3 unreadable files.
 
 pub mod args;
 mod check;

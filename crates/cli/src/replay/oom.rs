@@ -1,9 +1,9 @@
-//! What a replay on a limited memory reports: how near to its end the memory came, and, if it did
-//! not suffice, what a kernel prints when it must kill (`mm/show_mem.c`, `mm/slab_common.c:
+//! What a replay with limited memory reports: how close the memory came to running out and, if it
+//! ran out, what a kernel prints when it must kill a process (`mm/show_mem.c`, `mm/slab_common.c:
 //! dump_unreclaimable_slab`), with one more column: how many of the used objects are parked.
 //!
-//! Neighbour: [`slabyard_lab::replay::memory`] counts. The report goes to standard error, because
-//! standard output has the figures up to that moment.
+//! Neighbour: [`slabyard_lab::replay::memory`] does the counting. The report goes to standard
+//! error, because standard output has the results up to that moment.
 
 use super::input::Loaded;
 use crate::failure::Failure;

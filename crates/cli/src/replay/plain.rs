@@ -1,4 +1,4 @@
-//! The usual way of `slabyard replay`: one replay, and its figures as a table or JSON.
+//! The usual mode of `slabyard replay`: one replay, and its results as a table or JSON.
 
 use super::args::ReplayArgs;
 use super::heading::heading;

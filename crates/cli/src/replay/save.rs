@@ -1,10 +1,9 @@
-//! `slabyard replay FILE --save OUT`: writes the model's caches as a snapshot, which every reading
-//! command takes as its source.
+//! `slabyard replay FILE --save OUT`: writes the model's caches as a snapshot, which every command
+//! that reads a source accepts.
 //!
-//! Neighbours: the lab makes the snapshot, [`slabyard_observe::file`] writes it whole or
-//! not at all.
-//! Invariant: only the end of a run shows which moment had the most slabs, so a second run goes to
-//! that moment; the same trace and rules give the same run.
+//! Neighbours: the lab makes the snapshot, [`slabyard_observe::file`] writes it completely or not
+//! at all. Invariant: only the end of a run shows at which moment there were most slabs, so a
+//! second run goes to that moment; the same trace and rules always give the same run.
 
 use super::args::{ReplayArgs, SaveAt};
 use super::input::Loaded;

@@ -1,6 +1,6 @@
 //! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's own objects.
 //!
-//! Neighbours: [`slabyard_lab::slob::load`] makes the requests. Invariant: objects from before the
+//! Neighbour: [`slabyard_lab::slob::load`] makes the requests. Invariant: objects from before the
 //! trace are not counted, because no snapshot of another allocator says how SLOB would have packed
 //! them.
 

@@ -1,7 +1,8 @@
-//! A replay's figures for people: a table of caches, where the memory is, what the slow paths did.
+//! A replay's results for people: a table of caches, where the memory is, and the slow-path
+//! counters.
 //!
-//! Invariants: caches are sorted by their peak in bytes; those without a change are
-//! left out unless all are wanted, and a line says how many; totals cover them.
+//! Invariants: caches are sorted by their peak in bytes; unchanged caches are left out unless all
+//! are requested, and a line says how many were; totals include them.
 
 use super::figures::{CacheFigures, Figures, State, Sum};
 use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};

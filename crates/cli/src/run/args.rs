@@ -1,4 +1,4 @@
-//! What may be typed behind `slabyard run`.
+//! The arguments of `slabyard run`.
 
 use crate::settings::{self, Setting};
 use clap::builder::{PossibleValue, TypedValueParser};

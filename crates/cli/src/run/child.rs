@@ -1,7 +1,8 @@
-//! The program as our child: it is started, waited for, and its stops and ends are passed on.
+//! The program as our child process: it is started and waited for, and we follow when it is stopped
+//! or ends.
 //!
-//! It stays in our process group, so the terminal reaches it directly. A signal that only we are
-//! sent is passed on:
+//! It stays in our process group, so the terminal's signals reach it directly. A signal that is
+//! sent only to us is passed on:
 //!
 //! ```text
 //! signal from           reaches the program   we
@@ -10,10 +11,10 @@
 //! the program           it sent it            do nothing
 //! ```
 //!
-//! When it stops, we stop by the same signal, so that the shell takes the terminal back; the
-//! shell's SIGCONT wakes us and is passed on. Who sends SIGSTOP to the program's id also sends
-//! SIGCONT there, and would not wake us: so we stop with the program only if it is in the
-//! terminal's foreground.
+//! When the program is stopped, we stop ourselves by the same signal, so that the shell takes the
+//! terminal back; the shell's SIGCONT wakes us and is passed on. If someone sends SIGSTOP to the
+//! program's own id, the SIGCONT will go there too and would not wake us: so we stop along with the
+//! program only if it is in the terminal's foreground.
 
 use super::last_look::{LastLook, LastLookThread, Page};
 use super::signals::{self, Origin, Signals};

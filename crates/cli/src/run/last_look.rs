@@ -1,6 +1,6 @@
-//! The last read of the program's memory: if it ends without `exit`, its library asks for this and
-//! waits, by the page that `abi::ending` describes. Its memory is read from outside, as by
-//! `slabyard list PID`.
+//! The last read of the program's memory: if the program ends without `exit`, its library requests
+//! this read and waits for it, through the page that `abi::ending` describes. The memory is read
+//! from outside, as by `slabyard list PID`.
 //!
 //! Invariants: a thread of ours answers, so that the program does not wait for our other work;
 //! whatever the program writes into the page, it can only lose its report.

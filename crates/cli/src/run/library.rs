@@ -1,8 +1,8 @@
-//! Finds the library to preload, without configuration: the one that people use, or the one
-//! that holds all engines.
+//! Finds the library to preload, without configuration: the usual one, or the one that holds all
+//! engines.
 //!
-//! Beside the command (a build tree, an unpacked archive), or in the `lib`
-//! directories of the prefix that holds it. `SLABYARD_LIB` overrides.
+//! It is sought next to the command (a build tree, an unpacked archive), and in the `lib`
+//! directories of the prefix that holds the command. `SLABYARD_LIB` overrides.
 
 use anyhow::{Context, bail};
 use std::ffi::OsStr;

@@ -1,14 +1,14 @@
-//! `slabyard run`: a program on the allocator, as if it had been started
-//! directly, and a report after its end.
+//! `slabyard run`: runs a program on the allocator, as if it had been started directly, and prints
+//! a report after its end.
 //!
-//! It does not trace the program: a traced set-user-id program does not get its rights, no
-//! debugger can attach, each signal goes through the tracer, and containers forbid it. Calls of
-//! exec are not intercepted either: numbers of a shell would be taken for those of the program
-//! that it becomes.
+//! It does not trace the program: a traced set-user-id program does not get its privileges, no
+//! debugger can attach, each signal goes through the tracer, and containers forbid tracing. Nor
+//! does it intercept exec: a shell's numbers would be taken for those of the program that replaces
+//! it.
 //!
-//! Key types: [`report::Report`], [`signals::Signals`], [`Ending`].
-//! Invariants: the program's input and output are its own, byte for byte; its
-//! exit code or signal becomes ours; nothing of ours is left behind.
+//! Key types: [`report::Report`], [`signals::Signals`], [`Ending`]. Invariants: the program's input
+//! and output are passed through unchanged; its exit code or signal becomes ours; we leave nothing
+//! behind.
 
 pub mod args;
 mod child;

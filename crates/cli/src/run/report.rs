@@ -1,4 +1,4 @@
-//! The report at the end: where the library leaves it, and where it goes.
+//! The report at the end: where the library writes it, and where it is printed.
 //!
 //! ```text
 //! the program ends by               the report is
@@ -11,11 +11,11 @@
 //! another one, a system call        none, and a line says why
 //! ```
 //!
-//! Neighbours: `observe` reads, checks and shows it; [`super::last_look`] looks.
-//! Invariants: the output that was named is opened before the program starts, so that a long
-//! run does not end without a place for its report; the library's file is in
-//! a directory of our own and goes away with it. Where no directory can be written the program
-//! runs all the same, and a line says that there will be no report.
+//! Neighbours: `observe` parses, checks and formats it; [`super::last_look`] reads the memory of
+//! programs that end without `exit`. Invariants: the named output file is opened before the program
+//! starts, so that a long run cannot end without a place for its report; the library's file is in a
+//! directory of our own and is removed with it. If no directory is writable, the program runs all
+//! the same, and a message says that there will be no report.
 
 use super::args::{ReportForm, RunArgs};
 use super::child::End;

@@ -1,11 +1,10 @@
-//! Signals and waiting, by system calls: with [`super::last_look`] the only unsafe code of this
-//! command.
+//! Signals and waiting, by direct system calls: with [`super::last_look`] the only unsafe code of
+//! this command.
 //!
-//! Signals are blocked and read from a descriptor, which says who sent each one, so that none is
-//! handled between two steps.
-//! Invariants: the program gets the mask and dispositions that we were given;
-//! a child that was not waited for keeps its process id, so a signal sent to
-//! it reaches no stranger.
+//! Signals are blocked and read from a signalfd, which says who sent each one, so no handler ever
+//! interrupts our work. Invariants: the program gets the signal mask and dispositions that we were
+//! given; a child that was not yet waited for keeps its process id, so a signal sent to it never
+//! reaches another process.
 #![allow(unsafe_code)]
 
 use nix::libc;

@@ -1,11 +1,12 @@
-//! Reads the program's memory from time to time while it runs, if keys of a terminal may end it.
+//! Reads the program's memory at intervals while it runs, if a key of the terminal may kill it.
 //!
-//! The interrupt key's signal reaches the program as it reaches us, and ends it before its memory
-//! can be read. Therefore the program is read from time to time, and the report is that of the
-//! last read. A read stops nothing, and all of them take a hundredth of one CPU's time at most.
+//! The interrupt key's signal reaches the program at the same time as us, and may kill it before
+//! its memory can be read. Therefore the program is read at intervals, and the report comes from
+//! the last read. No read stops the program, and all reads together take at most a hundredth of one
+//! CPU's time.
 //!
 //! Neighbours: [`super::child`] asks when the next read is due and starts it; [`super::report`]
-//! says how old the last one is.
+//! says how old the last read is.
 
 use super::signals;
 use slabyard_observe::process;

@@ -1,4 +1,4 @@
-//! Before and after: the caches whose slabs changed, the totals, and what came back.
+//! Before and after: the caches whose slabs changed, the totals, and how much memory was returned.
 
 use super::samples::{self, Sample};
 use super::work::Done;

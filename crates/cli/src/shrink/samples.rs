@@ -1,4 +1,5 @@
-//! Totals sampled before and after a shrink, some seconds apart: did the memory stay away?
+//! Totals sampled before and after a shrink, some seconds apart, to see whether the memory stays
+//! free.
 
 use crate::failure::Failure;
 use crate::stdout;

@@ -1,6 +1,8 @@
-//! A kernel's events as the load, and the kernel's own numbers at the same moments beside ours.
+//! Runs a kernel's events as the load, and prints the kernel's own numbers at the same moments
+//! beside ours.
 //!
-//! Neighbour: [`super::served`] has the outcomes. Invariant: a log's moments are paired with the load's by their order.
+//! Neighbour: [`super::served`] computes the outcomes. Invariant: the log's moments are matched
+//! with the load's by their order.
 
 use super::served::ServedLoads;
 use crate::failure::Failure;

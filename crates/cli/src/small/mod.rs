@@ -1,8 +1,8 @@
-//! `slabyard small`: what each allocator leaves of a small machine's memory, after a boot-like
-//! load or a kernel's events.
+//! `slabyard small`: how much of a small machine's memory each allocator leaves free, after a
+//! boot-like load or a kernel's events.
 //!
-//! Neighbours: the lab serves the loads ([`slabyard_lab::small`]); [`table`] and [`report`] show
-//! what came of it. Invariants: standard output holds the tables alone; the exit code is 0 also if
+//! Neighbours: the lab serves the loads ([`slabyard_lab::small`]); [`table`] and [`report`] print
+//! the outcomes. Invariants: only the tables go to standard output; the exit code is 0 even if
 //! requests failed, because that is what a user wants to know.
 
 mod events;

@@ -1,7 +1,8 @@
-//! What a kernel prints when it finds no block of pages, in its own form.
+//! What a kernel prints when it finds no free block of the requested order, in the kernel's format.
 //!
-//! Neighbour: [`super::served`] has the outcomes. Invariant: the report lacks pages that belong to
-//! no slab and that nobody requested; a figure that the model does not have is left out.
+//! Neighbour: [`super::served`] computes the outcomes. Invariant: the report lacks pages that
+//! belong to no slab and that the load did not request; a number that the model does not have is
+//! left out.
 
 use super::served::ServedLoads;
 use slabyard_lab::small::{FailedBlock, SmallMachine};

@@ -1,5 +1,5 @@
-//! What came of the loads, one allocator at a time: [`super::table`], [`super::report`] and
-//! [`super::events`] show it.
+//! The outcomes of the loads, one allocator at a time: [`super::table`], [`super::report`] and
+//! [`super::events`] print them.
 
 use slabyard_lab::small::{Contender, Outcome};
 

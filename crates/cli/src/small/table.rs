@@ -1,7 +1,7 @@
-//! The table of `slabyard small`, and the same for programs.
+//! The output of `slabyard small` as a table and as JSON.
 //!
-//! Neighbour: [`super::served`] has the outcomes. Invariants: for several loads a cell has the
-//! least and the most of them; buddy lists are those of the first load.
+//! Neighbour: [`super::served`] computes the outcomes. Invariants: for several loads, a cell has
+//! the smallest and the largest value; buddy lists are those of the first load.
 
 use super::served::ServedLoads;
 use crate::failure::Failure;

@@ -1,9 +1,8 @@
-//! What the screen shows and what keys change: state alone, without a terminal.
+//! The state of the screen, and how keys change it: state alone, without a terminal.
 //!
-//! Neighbours: [`super::draw`] makes pictures of it, [`super::live`] feeds it with
-//! samples and keys.
-//! Invariants: the chosen cache is chosen by name, so that it stays chosen when the
-//! order changes; as long as nobody chose one, it is the first.
+//! Neighbours: [`super::draw`] draws it, [`super::live`] feeds it with samples and keys.
+//! Invariants: the selected cache is stored by name, so that it stays selected when the order
+//! changes; until a user selects one, it is the first.
 
 use super::columns::{Column, Direction};
 use super::filter::Filter;

@@ -1,7 +1,7 @@
-//! The columns of the table: one row each, with what is shown and sorted by.
+//! The columns of the table: each row says what a column shows and how it sorts.
 //!
-//! Neighbours: [`slabyard_observe::fields`] has the numbers, [`super::history`] the
-//! rates. Names are those of `slabyard list`, so `--sort` takes the same.
+//! Neighbours: [`slabyard_observe::fields`] has the numbers, [`super::history`] computes the rates.
+//! Names are those of `slabyard list`, so `--sort` accepts the same names.
 
 use super::history::{History, RateKind};
 use super::short;

@@ -1,5 +1,5 @@
-//! Which caches are shown: those whose name, id or alias holds a text, or matches a
-//! pattern with `*`, `?` or `[...]`.
+//! Filters caches: those whose name, id or alias contains a text, or matches a pattern with `*`,
+//! `?` or `[...]`.
 
 use glob::Pattern;
 use slabyard_observe::Cache;

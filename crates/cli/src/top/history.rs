@@ -1,7 +1,7 @@
-//! What earlier samples had of each cache, and rates between two of them.
+//! Values of each cache in earlier samples, and the rates between two samples.
 //!
-//! Invariants: at most [`LOOKS`] looks are kept of a cache, and none of a cache
-//! that is gone; times are those of a clock that is never set, since the start.
+//! Invariants: at most [`LOOKS`] samples are kept per cache, and none of a destroyed cache; times
+//! come from a monotonic clock, counted from the start.
 
 use super::short::Rate;
 use slabyard_observe::fields::{self, Field};

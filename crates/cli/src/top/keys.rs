@@ -1,5 +1,5 @@
-//! The keys: one table, from which come what a key does, the line at the foot of
-//! the screen, and the help.
+//! The keys: one table, from which each key's action, the line at the bottom of the screen and the
+//! help are generated.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

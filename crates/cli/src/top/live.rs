@@ -1,7 +1,7 @@
-//! The loop: look, draw, wait for a key or for the time of the next look.
+//! The main loop: sample, draw, wait for a key or for the time of the next sample.
 //!
-//! Neighbours: [`super::app`] knows what is shown, [`super::screen`] has the
-//! terminal, [`super::events`] what happens meanwhile.
+//! Neighbours: [`super::app`] is the state, [`super::screen`] the terminal, [`super::events`]
+//! delivers keys and signals.
 
 use super::app::{App, LoopAction, Start};
 use super::draw::{ScreenOptions, draw};

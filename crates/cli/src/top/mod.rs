@@ -1,8 +1,7 @@
 //! `slabyard top`: a kernel's or a process's caches, live, on a full screen.
 //!
-//! Neighbours: `slabyard_observe::source` looks; [`live`] is the loop, [`app`] what
-//! is shown, [`draw`] the picture.
-//! Invariant: whatever ends this, the terminal is given back first.
+//! Neighbours: `slabyard_observe::source` samples; [`live`] is the loop, [`app`] the state,
+//! [`draw`] draws it. Invariant: however the command ends, it restores the terminal first.
 
 mod app;
 mod columns;

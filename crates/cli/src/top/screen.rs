@@ -1,10 +1,10 @@
-//! The terminal: taken for full-screen drawing, and given back whatever happens.
+//! The terminal: switched to full-screen drawing, and restored whatever happens.
 //!
-//! Neighbours: [`super::live`] enters and leaves; [`super::events`] reads keys and
-//! signals meanwhile.
-//! Invariant: after [`leave`], which the end of a [`Screen`] and a panic of any
-//! thread call too, the terminal is as it was before [`Screen::enter`]. It is taken in the foreground
-//! alone: who changes it from the background is stopped, and then SIGTERM does not end it.
+//! Neighbours: [`super::live`] enters and leaves; [`super::events`] reads keys and signals
+//! meanwhile. Invariant: after [`leave`], which dropping a [`Screen`] and a panic of any thread
+//! also call, the terminal is as it was before [`Screen::enter`]. The terminal is changed only from
+//! the foreground: the kernel stops a process that changes it from the background, and SIGTERM
+//! would then not end the process.
 
 use nix::unistd::{getpgrp, tcgetpgrp};
 use ratatui::Terminal;

@@ -1,8 +1,8 @@
-//! Numbers that fit a narrow column: three figures and a unit.
+//! Numbers that fit a narrow column: three digits and a unit.
 //!
-//! Neighbours: the columns and the lines of the screen are made of these.
-//! Invariants: `-` is unknown; a range is `low..high`, or `~` and its middle where
-//! that does not fit or does not show; it never looks like one exact number.
+//! Neighbours: the columns and the lines of the screen use these. Invariants: `-` is unknown; a
+//! range is `low..high`, or `~` and its middle where that does not fit or both ends print alike; a
+//! range never looks like one exact number.
 
 use slabyard_observe::Value;
 use slabyard_observe::fields::Unit;

@@ -1,4 +1,4 @@
-//! Checks that the process id is still that of the process at the start.
+//! Checks that the process id still belongs to the process that it named at the start.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `slabyard trace info`: what is in a trace.
+//! `slabyard trace info`: prints what is in a trace.
 
 use super::output::progress;
 use crate::failure::Failure;

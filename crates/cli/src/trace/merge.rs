@@ -1,4 +1,5 @@
-//! `slabyard trace merge`: traces of several machines as one of a machine that has all of them.
+//! `slabyard trace merge`: merges traces of several machines into the trace of one machine that has
+//! all their CPUs.
 
 use super::output::{OutputArgs, progress, report};
 use super::snapshots;

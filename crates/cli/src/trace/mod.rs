@@ -1,9 +1,9 @@
-//! `slabyard trace`: what is in a trace file, a part of it, several together, a copy that names
-//! nothing, and traces of other recorders as ours.
+//! `slabyard trace`: shows a trace file, cuts a part out of it, merges several, makes a copy
+//! without names, and converts traces of other recorders.
 //!
-//! Neighbours: the lab's `edit` passes through the events; here the snapshots that a trace holds
-//! are changed with them ([`snapshots`]); [`output`] is what the ways that write one share.
-//! Invariant: a file that is written is whole or not there ([`crate::trace_file`]).
+//! Neighbours: the lab's `edit` transforms the events; here the snapshots in a trace are changed
+//! with them ([`snapshots`]); [`output`] is shared by the subcommands that write a trace.
+//! Invariant: an output file is complete or absent ([`crate::trace_file`]).
 
 mod anonymise;
 mod cut;

@@ -1,4 +1,4 @@
-//! The trace file that is written: its option, and the message at the end.
+//! The output trace file: its option, and the message at the end.
 
 use crate::failure::Failure;
 use crate::stderr::say;

@@ -1,4 +1,4 @@
-//! The names of caches in a copy of a trace that can be published.
+//! Renames caches in a copy of a trace that can be published.
 
 use slabyard_lab::prepare::naming;
 use std::cell::RefCell;

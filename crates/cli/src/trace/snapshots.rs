@@ -1,4 +1,4 @@
-//! The snapshots that a trace holds, changed as the trace is changed.
+//! Changes the snapshots in a trace along with the trace.
 
 use super::renamer::Renamer;
 use crate::failure::Failure;

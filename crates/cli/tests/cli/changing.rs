@@ -1,4 +1,4 @@
-//! Shrinking and setting, of the running kernel and of a process on the real library.
+//! Shrinking, and setting tunables: of the running kernel, and of a process on the real library.
 
 use crate::stage::{SLABYARD, text};
 use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! `slabyard compare`: programs, servers and traces under contenders that truly differ.
+//! `slabyard compare`: programs, servers and traces, on contenders that really differ.
 
 use crate::stage::{SLABYARD, Stage, real_engines, text};
 use crate::traces::tiny;

@@ -1,5 +1,5 @@
-//! Reading a process with CPU slabs, and its core file: what CPUs hold, what was counted, and
-//! requests to return it.
+//! Reads a process with CPU slabs, and its core file: what CPUs hold, what was counted, and
+//! requests to flush it.
 
 use crate::stage::{self, SLABYARD, text};
 use serde_json::Value as Json;

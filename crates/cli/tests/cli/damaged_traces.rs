@@ -1,4 +1,4 @@
-//! `slabyard replay` of traces that are cut off, damaged, or no traces.
+//! `slabyard replay` of traces that are truncated, damaged, or not traces at all.
 
 use crate::stage::text;
 use crate::traces::{OBJECTS, csv_of, ends, load, slabyard, tiny, zstd_of};

@@ -1,4 +1,4 @@
-//! `slabyard replay` where its figures are uncertain, or do not compare with others.
+//! `slabyard replay` where its numbers are uncertain, or cannot be compared with others.
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};

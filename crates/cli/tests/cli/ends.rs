@@ -1,5 +1,5 @@
-//! Each way in which a program ends, on the real library: its exit code or signal is as
-//! it would be without, and the report is of the last program that the process was.
+//! Each way in which a program ends, on the real library: its exit code or signal is the same as
+//! without the library, and the report describes the last program that the process executed.
 
 use crate::stage::{Stage, text};
 use serde_json::Value;

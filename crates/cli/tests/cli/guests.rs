@@ -1,4 +1,4 @@
-//! `slabyard replay` on traces of guests whose kernel and CPUs were not used to write the rules,
+//! `slabyard replay` on traces of guests whose kernels and CPUs were not used to write the rules,
 //! and predictions of one guest from the other's trace.
 
 use crate::stage::SLABYARD;

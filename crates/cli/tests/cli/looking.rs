@@ -1,4 +1,4 @@
-//! Looking at saved snapshots: what each command prints, and with which exit code.
+//! Commands on saved snapshots: what each prints, and its exit code.
 
 use crate::stage::{SLABYARD, text};
 use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! `slabyard replay --offline`, `--online` and `--shrink`: what happens to the machine on the way.
+//! `slabyard replay --offline`, `--online` and `--shrink`: events of the machine during the replay.
 
 use crate::stage::text;
 use crate::traces::{ends, parsed, real, tiny};

@@ -1,4 +1,4 @@
-//! The command as its users meet it: processes, files, signals, a terminal.
+//! The command as its users see it: processes, files, signals, a terminal.
 
 mod changing;
 mod comparing;

@@ -1,5 +1,5 @@
-//! `slabyard replay --memory`: 64 CPUs hoard empty slabs on their partial lists, as was reported
-//! in January 2021, and then one CPU needs memory. All live objects are that CPU's.
+//! `slabyard replay --memory`: 64 CPUs hoard empty slabs on their partial lists, as was reported in
+//! January 2021, and then one CPU needs memory. All live objects were allocated on that CPU.
 
 use crate::stage::text;
 use crate::traces::{Files, OBJECTS, load, parsed, slabyard};

@@ -1,4 +1,4 @@
-//! Page lists below a real program, which forks, and in a replay.
+//! Page lists below a real program that forks, and in a replay.
 
 use crate::stage::{self, SLABYARD, text};
 use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! Help, version, completions and manual pages. None needs the library.
+//! Help, version, completions and manual pages. None of these needs the library.
 
 use crate::stage::{SLABYARD, text};
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! The library that writes a program's calls for a recorder: functions that unwind the stack can
-//! pass it.
+//! The library that writes a program's calls for a recorder: exceptions and thread exits can unwind
+//! the stack through it.
 
 use crate::stage::{SLABYARD, text};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! `slabyard record --kernel`: on the kernel that runs, where the tests are root and it has
-//! tracefs; else it is said aloud that they are skipped.
+//! `slabyard record --kernel`, on the running kernel, where the tests are root and it has tracefs;
+//! elsewhere a message says that the tests are skipped.
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{ends, parsed};

@@ -1,4 +1,4 @@
-//! `slabyard replay`: traces, the snapshots that they begin with, and real kernels.
+//! `slabyard replay`: traces, their snapshots, and real kernels.
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, ends, load, parsed, real, tiny};

@@ -1,4 +1,4 @@
-//! `slabyard replay`: where traces and snapshots are read from, and written to.
+//! `slabyard replay`: where traces and snapshots are read from and written to.
 
 use crate::stage::{SLABYARD, piped, text};
 use crate::traces::{OBJECTS, csv_of, ends, load, parsed, slabyard, snapshot, tiny, zstd_of};

@@ -1,4 +1,4 @@
-//! `slabyard replay`: its messages about what is impossible, and how to do it.
+//! `slabyard replay`: its messages say why a request is impossible, and what to do instead.
 
 use crate::stage::text;
 use crate::traces::{ends, slabyard, tiny};

@@ -1,4 +1,4 @@
-//! The report at the end.
+//! The report at a program's end.
 
 use crate::stage::{Stage, report, text};
 use serde_json::Value;

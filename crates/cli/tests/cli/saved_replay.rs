@@ -1,5 +1,5 @@
-//! `slabyard replay --save`: the file is a source as any other, and says what the
-//! replay's own report says.
+//! `slabyard replay --save`: the file is a source like any other, and has the same numbers as the
+//! replay's own report.
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};

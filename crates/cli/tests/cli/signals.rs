@@ -1,4 +1,4 @@
-//! Signals that only the command is sent, and job control.
+//! Signals that are sent only to the command, and job control.
 
 use crate::stage::Stage;
 use nix::sys::signal::{Signal, kill, killpg};

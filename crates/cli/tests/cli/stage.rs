@@ -1,4 +1,4 @@
-//! What each test uses: the command, a directory of its own, and a preloaded library that leaves a
+//! What each test uses: the command, a directory of its own, and a preloaded library that writes a
 //! known report, so that no engine is needed.
 
 use slabyard_abi::counters::{CacheCounters, YardCounters};

@@ -1,4 +1,5 @@
-//! `-` in place of a file name: standard input or output, or refused; never a file of that name.
+//! `-` in place of a file name means standard input or output, or is rejected; it is never a file
+//! of that name.
 
 use crate::looking::saved;
 use crate::stage::{SLABYARD, piped, text};

@@ -1,5 +1,4 @@
-//! The command on a terminal: the look of the report, and keys that send
-//! signals.
+//! The command on a terminal: the report's appearance, and keys that send signals.
 
 use crate::stage::Stage;
 use nix::libc;

@@ -1,4 +1,4 @@
-//! `slabyard trace`: traces that are made of other traces.
+//! `slabyard trace`: making traces from other traces.
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};

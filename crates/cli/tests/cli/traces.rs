@@ -1,5 +1,5 @@
-//! What the tests of `slabyard replay` share: small traces, each with its snapshot
-//! beside it, in forms of ours and as CSV; and recorded ones of real kernels.
+//! Shared by the tests of `slabyard replay`: small traces, each with its snapshot, in our formats
+//! and as CSV; and recorded traces of real kernels.
 
 use crate::stage::{SLABYARD, text};
 use serde_json::{Value, json};

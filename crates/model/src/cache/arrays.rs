@@ -1,9 +1,9 @@
-//! Array caches in front of a kernel's slabs: the policy of [`slabyard::engine::array_cache`], by
-//! numbers.
+//! Array caches in front of a kernel's slabs: the policy of [`slabyard::engine::array_cache`],
+//! applied to counts.
 //!
-//! An object in an array counts as in use in its slab. Objects of another node than the CPU's
-//! wait in [alien arrays](slabyard::engine::array_cache::alien). Time passes only where
-//! [`KernelCache::reap`] says so.
+//! An object in an array counts as in use in its slab. Objects of another node than the CPU's wait
+//! in [alien arrays](slabyard::engine::array_cache::alien). Time passes only where
+//! [`KernelCache::reap`] is called.
 
 use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;

@@ -1,6 +1,6 @@
-//! Begins and ends a slab: it gets a number and pages, and counts what happened.
+//! Allocates and frees slabs: gives a slab its number and pages, and counts what happened.
 //!
-//! Neighbours: [`super::numbers`] has the slabs, [`super::supply`] says who gives the pages.
+//! Neighbours: [`super::numbers`] stores the slabs, [`super::supply`] says where pages come from.
 
 use super::numbers::Slab;
 use super::supply::{Order, SuppliedSlabs, Supply};

@@ -1,8 +1,8 @@
-//! The calls of a cache of numbers: allocations and frees by the fast path, which counts here, and
-//! otherwise by the policy; and which slab the policy would choose next.
+//! The calls of a modelled cache: an allocation or free takes the fast path, which is counted here,
+//! or else goes to the policy.
 //!
-//! [`KernelCache::choose`] says which slab would be next, and changes nothing. The tests compare
-//! it with what the policy then does.
+//! [`KernelCache::choose`] says which slab the policy would take next, and changes nothing. The
+//! tests compare its answer with what the policy then does.
 
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};

@@ -1,4 +1,4 @@
-//! What each CPU has of a cache of numbers: its slab, its CPU partial list, its sheaves or arrays.
+//! What each CPU of a modelled cache holds: its slab, its CPU partial list, its sheaves or arrays.
 //!
 //! Neighbours: [`super::slabs`] and [`super::on_cpu`] give the policy access to them.
 

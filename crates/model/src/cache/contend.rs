@@ -1,6 +1,6 @@
-//! Calls of a cache whose CPUs overlap in time, and cases that are computed by hand.
+//! Calls of a cache whose CPUs overlap in time, and cases with outcomes computed by hand.
 //!
-//! Neighbours: [`super::contention`] has the clocks and the locks.
+//! Neighbour: [`super::contention`] models the clocks and the locks.
 
 use super::KernelCache;
 use super::contention::{Contention, Costs, Counts};

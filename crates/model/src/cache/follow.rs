@@ -1,7 +1,7 @@
-//! Makes the model follow a real kernel, whatever the rules say.
+//! Makes the model follow a real kernel, even against its rules.
 //!
-//! After a difference the places of the other slabs are a guess; each rule here says why. The
-//! lab's check uses it to test the rules one step at a time.
+//! After a difference, where the other slabs are is a guess; each function here says why it guesses
+//! as it does. The lab's check uses this to test the rules one step at a time.
 
 use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};

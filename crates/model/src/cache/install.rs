@@ -1,8 +1,8 @@
-//! Puts slabs in place by hand: the state that a replay begins with.
+//! Puts slabs in place by hand: the state in which a replay starts.
 //!
-//! Invariant: no slab is put where the rules have no place. A slab that is meant for a CPU of a
-//! kernel without CPU slabs, or for a CPU partial list of one without such lists, waits at its
-//! node's: no rule would ever look for it on the CPU.
+//! Invariant: no slab is put where the rules do not allow one. A slab meant for a CPU of a kernel
+//! without CPU slabs, or for a CPU partial list of a kernel without such lists, goes to its node's
+//! list instead: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
 use slabyard::engine::partial_list::End;

@@ -1,7 +1,7 @@
-//! The lists of partial slabs: one for each node ([`slabyard::engine::partial`]), one for each CPU
+//! The lists of partial slabs: one per node ([`slabyard::engine::partial`]) and one per CPU
 //! ([`slabyard::engine::cpu_slabs`]).
 //!
-//! A slab is in one list at most; its [`State`] says in which.
+//! A slab is on at most one list; its [`State`] says on which.
 
 use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;

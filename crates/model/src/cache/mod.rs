@@ -1,20 +1,20 @@
-//! A cache whose slabs are counted, not filled: that of a modelled kernel, on a machine of any
-//! shape, or of a yard.
+//! A cache whose slabs are counted, not filled with objects: the cache of a modelled kernel, on a
+//! machine of any shape, or of a yard.
 //!
-//! Its slabs are [`numbers`]. Sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU
-//! partial lists ([`slabyard::engine::cpu_slabs`]) and nodes' partial lists
-//! ([`slabyard::engine::partial`]) are the policy of yards, by the kernel's rules: 6.18 has
-//! sheaves before CPU slabs, 7.x in their place. SLAB's arrays ([`arrays`]) are policy of yards,
-//! too. [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
-//! lock or by a compare-exchange is counted where it would do it, under the kernel's names
-//! ([`crate::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
-//! [`contention`] gives calls a length, so that they overlap.
+//! Its slabs are entries of [`numbers`]. The policies are those of yards, run by the kernel's
+//! rules: sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU partial lists
+//! ([`slabyard::engine::cpu_slabs`]), and nodes' partial lists ([`slabyard::engine::partial`]).
+//! 6.18 has sheaves in front of CPU slabs, 7.x in place of them. SLAB's arrays ([`arrays`]) use a
+//! yard's policy, too. [`calls`] allocate and free. One call is under way at a time; what a kernel
+//! does under a lock or by a compare-exchange is counted where the kernel would do it, under the
+//! kernel's names ([`crate::counters`]). [`walk`] shows where everything is, and [`audit`] checks
+//! the equations below. [`contention`] gives calls a duration, so that they overlap.
 //!
 //! # Equations
 //!
-//! For each slab: free + on its CPU + live + in sheaves = its [objects](supply). For each cache:
-//! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
-//! one, and without CPU partial lists all of these are empty.
+//! For each slab: free + on its CPU + live + in sheaves = its number of [objects](supply). For each
+//! cache: the slabs in all states add up to `nr_slabs`; under rules without CPU slabs no CPU has
+//! one, and under rules without CPU partial lists all of these are empty.
 
 pub mod arrays;
 pub mod audit;

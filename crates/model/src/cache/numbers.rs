@@ -1,11 +1,11 @@
 //! A cache's slabs as numbers: 24 bytes each, in a table that may grow while others read it.
 //!
-//! An object is the number of its slab: which object of the slab it is does not matter to the
-//! kernel's rules. In a yard the bitmap word of an object matters: there it is the number of its
-//! word, and each word's free objects are counted, too.
+//! An object is represented by its slab's number: which object of the slab it is does not matter to
+//! the kernel's rules. In a yard it matters in which word of the slab's bitmap an object is: there
+//! an object is represented by the number of that word, and free objects are also counted per word.
 //!
-//! Neighbours: [`super::begin`] begins and ends slabs, [`super::slabs`] gives the policy access to
-//! them.
+//! Neighbours: [`super::begin`] allocates and frees slabs, [`super::slabs`] gives the policy access
+//! to them.
 
 use slabyard::engine::slabs::Links;
 use slabyard::pages::descriptor::NIL;

@@ -1,7 +1,8 @@
-//! What CPUs have of a cache of numbers: the policy of [`slabyard::engine::cpu_slabs`] works on it.
+//! What CPUs hold of a modelled cache, in the form on which the policy of
+//! [`slabyard::engine::cpu_slabs`] works.
 //!
-//! A CPU's own objects are a number; its partial list is a chain through the slabs' links, so
-//! that a slab can leave it from any place.
+//! The objects that belong to a CPU alone are a count; its partial list is a chain through the
+//! slabs' links, so that a slab can be removed from any position.
 
 use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;

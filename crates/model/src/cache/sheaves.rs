@@ -1,5 +1,5 @@
-//! Sheaves and barns in front of a kernel's slabs: the policy of [`slabyard::engine::sheaves`],
-//! by the kernel's rules.
+//! Sheaves and barns in front of a kernel's slabs: the policy of [`slabyard::engine::sheaves`], by
+//! the kernel's rules.
 //!
 //! An object in a sheaf counts as in use in its slab. In 6.18 a sheaf is refilled from, and
 //! flushed to, the CPU slab and its lists; in 7.x from the node's list. Objects of another node

@@ -1,13 +1,13 @@
-//! Where a cache's slabs get their pages: without a limit, or from a [`Supply`].
+//! Where a cache's slabs get their pages: from an unlimited source, or from a [`Supply`].
 //!
-//! A kernel asks for a block of the cache's order first. If there is none it takes one of the
-//! least order that holds an object; such a slab has fewer objects, whose number
-//! [`super::KernelCache::objects_of`] returns. All limits stay the cache's: a list that counts
-//! slabs counts a small one as any other. SLAB asks only for its own order.
+//! A kernel first requests a block of the cache's order. If there is none, it takes one of the
+//! smallest order that holds an object; such a slab has fewer objects, as
+//! [`super::KernelCache::objects_of`] says. All limits stay the cache's: a list that counts slabs
+//! counts a small slab like any other. SLAB requests only its own order.
 //!
-//! Neighbours: [`super::begin`] asks here when a slab begins, and reports when it ended.
-//! Invariant: a slab that began has pages until it ends, except for slabs that were put in place
-//! by hand, which are reported to the supply.
+//! Neighbour: [`super::begin`] requests pages here when it allocates a slab, and returns them when
+//! it frees one. Invariant: a slab has pages from its allocation until it is freed, except for
+//! slabs that were put in place by hand, which are reported to the supply.
 
 /// The order that a slab's block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Reads a cache's containers, one CPU and one node at a time, without changing anything.
+//! Reads the contents of a cache's CPU slabs, lists, sheaves, arrays and barns, one CPU and one
+//! node at a time, without changing anything.
 //!
 //! Neighbours: [`audit`](super::audit) sums over all of them and checks the equations.
 

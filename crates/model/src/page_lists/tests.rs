@@ -1,4 +1,4 @@
-//! Tests of each kind of list: the values that kernels showed.
+//! Tests of each kind of list, against values seen on real kernels.
 
 use super::CountedLists;
 use slabyard::pages::lists::{List, PageLists, Rules, Warmth, Zone};

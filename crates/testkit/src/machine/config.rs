@@ -1,4 +1,5 @@
-//! What a machine is made of, the bugs that it may have, and what it reports of a thread.
+//! The configuration of a machine, the bugs that can be planted in it, and what it reports about a
+//! thread.
 
 use slabyard::platform::GRANULE;
 

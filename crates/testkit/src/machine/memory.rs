@@ -1,7 +1,7 @@
 //! Memory of the modelled machine: what is reserved, committed and mapped.
 //!
-//! It is a checker: pages that were never committed cannot be given back or
-//! hold a word, and a mapping ends once, with the bytes that it has.
+//! It is a checker: pages that were never committed cannot be decommitted or hold a word, and a
+//! mapping is unmapped once, with exactly the bytes that it has.
 //!
 //! Invariants: `committed_bytes` = pages in all `committed` sets × page size;
 //! `mapped_bytes` = sum over `mappings`; both together stay within the limit;

@@ -1,24 +1,23 @@
-//! The modelled machine: N virtual CPUs, any page size, memory to measure.
+//! The modelled machine: N virtual CPUs, any page size, and memory whose use is measured.
 //!
-//! Neighbours: `platform` (what yards call), `memory` (reservations, commits, mappings, all checked),
-//! `schedule` (virtual threads that take turns by a seeded choice), `sequence`
-//! (pop, push and exchange, cut into steps), `readers` (stores of readers that reach the
-//! other threads late).
+//! Neighbours: `platform` (what yards call), `memory` (reservations, commits, mappings, all
+//! checked), `schedule` (virtual threads that take turns by a seeded choice), `sequence` (pop, push
+//! and exchange, split into steps), `readers` (readers' stores that become visible to other threads
+//! late).
 //!
-//! The addresses of objects have nothing behind them; tables are real memory.
-//! A sequence is modelled as load-linked and store-conditional on a CPU's
-//! token: it reads the CPU's generation, loads with steps in between, and
-//! commits only if the thread is still on that CPU and the generation is the
-//! same. Preemption by another thread on that CPU, a signal, migration and
-//! [`PerCpu::fence`](slabyard::platform::PerCpu::fence) end the sequence, and it begins again.
+//! The addresses of objects are not backed by memory; tables are real memory. A restartable
+//! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token: it reads the
+//! CPU's generation, loads with steps in between, and commits only if the thread is still on that
+//! CPU and the generation is unchanged. Preemption by another thread on that CPU, a signal,
+//! migration and [`PerCpu::fence`](slabyard::platform::PerCpu::fence) abort the sequence, and it
+//! restarts.
 //!
 //! Invariants:
-//! * inside [`Machine::run`] one virtual thread runs at a time, and another one
-//!   may only run after a step, a wait or an end;
-//! * outside of it there is one implicit thread, on the CPU that
-//!   [`Machine::set_cpu`] chose, that nothing preempts;
-//! * the same seed and the same bodies make the same schedule
-//!   ([`Machine::trace`]).
+//! * inside [`Machine::run`] one virtual thread runs at a time, and another one may run only after
+//!   a step, a wait or the thread's end;
+//! * outside of it there is one implicit thread, on the CPU that [`Machine::set_cpu`] chose, which
+//!   nothing preempts;
+//! * the same seed and the same thread bodies give the same schedule ([`Machine::trace`]).
 
 mod config;
 mod memory;

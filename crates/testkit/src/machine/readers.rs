@@ -1,8 +1,8 @@
-//! Readers on the machine: what a thread announces stays in a store buffer of one entry, as on
-//! a CPU whose loads overtake its stores.
+//! Readers on the machine: what a thread announces stays in a store buffer of one entry, as on a
+//! CPU whose loads may pass its earlier stores.
 //!
-//! The store reaches the other threads with the thread's next one, at one of its steps by
-//! chance, when another thread comes onto its CPU, at a fence, and when time passes.
+//! The store becomes visible to other threads at the thread's next store, at one of its steps by
+//! chance, when another thread is scheduled on its CPU, at a fence, and when time passes.
 
 use super::Machine;
 use super::config::Broken;

@@ -1,15 +1,13 @@
-//! Virtual threads: system threads that take turns, one at a time.
+//! Virtual threads: OS threads that take turns, so that one runs at a time.
 //!
-//! The baton is `Turns::current`. A thread gives its turn away in `Machine::step` (preemption), in
-//! a wait, and at its end; a seeded generator chooses which thread gets it, and on which CPU.
+//! `Turns::current` says whose turn it is. A thread passes its turn on in `Machine::step`
+//! (preemption), in a wait, and at its end; a seeded generator chooses the next thread and its CPU.
 //!
-//! Waiting is that of a futex: a sleeper is woken by [`Machine::wake_one`] of
-//! its word, or early by chance, so a forgotten wake ends in a deadlock, which
-//! is reported.
+//! Waiting works like a futex: a sleeper is woken by [`Machine::wake_one`] on its word, or early by
+//! chance, so a forgotten wake ends in a deadlock, which is reported.
 //!
-//! A panic in a virtual thread ends the run: each other thread, when its turn
-//! comes, is unwound without a message, and the first panic goes on in the
-//! caller of [`Machine::run`].
+//! A panic in a virtual thread ends the run: each other thread is unwound without a message at its
+//! next turn, and the first panic is resumed in the caller of [`Machine::run`].
 
 use super::Machine;
 use super::turns::{IMPLICIT, State, Turns};

@@ -1,12 +1,12 @@
-//! The sequences on the modelled machine, with a step between any two of
-//! their loads and stores.
+//! The restartable sequences (rseq) on the modelled machine, with a step between any two of their
+//! loads and stores.
 //!
-//! A thread that lost its token finds out at its next instruction, as the real
-//! one does: the kernel moves it to the abort address before it goes on. So a
-//! sequence never computes with two halves of different stacks.
+//! A thread that lost its token notices at its next instruction, as on real hardware, where the
+//! kernel moves the thread to the abort address before it continues. So a sequence never combines
+//! halves of two different stacks.
 //!
-//! With private rows (`can_stop` false) there is no token: no other thread uses the
-//! row, and nothing is aborted.
+//! With private rows (`can_stop` false) there is no token: no other thread uses the row, and
+//! nothing is aborted.
 
 use super::Machine;
 use super::config::Broken;

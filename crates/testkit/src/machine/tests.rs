@@ -1,5 +1,5 @@
-//! Tests of the machine itself: the same seed gives the same schedule, and faults that it must
-//! report.
+//! Tests of the machine itself: the same seed gives the same schedule, and the faults that the
+//! machine must report are reported.
 
 use super::*;
 use crate::write_word;

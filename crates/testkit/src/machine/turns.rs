@@ -1,6 +1,6 @@
-//! Which thread has the turn: the words of each virtual thread, and the state of all.
+//! Whose turn it is: the words of each virtual thread, and the state of all threads.
 //!
-//! Neighbours: [`super::schedule`] gives turns.
+//! Neighbour: [`super::schedule`] passes turns on.
 
 use super::config::{Config, Tally};
 use slabyard::platform::ThreadWords;

@@ -1,4 +1,4 @@
-//! The line of keys at the foot, and the help over everything.
+//! The line of keys at the bottom, and the help overlay.
 
 use super::super::app::App;
 use super::super::keys::KEYS;

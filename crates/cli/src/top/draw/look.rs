@@ -1,4 +1,4 @@
-//! The styles of the picture: bold, inverted, and colours where there are any.
+//! The styles of the screen: bold, inverted, and colours where the terminal has them.
 
 use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,4 +1,4 @@
-//! The table of caches: as many columns as fit, the chosen row marked.
+//! The table of caches: as many columns as fit, with the selected row marked.
 
 use super::super::app::{App, View};
 use super::super::columns::{Column, Direction, EXTRA, WIDEST};

@@ -1,5 +1,4 @@
-//! Lines that fit: parts are left out from the end, and what is too long ends
-//! in `…`.
+//! Fits lines to a width: parts are dropped from the end, and a text that is too long ends in `…`.
 
 /// Columns that a text takes.
 pub fn width(text: &str) -> usize {

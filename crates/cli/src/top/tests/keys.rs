@@ -1,4 +1,4 @@
-//! What keys change.
+//! Tests what each key changes.
 
 use super::looks;
 use crate::top::app::{App, LoopAction};

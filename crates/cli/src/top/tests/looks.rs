@@ -1,4 +1,4 @@
-//! Made-up samples of a kernel and of a process, always the same.
+//! Made-up samples of a kernel and of a process, the same in each run.
 
 use crate::top::app::{App, Start};
 use crate::top::columns::Column;

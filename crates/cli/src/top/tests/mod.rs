@@ -1,5 +1,5 @@
-//! The screen without a terminal: keys in, pictures out; and the loop on a terminal
-//! of ours.
+//! Tests of the screen without a terminal (keys in, pictures out), and of the loop on a
+//! pseudo-terminal.
 
 mod keys;
 mod looks;

@@ -1,4 +1,4 @@
-//! Pictures at three sizes, compared with files. `SLABYARD_BLESS=1` writes them anew.
+//! Screens at three sizes, compared with files. `SLABYARD_BLESS=1` rewrites the files.
 
 use super::keys::press;
 use super::looks;

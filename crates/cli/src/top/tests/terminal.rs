@@ -1,5 +1,5 @@
-//! The loop on a terminal of ours: whatever happens inside, the terminal is given
-//! back. What a person does on one is tried in the tests of the command.
+//! The loop on a pseudo-terminal: whatever happens inside, the terminal is restored. What a person
+//! does at a terminal is tested in the command's own tests.
 
 use super::looks;
 use crate::top::app::Start;
