@@ -1,8 +1,8 @@
-//! Builds what the benchmark embeds: the load programs, and the peers as
-//! libraries to preload.
+//! Builds what the benchmark embeds: the load programs, and the peer allocators as libraries to
+//! preload.
 //!
-//! All are always optimised, whatever profile the driver has, because a slow build of a peer would
-//! be unfair. mimalloc is always built; the others, which take minutes, are built with the feature
+//! All are always optimised, whatever the driver's profile, because a slow build of a peer would be
+//! unfair. mimalloc is always built; the others, which take minutes, are built with the feature
 //! `peers` (`peers.rs`).
 
 mod peers;

@@ -1,13 +1,13 @@
-//! The peers that take long to build: snmalloc, jemalloc and rpmalloc, each
-//! from the sources in its Rust crate, as its own build system builds the
-//! library that is meant to be preloaded.
+//! The peers that take long to build: snmalloc, jemalloc and rpmalloc. Each is built from the
+//! sources in its Rust crate, in the way that its own build system builds the library meant for
+//! preloading.
 //!
 //! The crates are dependencies of a target that does not exist: so `Cargo.lock` has their versions
 //! and cargo fetches them, but their bindings and build scripts, which build other variants, never
-//! run. `cargo metadata` says where the sources are.
+//! run. `cargo metadata` reports where the sources are.
 //!
-//! A peer that cannot be built does not stop the build: the table that is
-//! written for `src/peers.rs` says why, and so does a warning.
+//! A peer that cannot be built does not fail the build: the table written for `src/peers.rs` gives
+//! the reason, and so does a warning.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,9 +1,8 @@
-//! Runs every suite that compares with all peers, one after the other.
+//! Runs every suite that compares against all peers, one after the other.
 //!
-//! A suite that cannot be run here is left out with a message; the others are written all the
-//! same.
-//! Neighbours: `raw` is the file of everything measured, `page` the document that is made
-//! from it.
+//! A suite that cannot run here is left out with a message; the results of the others are written
+//! all the same. Neighbours: `raw` is the file of everything measured, `page` the document that is
+//! generated from it.
 
 use std::fmt::Write as _;
 

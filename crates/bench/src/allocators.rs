@@ -1,7 +1,6 @@
-//! The allocators measured, the programs that they are measured with, and how
-//! a program is started on an allocator.
+//! The measured allocators, the load programs, and how a program is started on an allocator.
 //!
-//! Neighbours: `build/main.rs` makes what is embedded here; `find` finds the allocators that every
+//! Neighbours: `build/main.rs` builds what is embedded here; `find` finds the allocators that every
 //! suite measures.
 
 use std::fs::File;

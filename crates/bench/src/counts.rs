@@ -1,8 +1,7 @@
-//! The counts of slow paths that a process left in its report.
+//! The slow-path counters that a process wrote to its report.
 //!
-//! Counting costs time, so that a run that counts is never one that is timed. Neighbours: `series`
-//! and `lists` start the runs that count; `abi::stats` has the words, and `observe::report` reads
-//! the file.
+//! Counting costs time, so runs that count are never timed. Neighbours: `series` and `lists` start
+//! the runs that count; `abi::stats` defines the counters, and `observe::report` reads the file.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The allocators that every suite measures, ours, mimalloc and the C library's: where each is,
+//! The allocators that every suite measures (ours, mimalloc and the C library's): where each is,
 //! and its version.
 //!
 //! Neighbours: `worker` checks that the preload took effect; `peers` adds the

@@ -1,10 +1,10 @@
-//! Allocators that are one library with settings: the fronts of `libslabyard_engines.so`.
+//! Allocators that are one library with different settings: the fronts of `libslabyard_engines.so`.
 //!
-//! A front is named by words with `+` between them: first `sheaves`, another engine (`slab`), or a
-//! kernel's release (`6.1`) for its CPU slabs, and then how it differs from that release. The
-//! words are those of `slabyard_kernels`, so fronts need no list of their own.
+//! A front is named by words joined with `+`: first `sheaves`, another engine (`slab`), or the
+//! kernel release (`6.1`) whose CPU slabs it has, and then how it differs from that release. The
+//! words are those of `slabyard_kernels`, so this module needs no list of its own.
 //!
-//! Neighbours: `load`, `compare`, `programs`, `series` and `lists` take fronts beside peers;
+//! Neighbours: `load`, `compare`, `programs`, `series` and `lists` accept fronts beside peers;
 //! `find` checks that the library runs.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A goal: its limit, what was measured, and whether that is enough.
+//! A goal: its limit, the measured value, and whether the goal is met.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
-//! Instructions of one malloc(64) and free, counted by valgrind's callgrind.
+//! Instructions of one pair of malloc(64) and free, counted by valgrind's callgrind.
 //!
-//! The pair load runs N and 2N pairs; the difference, divided by N, is a
-//! pair's, with the seven or so instructions of the load's loop and PLT.
-//! valgrind has no restartable sequences: our library counts there in its
-//! mode of private slots, not in the mode that runs in production.
+//! The pair load runs N and 2N pairs; the difference divided by N is the count per pair, which
+//! includes the seven or so instructions of the load's loop and PLT. valgrind has no restartable
+//! sequences (rseq): there our library runs in its private-slot mode, not in the mode that runs in
+//! production.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
 //! Returns an interruption as an error, so that each guard on the stack restores what it changed
-//! (the system's THP setting, the unpacked files).
+//! (the kernel's THP setting, the unpacked files).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,8 +1,7 @@
 //! The loads of `loads/load.c`, which run until they are told to stop.
 //!
-//! Neighbours: `worker` keeps such a process waiting for its next window; `speed`, `look` and a
-//! part of `memory` measure it. The loads of `compare` run to their end, and are in another
-//! program.
+//! Neighbours: `worker` keeps such a process waiting for its next window; `speed`, `look` and part
+//! of `memory` measure it. The loads of `compare` run to completion, and are in another program.
 
 pub struct Load {
     pub name: &'static str,

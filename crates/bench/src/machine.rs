@@ -1,4 +1,4 @@
-//! What the numbers were measured on, and the CPUs that may be used.
+//! The machine that the numbers were measured on, and the CPUs that may be used.
 
 use std::fs;
 use std::process::Command;

@@ -1,18 +1,19 @@
-//! `slabyard-bench`: preloaded mallocs side by side, in one run.
+//! `slabyard-bench`: compares preloaded mallocs, in one run.
 //!
-//! `speed` times loads, `memory` reads what processes occupy, `instructions` counts one pair under
-//! callgrind; the allocators are ours, mimalloc and the C library's. `compare` runs many loads to
-//! their end beside all `peers`. `programs` does so with real ones. `rest` measures what returns
-//! after a burst, `latency` how long single calls take, `look` what a reader costs. `load` runs
-//! one load on any allocators, `series` two of them on CPU slabs with eager and with delayed
-//! freezing, `lists` compares what their partial lists claim and hold. `all` runs the suites that
-//! compare with all peers; it writes `raw`, from which `page` makes the document. `caches`
-//! measures typed caches beside pools of objects, which are linked into this program. The loads
-//! are C programs (`loads/`) that know no allocator; `build/` builds them and the peers,
-//! `allocators` unpacks and preloads, `worker` keeps a load at hand, `find` finds the allocators,
-//! `fronts` makes some of one library, and the measuring modules judge against `goals`.
+//! `speed` times loads, `memory` reads how much memory processes occupy, `instructions` counts one
+//! pair of calls under callgrind; the allocators are ours, mimalloc and the C library's. `compare`
+//! runs many loads to completion, on ours and all `peers`. `programs` does so with real programs.
+//! `rest` measures how much memory is returned after a burst, `latency` how long single calls take,
+//! `look` what a reader costs. `load` runs one load on any allocators, `series` runs two on CPU
+//! slabs with eager and with delayed freezing, `lists` compares what CPU partial lists claim and
+//! hold. `all` runs the suites that compare against all peers; it writes `raw`, from which `page`
+//! generates the document. `caches` compares typed caches with object pools that are linked into
+//! this program. The loads are C programs (`loads/`) that know no allocator; `build/` builds them
+//! and the peers. `allocators` unpacks and preloads, `worker` keeps a load process ready, `find`
+//! finds the allocators, `fronts` derives several from one library, and the measuring modules check
+//! results against `goals`.
 //!
-//! Floor 4 of the workspace, and never published, so that peers are in nobody's dependencies.
+//! Floor 4 of the workspace; never published, so that nobody gets the peers as dependencies.
 #![deny(unsafe_code)]
 
 mod all;

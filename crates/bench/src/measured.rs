@@ -1,7 +1,6 @@
-//! What a suite measured, ready to be shown alone or beside others: its text, its JSON and
-//! its goals.
+//! A suite's results, ready to be printed alone or beside others: its text, its JSON and its goals.
 //!
-//! Neighbours: the suites make it; `main` publishes one, `all` those of all suites together.
+//! Neighbours: the suites produce it; `main` prints one, `all` those of all suites together.
 
 use anyhow::Result;
 use serde::Serialize;

@@ -1,10 +1,10 @@
-//! The document of what was measured, `benchmarks.md`: machine, versions, commands, goals,
-//! results in small tables, and losses, on one page.
+//! The document of the results, `benchmarks.md`: machine, versions, commands, goals, results in
+//! small tables, and losses, on one page.
 //!
-//! It is made from the file of everything measured (`raw`) and can be made again without
-//! measuring. Each suite's report is read as far as the page shows it; what is left out
-//! stands in the suite's own tables.
-//! Neighbours: `all` writes it after measuring; `parts` has the tables of each suite.
+//! It is generated from the file of everything measured (`raw`) and can be regenerated without
+//! measuring. Only the parts of each suite's report that the page shows are read; the rest is in
+//! the suite's own tables. Neighbours: `all` writes it after measuring; `parts` makes the tables of
+//! each suite.
 
 mod parts;
 

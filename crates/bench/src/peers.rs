@@ -1,5 +1,5 @@
-//! The peers beyond mimalloc: those that `build/peers.rs` builds from their
-//! crates, and gperftools' tcmalloc if the system has it.
+//! The peers other than mimalloc: those that `build/peers.rs` builds from their crates, and
+//! gperftools' tcmalloc if it is installed.
 //!
 //! A peer that was not built, is not installed or does not run is left out with a message:
 //! [`Absent`] says which and why, and every report repeats it.

@@ -1,8 +1,8 @@
-//! The command lines of `series` and `lists`, which repeat what two threads of the kernel's
+//! The command lines of `series` and `lists`, which reproduce what two threads of the kernel's
 //! mailing list discussed.
 //!
-//! Neighbours: `args` takes them, the suites read them. They are a module of their own because the
-//! suites use modules that name `args`.
+//! Neighbours: `args` parses them, the suites use them. They are in a module of their own because
+//! the suites use modules that depend on `args`.
 
 use std::path::PathBuf;
 

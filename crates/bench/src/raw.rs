@@ -1,6 +1,6 @@
 //! The file of everything that `all` measured, by suite: what `--json` writes.
 //!
-//! Neighbours: `all` fills it and keeps parts of an earlier one, `page` reads it.
+//! Neighbours: `all` fills it and keeps parts of an earlier file, `page` reads it.
 
 use std::collections::BTreeMap;
 use std::fs;

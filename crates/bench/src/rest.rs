@@ -1,8 +1,8 @@
-//! What comes back after a burst of which one object in a hundred stays: while the program makes
-//! small pairs of calls, and while it makes none.
+//! How much memory is returned after a burst of which one object in a hundred stays live: while the
+//! program makes small pairs of calls, and while it makes none.
 //!
-//! Neighbours: `loads/rest.c` knows which pages hold none of its objects, and reads from the
-//! kernel how many of them are still in memory; the allocator is neither asked nor told to trim.
+//! Neighbours: `loads/rest.c` knows which pages hold none of its objects, and asks the kernel how
+//! many of them are still resident; the allocator is neither queried nor told to trim.
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;

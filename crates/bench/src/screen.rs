@@ -1,7 +1,6 @@
-//! Tables, the progress line, the heading and the JSON file.
+//! Prints tables, the progress line and the heading, and writes the JSON file.
 //!
-//! No colour anywhere; the progress line goes to standard error, and only if
-//! that is a terminal.
+//! No colours are used; the progress line goes to standard error, and only if that is a terminal.
 
 use std::fs::File;
 use std::io::{self, Write};

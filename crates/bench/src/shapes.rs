@@ -1,8 +1,8 @@
 //! The loads of `loads/kernel`, and the command line of `load`, which runs one.
 //!
-//! Neighbours: `args` takes one, `load` runs it; `compare --program kernel` runs all with the
-//! settings that the program itself calls usual. A test compares these and the limits with those
-//! of the command line.
+//! Neighbours: `args` takes one, `load` runs it; `compare --program kernel` runs all, with the
+//! program's default settings. A test compares this table and the limits with those of the
+//! program's command line.
 
 use std::path::PathBuf;
 

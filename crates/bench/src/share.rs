@@ -1,8 +1,8 @@
-//! Which part of a program's time is its allocator's: `perf` looks at the program each
-//! millisecond of CPU time, and says in which library it was.
+//! The allocator's share of a program's time: `perf` samples the program every millisecond of CPU
+//! time, and reports which library it was in.
 //!
-//! What the kernel does for the allocator (page faults, system calls) is the kernel's here.
-//! Neighbours: `series` asks for it, in a run that is not timed.
+//! What the kernel does for the allocator (page faults, system calls) counts as the kernel's time
+//! here. Neighbour: `series` uses this, in a run that is not timed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,8 @@
-//! Time of one malloc and free: seven loads, three allocators, in turns.
+//! Time of one malloc and free: seven loads on three allocators, in turns.
 //!
-//! In each round, each load runs one window on each allocator, in an order
-//! drawn anew; so the machine's slow moments fall on all alike.
-//! The processes live for some rounds and are then started anew, all at once.
+//! In each round, each load runs one window on each allocator, in an order drawn anew; so the
+//! machine's slow moments affect all alike. The processes live for some rounds and are then
+//! restarted, all at once.
 
 use anyhow::Result;
 use fastrand::Rng;

@@ -1,7 +1,7 @@
-//! The system's setting of transparent huge pages, changed for a while.
+//! The kernel's setting of transparent huge pages, changed temporarily.
 //!
-//! `prctl(PR_SET_THP_DISABLE)` is no substitute: it can only forbid, and what
-//! is asked here is what a program occupies where the system says `always`.
+//! `prctl(PR_SET_THP_DISABLE)` is no substitute: it can only forbid huge pages, and the question
+//! here is what a program occupies where the kernel's setting is `always`.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! A process of a load that waits between its windows: it is started once and runs a window or a
 //! number of cycles at a time, so that allocators take turns within milliseconds.
 //!
-//! Neighbours: the protocol's other end is `loads/load.c`.
+//! Neighbour: the other end of the protocol is `loads/load.c`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,8 +1,8 @@
-//! The board: a machine without a system has memory and CPUs; the embedding program says how many,
-//! how large a page is, and how calls exclude each other.
+//! The board: a machine without an OS has memory and CPUs; the embedding program says how many
+//! CPUs, how large a page is, and how calls exclude each other.
 //!
-//! Neighbours: [`crate::yard`] stands on it. The platforms of other yards
-//! ([`slabyard::platform::Platform`]) have rows of stacks for fast paths without a lock, and
+//! Neighbour: [`crate::yard`] runs on a board. The platforms of other yards
+//! ([`slabyard::platform::Platform`]) have per-CPU rows of stacks for lock-free fast paths, and
 //! reserve addresses without memory; here a call is a critical section, and every byte counts.
 
 use crate::live_map::LiveMap;

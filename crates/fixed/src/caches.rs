@@ -1,11 +1,12 @@
-//! What a yard on a fixed memory has: pages, and its caches by number; and what it needs of an engine.
+//! What a yard on fixed memory consists of (pages, and caches found by number), and what it needs
+//! from an engine.
 //!
 //! ```text
 //! table, a place of words:  | cache 0 | cache 1 | ...     each the place of a cache; 0: none
 //! ```
 //!
-//! Invariant: a number leads to the same cache from its creation to its destruction; slabs carry
-//! the number.
+//! Invariant: a number leads to the same cache from the cache's creation to its destruction; slabs
+//! store the number.
 
 use crate::live_map::LiveMap;
 use crate::pages::{MOST_ORDER, MetaRef, PageKind, Pages};

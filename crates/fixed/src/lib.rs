@@ -1,5 +1,5 @@
-//! Yards on a fixed memory: firmware, kernels, memory that processes share; one CPU or a few, from
-//! 64 KiB of memory on, with 32 bits or 64.
+//! Yards on fixed memory: for firmware, kernels, and memory that processes share; with one CPU or a
+//! few, from 64 KiB of memory up, on 32 or 64 bits.
 //!
 //! ```
 //! use slabyard_fixed::{Memory, Spin, Tiny, Yard};
@@ -16,13 +16,13 @@
 //! ```
 //!
 //! A [`Yard`] has a board ([`Board`]: how calls exclude each other, how large a page is) and an
-//! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). Beside the pages
-//! that it hands out it costs the yard itself, ten bytes for each page, and for each cache
-//! [`Yard::cache_bytes`]; nothing is reserved for unused features.
+//! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). Besides the pages
+//! that it hands out, it costs the yard itself, ten bytes per page, and [`Yard::cache_bytes`] per
+//! cache; unused features take no memory.
 //!
-//! It is not a [`slabyard::platform::Platform`] below a yard of the page heap, because that yard
-//! has rows of 64 KiB for fast paths without a lock, 64 bytes for each page, 62 classes in its
-//! body, and tables that begin with 64 KiB, as if addresses cost nothing. Here policy is the same
+//! It is not built as a [`slabyard::platform::Platform`] below a page-heap yard, because such a
+//! yard treats addresses as free of charge: it has rows of 64 KiB for lock-free fast paths, 64
+//! bytes per page, 62 classes in its body, and tables that start at 64 KiB. The policy is the same
 //! ([`slabyard::engine`]), on other pages.
 //!
 //! | floor | modules |

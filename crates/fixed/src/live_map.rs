@@ -1,4 +1,4 @@
-//! A table of what is live: a bit for every eight bytes of a memory, and whether a call is under
+//! A bitmap of live objects: a bit for every eight bytes of a memory, and whether a call is under
 //! way.
 //!
 //! ```text
@@ -7,15 +7,15 @@
 //!            (SLOB: a live block has these eight bytes)
 //! ```
 //!
-//! A yard whose users may be killed in a call (`Robust`) keeps one. Lists, chains, sheaves and
-//! counts of the yard follow from it and from what the page table says of blocks in use
+//! A yard whose users may be killed during a call (`Robust`) has one. The yard's lists, chains,
+//! sheaves and counts can be rebuilt from it and from what the page table says of blocks in use
 //! ([`crate::repair`]); so a call may be cut short anywhere, and no engine depends on the order of
 //! its stores.
 //!
-//! Invariants: a block's bit is set after all that makes the block, and cleared before anything
-//! that ends it; a compiler fence is between. A thread that is killed has executed all
-//! instructions before some point and none after it, and the thread that takes the lock next sees
-//! their stores, because the kernel exchanges the lock's word in between.
+//! Invariants: a block's bit is set after everything that sets up the block, and cleared before
+//! anything that takes it apart, with a compiler fence between. A thread that is killed has
+//! executed all instructions before some point and none after it; and the thread that takes the
+//! lock next sees these stores, because the kernel exchanges the lock's word in between.
 
 use core::cell::Cell;
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! Memory for a yard that is part of the program: a `static` of so many bytes.
+//! Memory for a yard that is part of the program: a `static` of a given number of bytes.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;

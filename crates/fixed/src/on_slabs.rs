@@ -1,4 +1,4 @@
-//! A yard whose engine has slabs: addresses become objects here, and sizes classes.
+//! Yards whose engine has slabs: turns addresses into objects, and sizes into classes.
 
 use crate::caches::{CLASSES, CacheSettings, Core, FixedEngine, Repair};
 use crate::engine::{Cache, CacheLimits, FixedSlabs, Object, SlabEngine};

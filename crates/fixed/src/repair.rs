@@ -1,13 +1,12 @@
-//! Repairs a yard whose last call did not end: a process was killed in it, or it panicked.
+//! Repairs a yard whose last call was cut short: a process was killed during it, or it panicked.
 //!
-//! The live map ([`LiveMap`]) is always right, with the page table's heads of blocks in use and
-//! the table of caches. All else is made again from these, so it does not matter where the call
-//! was cut: the call has happened, or it has not. At most the block that the call was about stays
-//! live without an owner.
+//! Always correct are the live map ([`LiveMap`]), the page-table heads of blocks in use, and the
+//! table of caches. Everything else is rebuilt from these, so it does not matter where the call was
+//! cut: either it has happened, or it has not. At most the block that the call concerned stays live
+//! without an owner.
 //!
-//! Neighbours: [`crate::pages`] makes pages anew, [`crate::engine`] caches and slabs; `shared` places
-//! yards that need it.
-//! Invariant: a repair that is cut short is made again by the next call.
+//! Neighbours: [`crate::pages`] rebuilds pages, [`crate::engine`] caches and slabs; `shared` sets
+//! up yards that need this. Invariant: a repair that is cut short is repeated by the next call.
 
 use crate::caches::{Core, FixedEngine};
 use crate::live_map::LiveMap;

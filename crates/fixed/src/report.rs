@@ -1,5 +1,5 @@
-//! Texts of a yard on a fixed memory, by the kernel's form: free blocks as `/proc/buddyinfo` has them, and the
-//! report of an allocation of pages that failed.
+//! Text reports of a yard on fixed memory, in the kernel's format: free blocks as in
+//! `/proc/buddyinfo`, and the report of a failed page allocation.
 
 use crate::board::Board;
 use crate::caches::FixedEngine;

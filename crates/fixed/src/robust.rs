@@ -1,13 +1,13 @@
-//! A board for memory that processes share on Linux: a lock that opens when its owner dies, and a
-//! live map, from which the next owner repairs what the dead one left half done.
+//! A board for memory that processes share on Linux: a lock that is released when its owner dies,
+//! and a live map, from which the next owner repairs what the dead one left half done.
 //!
-//! The lock is a robust mutex of the C library (POSIX, `pthread_mutexattr_setrobust`): the kernel
-//! walks over the locks of a thread that ends, however it does (`man 2 set_robust_list`), marks them,
-//! and wakes a waiter. So neither a zombie nor a reused process id misleads anybody.
+//! The lock is a robust mutex of the C library (POSIX, `pthread_mutexattr_setrobust`): when a
+//! thread ends, however it does, the kernel walks over its held locks (`man 2 set_robust_list`),
+//! marks them, and wakes a waiter. So neither a zombie nor a reused process id can mislead anyone.
 //!
-//! Neighbours: [`crate::live_map`]; [`crate::shared`] places a yard in shared memory.
-//! Invariant: an owner that is told that the last owner died marks the lock as consistent at once;
-//! that the yard is not consistent is recorded in the live map, until a call has ended
+//! Neighbours: [`crate::live_map`]; [`crate::shared`] sets up a yard in shared memory. Invariant: a
+//! new owner that learns that the last owner died marks the mutex as consistent at once; that the
+//! yard itself is inconsistent is recorded in the live map, until a call has completed
 //! ([`LiveMap::end_call`]).
 
 use crate::board::Board;

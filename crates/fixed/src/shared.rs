@@ -1,10 +1,10 @@
-//! Yards in memory that processes share, each of which may be killed at any instruction.
+//! Yards in memory shared by processes, each of which may be killed at any instruction.
 //!
 //! ```text
 //! shared memory   | yard: lock, lists, live map's state | live map | entries | ... | page | page | ...
 //! ```
 //!
-//! Neighbours: [`Robust`] is the board, [`crate::repair`] what the next call does after a death.
+//! Neighbours: [`Robust`] is the board, [`crate::repair`] is run by the next call after a death.
 
 use crate::board::Board;
 use crate::caches::{FixedEngine, Settings};

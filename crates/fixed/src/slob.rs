@@ -1,5 +1,5 @@
-//! SLOB's entry: `malloc` puts the size in front of a block, an object of a cache has nothing in
-//! front, and what is larger than a page is a run of pages.
+//! SLOB's interface: `malloc` puts the size in front of a block, a cache's object has no header,
+//! and a request of more than a page is a run of pages.
 
 use crate::caches::{Core, FixedEngine, Repair, mark_one};
 use crate::engine::Blocks;

@@ -1,4 +1,4 @@
-//! Counts what a yard has: engines add up, and the [checker](crate::verify) compares.
+//! Counts a yard's pages and objects: engines add up, and the [checker](crate::verify) compares.
 
 /// What a yard has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

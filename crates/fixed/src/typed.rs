@@ -1,4 +1,4 @@
-//! Object caches of one type on a yard.
+//! Object caches for one Rust type, on a yard.
 
 use crate::board::Board;
 use crate::caches::{CacheId, CacheSettings, FixedEngine};

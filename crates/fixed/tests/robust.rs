@@ -1,13 +1,13 @@
-//! Yards in shared memory whose users are killed: at each store of each kind of call, while the yard is
-//! repaired, and at random; a survivor finds a whole yard, and has lost at most the block that the call
-//! was about.
+//! Yards in shared memory whose users are killed: at each store of each kind of call, during a
+//! repair, and at random. A survivor finds a consistent yard that has lost at most the block that
+//! the call concerned.
 //!
-//! A program of its own, because its children are forked and killed: no thread of another test may
-//! hold a lock then.
-//! In the first test, the child that makes the calls is single-stepped through them. After each
-//! step that changed memory, the parent sets the lock's word as the kernel does at the owner's
-//! death, does what a survivor does, and restores everything. At some of the steps the child is
-//! really killed. With `SLABYARD_EACH_STORE=1` a death is tried at each store, otherwise at some.
+//! This is a separate program, because its children are forked and killed: no thread of another
+//! test may hold a lock then. In the first test, the child that makes the calls is single-stepped
+//! through them. After each step that changed memory, the parent sets the lock's word as the kernel
+//! does at the owner's death, does what a survivor would do, and restores everything. At some of
+//! the steps it really kills the child. With `SLABYARD_EACH_STORE=1` a death is tried at each
+//! store, otherwise at some stores.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 #[path = "robust/scene.rs"]

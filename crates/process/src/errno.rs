@@ -1,5 +1,5 @@
-//! This thread's `errno`. `errno`: `malloc` sets it if there is no memory; whatever else the
-//! library does must leave it as it was.
+//! Accesses this thread's `errno`. `malloc` sets `errno` if there is no memory; everything else in
+//! the library must leave it unchanged.
 
 use core::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Fork: it waits for no thread that allocates; the child repairs what its parent's threads left
-//! half done (`slabyard::child`).
+//! Fork: does not wait for threads that are allocating; the child repairs what its parent's threads
+//! left half done (`slabyard::child`).
 
 use crate::library::{Library, Start};
 use crate::state::ready;

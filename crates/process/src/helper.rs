@@ -1,17 +1,16 @@
-//! The helper: with `SLABYARD_HELPER=1`, a thread of the library makes the slices of reclaim
-//! passes while the program makes no calls, and serves what another process asks.
+//! The helper: with `SLABYARD_HELPER=1`, a thread of the library executes slices of reclaim passes
+//! while the program makes no calls, and serves requests of other processes.
 //!
-//! It sleeps until the reclaim ticker begins, or until another process wakes it because a request
-//! waits in the mailbox (`abi::region::helper`). Until the ticker ends, it reads the clock once a
-//! tick and makes the slices of the pass ([`help_reclaim`](slabyard::calls::help::help_reclaim)).
+//! It sleeps until the reclaim ticker starts, or until another process wakes it because a request
+//! waits in the mailbox (`abi::region::helper`). Until the ticker ends, it reads the clock once per
+//! tick and executes the pass's slices ([`help_reclaim`](slabyard::calls::help::help_reclaim)).
 //!
-//! It is created in the constructor and in the child of a fork, and never in an allocation, not
-//! even after its slow path, because the C library frees memory while it holds the lock of its
-//! threads' stacks, which `pthread_create` takes.
+//! It is created in the constructor and in the child of a fork, and never during an allocation, not
+//! even after its slow path: the C library frees memory while it holds the lock of its threads'
+//! stacks, which `pthread_create` takes.
 //!
-//! The process ends as if the helper were not there: if the main thread ends alone
-//! (`pthread_exit`), the helper ends first, so that the program's last thread is the
-//! last.
+//! The process ends as if the helper did not exist: if the main thread ends alone (`pthread_exit`),
+//! the helper ends first, so that the process ends with the program's last thread.
 //!
 //! [`Yard::help_reclaim`]: slabyard::yard::Yard::help_reclaim
 

@@ -1,18 +1,18 @@
-//! What the libraries that programs load or link have in common: `slabyard-malloc`,
-//! `slabyard-engines` and `slabyard-kmem`. Each of them is a [`library::Library`], with a `static`
-//! yard of its own, and what is here is generic over it.
+//! The common part of the libraries that programs preload or link: `slabyard-malloc`,
+//! `slabyard-engines` and `slabyard-kmem`. Each of them is a [`library::Library`] with a `static`
+//! yard of its own, and this crate is generic over it.
 //!
-//! [`start`] makes the yard ready at the first call, by the [`options`]; [`state`] says whether it
-//! is ready, and has the words that the fast paths read; [`fork`] tells the child of a fork that
+//! [`start`] makes the yard ready at the first call, as the [`options`] say; [`state`] says whether
+//! it is ready, and has the words that the fast paths read. [`fork`] tells the child of a fork that
 //! it is one; [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows;
-//! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] is the process's end;
-//! [`text`] writes without allocating. [`malloc`] has the functions of C and C++ that a drop-in
-//! malloc needs.
+//! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's
+//! end; [`text`] formats without allocating. [`malloc`] has the functions of C and C++ that a
+//! drop-in malloc needs.
 //!
-//! Invariants: no function here has C's name, because a program that exports `malloc`, also a
-//! test, would run on it; the libraries export them ([`library!`], [`malloc_functions!`]).
-//! Functions that are not generic are compiled for size; generic ones are compiled as the library
-//! that has the yard.
+//! Invariants: no function here has C's name, because any program that exports `malloc`, even a
+//! test, would run on it; the libraries export the functions ([`library!`], [`malloc_functions!`]).
+//! Functions that are not generic are compiled for size; generic ones with the settings of the
+//! library that owns the yard.
 #![no_std]
 #![warn(missing_docs)]
 

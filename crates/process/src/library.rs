@@ -1,8 +1,8 @@
-//! What differs between libraries: the yard, and what a library does at its start, at forks and at
-//! its end that others do not.
+//! The differences between libraries: the yard, and what a library does beyond others at its start,
+//! at forks and at its end.
 //!
-//! Neighbours: nearly all functions of this crate are generic over a [`Library`], and each library
-//! for programs has one type that is.
+//! Neighbours: nearly all functions of this crate are generic over a [`Library`]; each library for
+//! programs has one type that implements it.
 
 use crate::options::{LibraryOptions, Options};
 use core::fmt::{self, Display};

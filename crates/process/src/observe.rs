@@ -1,9 +1,9 @@
-//! The permission for other processes to read this one. What they read lies in the yard's own
+//! Gives other processes the permission to read this one. What they read is in the yard's own
 //! memory (`slabyard_abi::region`).
 //!
 //! Where Yama restricts who may read another process (`kernel.yama.ptrace_scope` of 1), a process
-//! may allow it: `SLABYARD_OBSERVABLE=1`, for its children too. A child that runs another program
-//! inherits the variable; a forked child gives the permission again.
+//! may permit it: `SLABYARD_OBSERVABLE=1` does, for child processes too. A child that executes
+//! another program inherits the variable; a forked child gives the permission again.
 
 use crate::errno::keeping_errno;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
-//! `SLABYARD_*`: read once, before the first allocation. A variable that does
-//! not exist or does not parse is warned about and ignored. A program that has more
-//! rights than its caller (set-user-id, capabilities: AT_SECURE of getauxval(3)) reads
-//! nothing of its environment, which is its caller's.
+//! Parses `SLABYARD_*`, once, before the first allocation. A variable that is unknown or cannot be
+//! parsed causes a warning and is ignored. A program that has more privileges than its caller
+//! (set-user-id, capabilities: AT_SECURE of getauxval(3)) reads nothing from its environment,
+//! because the caller controls it.
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};

@@ -1,19 +1,19 @@
-//! The work of a thread that another process stopped while it waited: it serves the mailbox, with
-//! a stack in other memory, and then waits again (`abi::region::outside`).
+//! The work of a thread that another process stopped while it waited: the thread serves the
+//! mailbox, with its stack in other memory, and then waits again (`abi::region::outside`).
 //!
-//! The other process chooses a thread that waits in a system call, saves its registers, and
-//! continues it at [`begin`]; `slabyard_observe::process` does this. The stack of the thread is
-//! not touched: it may be a small one, or its red zone in use. The work ends with rt_sigreturn(2)
-//! on a frame that the other process wrote, as after a signal, so the thread's state is restored
-//! even if the other process is gone.
+//! The other process chooses a thread that waits in a system call, saves its registers, and resumes
+//! it at [`begin`]; `slabyard_observe::process` does this. The thread's own stack is not touched:
+//! it may be small, or its red zone may be in use. The work ends with rt_sigreturn(2) on a frame
+//! that the other process wrote, as after a signal, so the thread's state is restored even if the
+//! other process is gone.
 //!
-//! Tried and refused: to end by a trap, because the thread dies of it if the tracer is gone; to
-//! let `epoll_wait` end with EINTR, which no signal caused; and to detach while such a call
-//! begins.
+//! Tried and rejected: ending with a trap, because the thread dies of it if the tracer is gone;
+//! letting `epoll_wait` end with EINTR, although no signal came; and detaching while such a call
+//! starts.
 //!
-//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves; [`crate::helper`] is the other
-//! thread that can serve.
-//! Invariant: nothing here takes a lock of the C library, and `errno` stays as it was.
+//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves the request; [`crate::helper`] is
+//! the other thread that can serve. Invariant: nothing here takes a lock of the C library, and
+//! `errno` is unchanged.
 
 use crate::errno::keeping_errno;
 use crate::library::Library;

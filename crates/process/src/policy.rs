@@ -1,4 +1,4 @@
-//! Decides what follows a report of misuse: the library aborts or goes on, as `SLABYARD_ON_ERROR`
+//! Decides what follows a report of misuse: the library aborts or continues, as `SLABYARD_ON_ERROR`
 //! says.
 //!
 //! Neighbours: [`crate::misuse`] reports, and so do caches with debugging.

@@ -1,8 +1,8 @@
 //! Whether the library's yard is ready, and the words that the fast path reads.
 //!
 //! Neighbours: [`crate::start`] makes the yard ready; the fast paths of each library, written in
-//! assembly, read [`FAST`] by the offsets of [`at`].
-//! Invariant: a process has one yard of a library, so these words are statics.
+//! assembly, read [`FAST`] at the offsets of [`at`]. Invariant: a process has one yard per library,
+//! so these words are statics.
 
 use crate::library::Library;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};

@@ -1,4 +1,5 @@
-//! Text without allocating: a buffer on the stack, written to a file descriptor.
+//! Formats text without allocating: into a buffer on the stack, which is written to a file
+//! descriptor.
 
 use core::fmt::{self, Write};
 

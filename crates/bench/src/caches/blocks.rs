@@ -1,4 +1,4 @@
-//! Allocators of bytes as contenders: the benchmark calls them as a program calls its allocator.
+//! Byte allocators as contenders: the benchmark calls them as a program calls its allocator.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};

@@ -1,6 +1,6 @@
-//! A burst: many objects, of which 99 % are freed at random. The memory that stays is compared
-//! with two figures: the slabs that hold a survivor, which an allocator that does not move objects
-//! must keep, and what a random placement would leave.
+//! A burst: many objects are allocated, and 99 % of them are freed, chosen at random. The memory
+//! that remains is compared with two numbers: the slabs that hold a surviving object, which an
+//! allocator that does not move objects must keep, and what random placement would leave.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
-//! The contenders for single objects: our typed caches, and what programs use in their place.
+//! The contenders for single objects: our typed caches, and what programs use instead.
 //!
-//! Neighbour: [`super::blocks`] has those that are allocators of bytes.
+//! Neighbour: [`super::blocks`] has the byte allocators.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

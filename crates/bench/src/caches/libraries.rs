@@ -1,7 +1,7 @@
-//! Shared libraries as contenders: ours for C and mimalloc's, called through pointers to their
-//! functions, which costs what a call through the procedure linkage table costs.
+//! Shared libraries as contenders: ours for C and mimalloc's, called through function pointers,
+//! which costs as much as a call through the procedure linkage table.
 //!
-//! Neighbour: [`super::blocks`] has mimalloc where it is linked into this program.
+//! Neighbour: [`super::blocks`] has the mimalloc that is linked into this program.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! The loads: what a contender does in one window of time, and how long each object takes.
+//! The loads: what a contender does in one timed window, and how long each object takes.
 
 use std::hint::black_box;
 use std::sync::Barrier;

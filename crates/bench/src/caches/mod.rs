@@ -1,9 +1,10 @@
-//! `caches`: typed caches of ours beside what Rust programs use, in one process.
+//! `caches`: compares our typed caches with what Rust programs use, in one process.
 //!
-//! Windows of all contenders of a load take turns; a ratio is taken within each round, and of these
-//! the median. The contenders are linked into this program: `contenders` has pools of objects,
-//! `blocks` allocators of bytes, `libraries` shared libraries whose functions are called as a
-//! program of C calls them, `loads` what one window does, `burst` the memory after a burst.
+//! For each load, all contenders take turns in timed windows; a ratio is taken within each round,
+//! and the median of these is reported. The contenders are linked into this program: `contenders`
+//! has object pools, `blocks` byte allocators, `libraries` shared libraries whose functions are
+//! called as a C program calls them; `loads` has the work of one window, `burst` measures the
+//! memory after a burst.
 
 mod blocks;
 mod burst;

@@ -1,7 +1,7 @@
-//! Calls of the memory system, counted by strace in one more run of each load
-//! on each allocator, which is not timed.
+//! System calls about memory, counted by strace in one more run of each load on each allocator,
+//! which is not timed.
 //!
-//! Neighbours: `runs` starts strace in place of the load; strace preloads the allocator into the
+//! Neighbour: `runs` starts strace in place of the load; strace preloads the allocator into the
 //! load alone.
 
 use std::collections::BTreeMap;

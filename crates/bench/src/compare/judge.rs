@@ -1,8 +1,8 @@
-//! Checks the results against the goals, and finds the losses.
+//! Checks the results against the goals, and lists the losses.
 //!
-//! Two measures are judged, wall time and peak RSS, each in the mean over all loads and on each
-//! load. On each load ours is compared with the best and the second-best peer on that load, so
-//! that one peer that is good at that load alone does not set the limit.
+//! Two measures are checked, wall time and peak RSS, each as the mean over all loads and on each
+//! load. On each load our allocator is compared with the best and the second-best peer on that
+//! load, so that a peer that is good at that load alone does not set the limit.
 
 use serde::Serialize;
 

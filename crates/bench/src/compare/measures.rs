@@ -1,6 +1,6 @@
-//! What is run and measured: a load, the measures of a run, and the message if the run fails.
+//! What is run and measured: a load, the measures of a run, and the message if a run fails.
 //!
-//! Neighbours: `runs` makes runs, `results` holds what they gave.
+//! Neighbours: `runs` executes runs, `results` stores their results.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! Runs a program of many loads to its end, on ours and on all peers.
+//! Runs a program of many loads to its end, on our allocator and on all peers.
 //!
-//! `runs` takes the `measures`, `calls` counts system calls, `results` holds what was measured, `judge` sets
-//! it beside the goals and finds the losses, `report` is all of it as it is written down, `tables` and `text`
-//! show it.
+//! `runs` takes the `measures`, `calls` counts system calls, `results` stores what was measured,
+//! `judge` compares it with the goals and lists the losses, `report` is the file format of all
+//! results, `tables` and `text` print them.
 
 mod calls;
 pub mod judge;

@@ -1,7 +1,6 @@
-//! Everything that was measured, as it is written to a file.
+//! Everything that was measured, in the form in which it is written to a file.
 //!
-//! Neighbours: `text` says it in words; the suite `programs` writes its results as [`Raw`]
-//! too.
+//! Neighbours: `text` prints it; the suite `programs` writes its results as [`Raw`] too.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! What was measured, and ratios of it.
+//! The measured samples, and ratios of them.
 //!
-//! Invariant: for a load and an allocator there are samples of every round or of none, so that
-//! samples i of two allocators are of the same round. If loads had different numbers of rounds, a
-//! mean gives each load the same weight.
+//! Invariant: for a load and an allocator there are samples of every round or of none, so the
+//! samples i of two allocators come from the same round. Where loads have different numbers of
+//! rounds, a mean gives each load the same weight.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! One run: a load of the program, from its start to its end, on an
-//! allocator; and all runs, in rounds.
+//! One run (a load of the program, from its start to its end, on an allocator), and all runs, in
+//! rounds.
 //!
-//! Neighbours: `loads/launch.c` starts the program and takes the `measures`;
-//! `results` holds those of all runs.
+//! Neighbours: `loads/launch.c` starts the program and takes the `measures`; `results` stores those
+//! of all runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The tables, the same on the screen and in the written document.
+//! The result tables, the same on the screen and in the written document.
 
 use comfy_table::Table;
 

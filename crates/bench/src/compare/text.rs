@@ -1,4 +1,4 @@
-//! The comparison in words, on the screen and in the written document.
+//! The comparison as text, on the screen and in the written document.
 
 use std::fmt::Write as _;
 

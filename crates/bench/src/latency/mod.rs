@@ -1,8 +1,7 @@
-//! How long single calls take: percentiles of malloc and of free, by thread
-//! CPU time, which is judged, and by the processor's time stamp counter, which
-//! costs less and counts everything.
+//! How long single calls take: percentiles for malloc and for free, by thread CPU time, which the
+//! goals use, and by the processor's time-stamp counter, which costs less and includes everything.
 //!
-//! Neighbours: `loads/latency.c` makes and times the calls; `said` holds what one process of it
+//! Neighbours: `loads/latency.c` makes and times the calls; `said` parses what one process of it
 //! printed; the allocators take turns, process by process.
 
 mod said;

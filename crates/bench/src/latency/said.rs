@@ -1,4 +1,4 @@
-//! What a process of `loads/latency.c` prints.
+//! Parses what a process of `loads/latency.c` prints.
 
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
-//! One look at a process: what its CPU partial lists claim, and what is in their slabs.
+//! One look at a process: what its CPU partial lists claim, and what their slabs really hold.
 //!
-//! Neighbours: `observe::process` reads the process; `measure` holds it meanwhile.
+//! Neighbours: `observe::process` reads the process; `measure` keeps it stopped meanwhile.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -1,8 +1,8 @@
-//! The runs: timed runs in rounds; then, for each front, a run of each load that counts, and fork
+//! The runs: timed runs in rounds; then, for each front, one run of each load that counts, and fork
 //! bombs that are stopped, read from outside and shrunk.
 //!
-//! Neighbours: `look` reads a held process; `compare`'s runner starts the others, and
-//! `load::said` reads what they say.
+//! Neighbours: `look` reads a stopped process; `compare`'s runner starts the others, and
+//! `load::said` parses their output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};

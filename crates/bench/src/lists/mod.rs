@@ -1,10 +1,10 @@
 //! Compares what CPU partial lists claim with what they hold, after Horn's report of January 2021:
-//! after a fork bomb, list by list; how much a shrink returns; and how long a free takes that
-//! drains a list.
+//! after a fork bomb, list by list; how much memory a shrink returns; and how long a free takes
+//! that drains a list.
 //!
-//! Runs that are timed neither count nor are read from outside. Neighbours: `look` reads a stopped
-//! process, `measure` runs and stops loads, `report` has all results as they are written down,
-//! `text` shows them; `fronts` makes the allocators, `counts` reads the counts.
+//! Timed runs neither count nor are read from outside. Neighbours: `look` reads a stopped process,
+//! `measure` runs and stops loads, `report` is the file format of all results, `text` prints them;
+//! `fronts` defines the allocators, `counts` reads the counters.
 
 mod look;
 mod measure;

@@ -1,4 +1,4 @@
-//! What `lists` measured, as it is written down.
+//! What `lists` measured, in the form in which it is written to a file.
 
 use std::collections::BTreeMap;
 

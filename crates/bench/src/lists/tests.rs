@@ -1,4 +1,4 @@
-//! The command line, and the text on made-up numbers.
+//! Tests of the command line, and of the text on made-up numbers.
 
 use std::path::Path;
 

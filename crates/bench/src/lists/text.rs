@@ -1,4 +1,4 @@
-//! The runs of `lists`, as tables.
+//! Prints the runs of `lists` as tables.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
-//! One load of `loads/kernel`, in turns on the allocators that are named.
+//! One load of `loads/kernel`, run in turns on the named allocators.
 //!
-//! Neighbours: `shapes` has the loads and their settings, `said` what a run tells, `report`
-//! is all of it as it is written down, `text` shows it; `compare`'s runner starts a run and takes its measures.
+//! Neighbours: `shapes` has the loads and their settings, `said` parses the output of a run,
+//! `report` is the file format of all results, `text` prints them; `compare`'s runner starts a run
+//! and takes its measures.
 
 mod report;
 pub mod said;

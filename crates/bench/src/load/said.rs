@@ -1,4 +1,4 @@
-//! What a run of `loads/kernel` says at its end.
+//! Parses what a run of `loads/kernel` prints at its end.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The runs of a load, as tables.
+//! Prints the runs of a load as tables.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! Memory that comes back by itself: a burst of small objects is freed, and
-//! the program then nearly rests for a second.
+//! Memory that is returned without a request: a burst of small objects is freed, and the program is
+//! then nearly idle for a second.
 //!
-//! Neighbours: `loads/burst.c` says when to read; the program is neither stopped nor told to trim.
+//! Neighbour: `loads/burst.c` says when to read; the program is neither stopped nor told to trim.
 
 use anyhow::{Result, ensure};
 

@@ -1,5 +1,5 @@
-//! Memory over millions of cycles: a load that keeps as many objects as it
-//! had must not keep more memory than it had.
+//! Memory over millions of cycles: a load whose number of live objects stays the same must not use
+//! more and more memory.
 
 use anyhow::Result;
 

@@ -1,6 +1,6 @@
-//! What a part of the suite finds: a table, its samples, and goals.
+//! The results of a part of the suite: a table, its samples, and goals.
 //!
-//! Neighbours: the parts make it, the suite shows those of all parts together.
+//! Neighbours: the parts produce them; the suite prints those of all parts together.
 
 use serde::Serialize;
 

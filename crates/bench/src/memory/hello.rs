@@ -1,5 +1,5 @@
-//! Private dirty memory of a program that prints one line, at its end: what every small process of
-//! a machine pays for its malloc.
+//! Private dirty memory of a program that prints one line, at its end: what its malloc costs every
+//! small process of a machine.
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;

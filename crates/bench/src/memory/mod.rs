@@ -1,8 +1,8 @@
-//! Memory of processes, in four parts: a small program, a program's peak,
-//! what is left after a burst, and what stays over millions of cycles.
+//! Memory of processes, in four parts: a small program, a program's peak, what remains after a
+//! burst, and what is used over millions of cycles.
 //!
-//! Each part gives a table, its samples, and goals; all read the kernel's
-//! counts (`smaps_rollup`, `VmHWM`), never an allocator's own.
+//! Each part yields a table, its samples, and goals; all read the kernel's counts (`smaps_rollup`,
+//! `VmHWM`), never an allocator's own.
 
 mod burst;
 mod flat;

@@ -1,10 +1,9 @@
 //! Peak resident memory of a Python program that builds, writes and reads
 //! about 20 MB of JSON.
 //!
-//! The program reads its own `VmHWM`, which begins anew at exec; `ru_maxrss`
-//! would begin at its parent's.
-//! Python takes objects up to 512 bytes from pools of its own, so a second
-//! row asks it to leave them all to malloc.
+//! The program reads its own `VmHWM`, which starts afresh at exec; `ru_maxrss` would start at its
+//! parent's value. Python takes objects up to 512 bytes from its own pools, so a second row makes
+//! it take them all from malloc.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

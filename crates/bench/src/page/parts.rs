@@ -1,4 +1,4 @@
-//! What the page shows of each suite: the report as it is written, read and cut short.
+//! What the page shows of each suite: the suite's report file, parsed and shortened.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

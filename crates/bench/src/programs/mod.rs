@@ -1,8 +1,8 @@
-//! Real programs, each on all allocators: wall and CPU time, peak memory.
+//! Real programs, each on all allocators: wall and CPU time, and peak memory.
 //!
-//! `real` has the programs, `runner` runs one. Rounds, samples and tables are those of `compare`,
-//! where a program counts as a load; because a program also does other work than allocations,
-//! means are shown and not judged.
+//! `real` has the programs, `runner` runs one of them. Rounds, samples and tables are those of
+//! `compare`, where a program counts as a load; because a program does not only allocate, means are
+//! shown but not checked against goals.
 
 mod runner;
 

@@ -1,8 +1,8 @@
-//! One run of a program: on its allocator, from its start to its end, with
-//! the same output as ever.
+//! One run of a program: on its allocator, from its start to its end; its output must be the same
+//! on every allocator.
 //!
-//! Neighbours: `loads/launch.c` starts it and takes the measures, as for the
-//! loads of `compare`; `real` says how.
+//! Neighbours: `loads/launch.c` starts it and takes the measures, as for the loads of `compare`;
+//! `real` says how to run it.
 
 use std::ffi::OsString;
 use std::fs;

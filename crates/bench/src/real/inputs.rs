@@ -1,7 +1,7 @@
-//! What the programs work on, written into a directory before anything runs:
-//! scripts that are kept as files, and long inputs that are made here.
+//! The programs' inputs, written into a directory before anything runs: scripts that are stored as
+//! files, and long inputs that are generated here.
 //!
-//! Everything is the same in each run and on each machine.
+//! All inputs are the same in each run and on each machine.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! The real programs: which there are, and how each is run on its input.
+//! The real programs: which ones there are, and how each is run on its input.
 //!
-//! `list` has them all, `prepared` is one that is there, `inputs` what they work on;
-//! `redis` and `postgres` are those that have clients. The suite `programs` measures
-//! them; nothing here knows of measures.
+//! `list` has them all, `prepared` is an installed program with its input, `inputs` makes the
+//! inputs; `redis` and `postgres` are the ones with clients. The suite `programs` measures them;
+//! nothing here deals with measures.
 
 mod inputs;
 mod list;

@@ -1,5 +1,5 @@
-//! PostgreSQL: the server and the processes that it forks run on an allocator, its client
-//! pgbench on the C library.
+//! PostgreSQL: the server and the processes that it forks run on the measured allocator, its client
+//! pgbench on the C library's.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,7 @@
-//! A program that is there and has its input, and how it is then run.
+//! An installed program with its input, and how it is then run.
 //!
-//! Neighbours: `list` and those that have clients prepare it; the suite `programs` runs
-//! it.
+//! Neighbours: `list`, and the modules of programs with clients, prepare it; the suite `programs`
+//! runs it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

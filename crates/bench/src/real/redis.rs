@@ -1,4 +1,4 @@
-//! Redis: the server runs on an allocator, and its clients on the C library.
+//! Redis: the server runs on the measured allocator, its clients on the C library's.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

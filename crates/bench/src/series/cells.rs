@@ -1,6 +1,6 @@
-//! What is run: a load with so many threads on so many CPUs.
+//! What is run: a load with a number of threads on a number of CPUs.
 //!
-//! Neighbours: `measure` runs them; `loads/kernel` has the loads and the settings' limits.
+//! Neighbours: `measure` runs these; `loads/kernel` has the loads and the limits of their settings.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
-//! The runs: timed runs in rounds, then runs that count, then one that finds how much time is the
-//! allocator's.
+//! The runs: timed runs in rounds, then runs that count, then one that finds the allocator's share
+//! of the time.
 //!
-//! Neighbours: `compare`'s runner starts each, `load::said` reads what a run prints.
+//! Neighbours: `compare`'s runner starts each, `load::said` parses what a run prints.
 
 use std::path::Path;
 

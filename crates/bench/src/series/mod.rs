@@ -1,9 +1,10 @@
 //! What the series "slub: Delay freezing of CPU partial slabs" (October 2023) changes, on real
-//! CPUs: loads as those of its table, before it, after each of its patches, and after it.
+//! CPUs: loads like those of its table, before the series, after each of its patches, and after
+//! all.
 //!
-//! Time is measured without counting; what the slow paths did is counted in runs of their own.
-//! Neighbours: `cells` has what is run, `measure` runs it, `report` is all of it as it is
-//! written down, `text` shows it; `fronts` makes the allocators, `counts` reads what was counted.
+//! Time is measured without counting; slow paths are counted in separate runs. Neighbours: `cells`
+//! defines what is run, `measure` runs it, `report` is the file format of all results, `text`
+//! prints them; `fronts` defines the allocators, `counts` reads the counters.
 
 mod cells;
 mod measure;

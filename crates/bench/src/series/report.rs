@@ -1,4 +1,4 @@
-//! What `series` measured, as it is written down.
+//! What `series` measured, in the form in which it is written to a file.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Runs the suite on a library that stands in for the engines', and its text on made-up numbers.
+//! Runs the suite on a library that stands in for the library of all engines, and tests its text on
+//! made-up numbers.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The runs of `series`, as tables.
+//! Prints the runs of `series` as tables.
 
 use std::fmt::Write as _;
 

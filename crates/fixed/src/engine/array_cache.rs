@@ -1,6 +1,7 @@
-//! SLAB: an array of each CPU, one that they share, and three lists of slabs.
+//! SLAB: an array per CPU, one array shared by all CPUs, and three lists of slabs.
 //!
-//! Neighbours: [`slabyard::engine::array_cache`] is the policy, [`super::stacks`] has the arrays.
+//! Neighbours: [`slabyard::engine::array_cache`] is the policy, [`super::stacks`] implements the
+//! arrays.
 
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use super::stacks::Sheaf;

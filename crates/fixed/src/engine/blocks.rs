@@ -1,7 +1,7 @@
-//! SLOB: blocks of several sizes in single pages, by the kernel's units of two bytes.
+//! SLOB: blocks of several sizes in single pages, in the kernel's units of two bytes.
 //!
-//! Neighbours: [`slabyard::engine::slob`] is the policy; [`crate::slob`] puts the header in front of
-//! what `malloc` hands out.
+//! Neighbours: [`slabyard::engine::slob`] is the policy; [`crate::slob`] puts the header in front
+//! of blocks from `malloc`.
 
 use crate::pages::{Entry, PageKind, Pages};
 use core::cell::Cell;

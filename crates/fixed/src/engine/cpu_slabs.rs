@@ -4,8 +4,9 @@
 //! a CPU's words of a cache   | slab:16 first:16 | own objects | list's head:16 its slabs:16 |
 //! ```
 //!
-//! The CPU's own objects are a chain of their own through the slab's free objects; a CPU partial
-//! list is a chain through the entries of its slabs, and counts slabs (kernels from 5.16 on).
+//! The objects that belong to a CPU alone are a separate chain through the slab's free objects; a
+//! CPU partial list is a chain through the page-table entries of its slabs, and counts slabs (as in
+//! kernels since 5.16).
 //!
 //! Neighbour: [`slabyard::engine::cpu_slabs`] is the policy.
 

@@ -1,4 +1,4 @@
-//! A slab's part of its cache's list: in the entry of its first page.
+//! A slab's link in its cache's list, stored in the entry of the slab's first page.
 
 use crate::pages::{Entry, PageKind};
 use slabyard::engine::slabs::Links;

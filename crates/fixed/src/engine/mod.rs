@@ -1,11 +1,12 @@
-//! Engines of a yard on a fixed memory: the policy of `slabyard::engine`, on pages of ten bytes each.
+//! Engines of a yard on fixed memory: the policy of `slabyard::engine`, on pages with entries of
+//! ten bytes each.
 //!
 //! They follow the kernel's rules, so that a machine of 8 MiB behaves as with a kernel: the lab's
-//! model begins and ends the same slabs at the same calls.
+//! model allocates and frees the same slabs at the same calls.
 //!
-//! Neighbours: [`slabs`] has the slabs of a cache, [`stacks`] sheaves and arrays; [`sheaves`],
-//! [`cpu_slabs`], [`array_cache`] and [`tiny`] are the engines of slabs, [`blocks`] has SLOB's blocks;
-//! [`repair`] makes caches anew.
+//! Neighbours: [`slabs`] implements a cache's slabs, [`stacks`] sheaves and arrays; [`sheaves`],
+//! [`cpu_slabs`], [`array_cache`] and [`tiny`] are the engines with slabs, [`blocks`] is SLOB;
+//! [`repair`] rebuilds caches.
 #![forbid(unsafe_code)]
 
 mod array_cache;

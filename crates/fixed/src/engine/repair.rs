@@ -1,11 +1,11 @@
-//! Makes a yard's caches and slabs again after a call that did not end, from the record of what is
-//! live.
+//! Rebuilds a yard's caches and slabs after a call that was cut short, from the record of live
+//! objects.
 //!
-//! Nothing is parked afterwards: objects that were in sheaves, arrays, CPU slabs or in the hands
-//! of the call are free in their slabs.
+//! Nothing is parked afterwards: objects that were in sheaves, arrays or CPU slabs, or that the
+//! call held, are free in their slabs.
 //!
-//! Neighbours: [`crate::pages`] makes the page table again before this; [`crate::repair`] walks
-//! over caches and slabs.
+//! Neighbours: [`crate::pages`] rebuilds the page table before this; [`crate::repair`] walks over
+//! caches and slabs.
 
 use super::slabs::{Cache, CacheLimits, FixedSlabs, SlabEngine};
 use crate::pages::{NONE, PageKind};

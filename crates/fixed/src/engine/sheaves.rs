@@ -1,6 +1,7 @@
 //! SLUB with sheaves and barns.
 //!
-//! Neighbours: [`slabyard::engine::sheaves`] is the policy, [`super::stacks`] what it works on.
+//! Neighbours: [`slabyard::engine::sheaves`] is the policy, [`super::stacks`] implements the stacks
+//! on which it works.
 
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use slabyard::engine::slabs::Stacks;

@@ -1,13 +1,13 @@
-//! The slabs of a cache on a fixed memory, and what an engine of slabs is: [`FixedSlabs`] is what
-//! a policy works on, [`SlabEngine`] says which policy.
+//! The slabs of a cache on fixed memory, and the traits of engines with slabs: a policy works on
+//! [`FixedSlabs`], and [`SlabEngine`] says which policy.
 //!
-//! A free object is known by its slab's first page and its number there, in one word
-//! ([`Object`]); the chain of a slab's free objects lies in them ([`crate::pages`]).
+//! A free object is identified by its slab's first page and its index there, in one word
+//! ([`Object`]); the chain of a slab's free objects is stored in these objects ([`crate::pages`]).
 //!
-//! Neighbours: [`slabyard::engine::slabs`] has what a policy needs of slabs; [`super::stacks`] has
-//! the stacks in front of them.
-//! Invariants: one call is under way at a time. A slab on no list has no free object, or is a
-//! CPU's. For each slab: free + parked + live = objects.
+//! Neighbours: [`slabyard::engine::slabs`] defines what a policy needs from slabs;
+//! [`super::stacks`] implements the stacks in front of them. Invariants: one call is under way at a
+//! time. A slab on no list has no free object, or is a CPU slab. For each slab: free + parked +
+//! live = objects.
 
 use crate::pages::{Entry, MetaRef, MetaWord, NONE, PageKind, Pages};
 use core::cell::Cell;

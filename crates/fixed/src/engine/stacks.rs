@@ -1,11 +1,11 @@
-//! Sheaves and arrays of a yard: an array of words, `{next, objects, object 0, ...}`.
+//! Sheaves and arrays of a yard: each is an array of words, `{next, objects, object 0, ...}`.
 //!
 //! ```text
 //! a CPU's words of a cache     | main | spare |        places, 0: none
 //! a sheaf                      | next | len | object | object | ...
 //! ```
 //!
-//! Neighbours: [`super::sheaves`] and [`super::array_cache`] are the engines that have them.
+//! Neighbours: the engines [`super::sheaves`] and [`super::array_cache`] use them.
 
 use super::slabs::{FixedSlabs, Object, SlabEngine};
 use crate::pages::MetaRef;

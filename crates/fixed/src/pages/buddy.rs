@@ -1,11 +1,11 @@
-//! The buddy of a fixed memory: free blocks of 2^order pages, a list for each order, the block that
-//! came last first.
+//! The buddy allocator of fixed memory: free blocks of 2^order pages, on one list per order, most
+//! recently freed block first.
 //!
-//! Source: K. C. Knowlton, "A fast storage allocator" (CACM 1965); Knuth, The Art of Computer
-//! Programming 1, 2.5.
-//! Neighbours: [`super::table`] is what it hands out, [`super::meta`] cuts what it got.
-//! Invariants: a listed block is of kind [`PageKind::Free`] and aligned, in pages from page 0 on, to
-//! its size; of two buddies of one order at most one is free.
+//! Sources: K. C. Knowlton, "A fast storage allocator" (CACM 1965); Knuth, The Art of Computer
+//! Programming 1, 2.5. Neighbours: [`super::table`] has the pages' entries, [`super::meta`] cuts
+//! blocks from here into pieces. Invariants: a listed block is of kind [`PageKind::Free`] and
+//! aligned to its size, counted in pages from page 0; of two buddies of one order at most one is
+//! free.
 
 use super::entry::{ENTRY_BYTES, Entry, MOST_ORDER, PageKind};
 use super::table::{Table, TooSmall};

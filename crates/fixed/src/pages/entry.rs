@@ -1,15 +1,15 @@
-//! What is known of a page of a fixed memory: ten bytes.
+//! The page-table entry of a page of fixed memory: ten bytes.
 //!
 //! ```text
 //! entry        | head:16 | free:16 | first:16 | next:16 | prev:16 |
 //! head         | kind:4 | order:4 | cache:8 |
 //! ```
 //!
-//! The kind of an entry says what its words mean. For a slab: its free objects, the first of them,
-//! its neighbours on a list.
+//! The kind of an entry says what its other words mean. For a slab these are the number of free
+//! objects, the first free object, and the slab's neighbours on a list.
 //!
-//! Neighbour: [`super::table`] has an entry for each page.
-//! Invariant: a link of a slab leads to an object of it, or is [`NONE`].
+//! Neighbour: [`super::table`] has an entry for each page. Invariant: a slab's link to a free
+//! object names one of its own objects, or is [`NONE`].
 
 use core::cell::Cell;
 

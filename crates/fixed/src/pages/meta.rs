@@ -1,10 +1,10 @@
-//! Memory for the allocator's own small tables: caches, sheaves, what a CPU has. Pages are cut
-//! into pieces of 2^n bytes, 16 at least; a page whose pieces are all free returns to the buddy.
-//! Larger tables are blocks of pages.
+//! Memory for the allocator's own small tables: caches, sheaves, per-CPU state. Pages are cut into
+//! pieces of 2^n bytes, at least 16; a page whose pieces are all free returns to the buddy. Larger
+//! tables are blocks of pages.
 //!
-//! Neighbours: [`super::buddy`] hands out the pages; [`MetaRef`] names a place.
-//! Invariant: the pages of a size that have a free place are on its list. A piece is free, or
-//! belongs to its taker alone: no object lies there.
+//! Neighbours: [`super::buddy`] supplies the pages; [`MetaRef`] refers to a piece. Invariant: the
+//! pages that have a free piece of a size are on that size's list. A piece is free, or belongs to
+//! its owner alone: it never contains an object.
 
 use super::buddy::PageBuddy;
 use super::entry::{NONE, PageKind};

@@ -1,11 +1,12 @@
-//! Pages of a fixed memory: ten bytes for each, in a table at the memory's begin, and a buddy.
+//! Pages of fixed memory: a ten-byte entry per page, in a table at the start of the memory, and a
+//! buddy allocator.
 //!
-//! Each free object of a slab holds the number of the next one in its first two bytes; so a slab has
-//! no bitmap, and a machine of 8 MiB has 20 KiB of entries.
+//! Each free object of a slab stores the number of the next one in its first two bytes; so a slab
+//! needs no bitmap, and a machine of 8 MiB has 20 KiB of entries.
 //!
-//! Neighbours: [`table`] has an [`entry`] for each page; [`buddy`] hands out blocks of 2^order pages;
-//! [`meta`] cuts pages for the allocator's own small tables; [`repair`] makes the lists of both anew;
-//! [`crate::engine`]'s engines have the slabs.
+//! Neighbours: [`table`] has an [`entry`] for each page; [`buddy`] hands out blocks of 2^order
+//! pages; [`meta`] cuts pages for the allocator's own small tables; [`repair`] rebuilds the lists
+//! of both; the engines of [`crate::engine`] manage the slabs.
 
 mod buddy;
 mod entry;

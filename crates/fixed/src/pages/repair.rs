@@ -1,15 +1,14 @@
-//! Makes the page table and its lists again after a call that did not end: what has a live bit in
-//! it stays, and all other pages are free.
+//! Rebuilds the page table and its lists after a call that was cut short: blocks with a live bit
+//! stay, and all other pages become free.
 //!
-//! Why the heads of blocks in use can be relied on, whatever the call had done: a call writes
-//! heads only of pages that it owns, which are free pages or a block whose bit it has cleared;
-//! each head that it writes there describes such pages again. Of blocks with live bits it changes
-//! at most which list a slab is on, by one store of the head.
+//! Why the page-table heads of blocks in use can be trusted, whatever the call had done: a call
+//! writes heads only for pages that it owns, which are free pages or a block whose bit it has
+//! cleared; and each head that it writes there describes such pages again. In blocks with live bits
+//! it changes at most which list a slab is on, by one store to the head.
 //!
-//! Neighbours: [`super::buddy`] and [`super::meta`] have the lists; [`crate::repair`] says which places
-//! are in use.
-//! Invariant: a repair that is cut short is repeated from the begin. Therefore it does not change
-//! what it reads: heads and bits of blocks in use, tables of caches.
+//! Neighbours: [`super::buddy`] and [`super::meta`] have the lists; [`crate::repair`] says which
+//! pieces are in use. Invariant: a repair that is cut short is repeated from the start. Therefore
+//! it does not change what it reads: heads and bits of blocks in use, and tables of caches.
 
 use super::entry::{NONE, PageKind};
 use super::meta::{Pages, size_for};

@@ -1,14 +1,13 @@
-//! The table of a fixed memory's pages, at the memory's begin.
+//! The page table of fixed memory, at the start of that memory.
 //!
 //! ```text
 //! memory       | entries | ... | page | page | page | ...
 //!              base: page 0 begins here, or a part of a page before
 //! ```
 //!
-//! Neighbours: [`super::entry`] is what the table has of each page; [`super::buddy`] hands out pages.
-//! One call is under way at a time ([`crate::Board`]), so the words are cells.
-//! Invariant: page 0 is never handed out, because the entries begin in it; the number 0 ends
-//! lists.
+//! Neighbours: [`super::entry`] defines an entry; [`super::buddy`] hands out pages. One call is
+//! under way at a time ([`crate::Board`]), so the words are plain cells. Invariant: page 0 is never
+//! handed out, because the table starts in it; so the number 0 can end lists.
 
 use super::entry::{ENTRY_BYTES, Entry, PageKind};
 use core::cell::Cell;

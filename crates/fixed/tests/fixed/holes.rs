@@ -1,4 +1,5 @@
-//! Yards on memory with holes: what lies there stays as it is, all else is handed out.
+//! Yards on memory with holes: the holes' contents stay unchanged, and everything else is handed
+//! out.
 
 use slabyard_fixed::{Alone, CpuSlab, FixedEngine, Slab, Slob, Slub, Tiny, Yard};
 use std::alloc::Layout;

@@ -1,5 +1,6 @@
-//! Yards on a fixed memory, in one program: each program would compile their engines anew. What kills
-//! the users of shared memory is `robust.rs`, which steps through a process of its own.
+//! Tests of yards on fixed memory, in one program, because each further program would compile their
+//! engines again. The tests that kill users of shared memory are in `robust.rs`, which single-steps
+//! a process of its own.
 
 mod holes;
 mod yards;

@@ -1,5 +1,5 @@
-//! Yards on a fixed memory: an oracle that writes into each block and looks at it again, for each engine, page
-//! size and memory; exhaustion; objects of a type; threads.
+//! Yards on fixed memory: an oracle that writes into each block and checks it later, for each
+//! engine, page size and memory; exhaustion; typed objects; threads.
 
 use slabyard_fixed::{
     Alone, Board, CacheSettings, Counts, CpuSlab, FixedEngine, Memory, ObjectCache, Settings, Slab,

@@ -1,5 +1,5 @@
-//! A yard in shared memory with live blocks, whose bytes say whose they are, and what a survivor of a
-//! death looks at.
+//! A yard in shared memory with live blocks, whose bytes name their owners, and the checks that a
+//! survivor makes after a death.
 
 use slabyard_fixed::{Board, CacheId, CacheSettings, FixedEngine, Robust, Settings, Yard};
 use std::ptr::NonNull;

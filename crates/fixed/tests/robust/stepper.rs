@@ -1,4 +1,4 @@
-//! A child that makes calls one instruction at a time (`man 2 ptrace`).
+//! A child process that is single-stepped through its calls (`man 2 ptrace`).
 
 use std::io::Error;
 

@@ -1,4 +1,4 @@
-//! Processes that use one yard in loops, and are killed at random.
+//! Processes that use one yard in loops, and are killed at random times.
 
 use super::scene::{Block, BlockOwner, Call, Done, PAGE, Random, Zone, call, map};
 use slabyard_fixed::{CacheId, CacheSettings, FixedEngine, Settings};

@@ -1,6 +1,6 @@
-//! Allocations that fail by rule (`SLABYARD_FAILSLAB`), of caches with the flag A.
+//! Injects allocation failures by rule (`SLABYARD_FAILSLAB`), in caches with the flag A.
 //!
-//! Neighbour: `abi::failslab` has the rule.
+//! Neighbour: `abi::failslab` defines the rule.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard_abi::failslab::Rule;

@@ -1,12 +1,12 @@
-//! Finds frees by the wrong function: memory of `new` that C's `free` gets, memory of `malloc`
-//! that `delete` gets, and arrays of `new[]` that a plain `delete` gets.
+//! Detects mismatched frees: memory from `new` passed to C's `free`, memory from `malloc` passed to
+//! `delete`, and arrays from `new[]` passed to a plain `delete`.
 //!
-//! Where F is chosen, the object's state says which of the three functions allocated it
-//! (`slabyard::slab::debug::Maker`). Without F nothing is recorded, and nothing is compared. A
-//! program with operators of its own is not checked.
+//! With flag F, the object's state records which of the three functions allocated it
+//! (`slabyard::slab::debug::Maker`). Without F, nothing is recorded or compared. A program that
+//! defines its own operators is not checked.
 //!
-//! Other allocators do not check this, and libraries that run for years do it: so each wrong pair
-//! is reported once, and the free is made, unless the option says to abort.
+//! Other allocators do not check this, and libraries that have run for years mismatch: so each kind
+//! of mismatch is reported once, and the object is freed, unless the option says to abort.
 
 use super::{report, symbols};
 use crate::library::Library;

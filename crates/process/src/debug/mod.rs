@@ -1,9 +1,9 @@
-//! Caches with debugging, in the library of all engines: which malloc's caches have it
-//! (`SLABYARD_DEBUG`), and what the yard calls for them.
+//! Caches with debugging, in the library of all engines: which of malloc's caches have it
+//! (`SLABYARD_DEBUG`), and the functions that the yard calls for them.
 //!
 //! [`report`] prints findings, [`stack`] captures the caller's stack, [`symbols`] names functions,
-//! [`fail`] makes allocations fail, `makers` compares the function that frees with the one that
-//! allocated. Neighbours: `abi::debug` has the rules; `slabyard::engine::debug` checks objects.
+//! [`fail`] makes allocations fail, `makers` compares the freeing function with the allocating one.
+//! Neighbours: `abi::debug` defines the options; `slabyard::engine::debug` checks objects.
 //! Invariant: nothing here allocates, except the first capture of a stack, at the start.
 
 pub mod fail;

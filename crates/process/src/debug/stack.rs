@@ -1,8 +1,8 @@
-//! The caller's stack: the return addresses of the program's frames, without our own.
+//! Captures the caller's stack: the return addresses of the program's frames, without our own.
 //!
 //! The C library's `backtrace` walks by unwind tables, because most programs keep no frame
-//! pointers. Its first call loads the unwinder, which allocates; the constructor makes that call,
-//! and before it stacks are empty.
+//! pointers. Its first call loads the unwinder, which allocates; so the constructor makes that
+//! call, and stacks captured before it are empty.
 
 use super::symbols;
 use crate::library::Library;

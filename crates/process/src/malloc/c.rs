@@ -1,8 +1,8 @@
-//! The C functions but `malloc` and `free`, which are in [`super::entry`].
+//! The C functions other than `malloc` and `free`, which are in [`super::entry`].
 //!
-//! Behaviour as in C23, POSIX and glibc's manual: zero sizes give unique
-//! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
-//! `errno`. The names that glibc exports beside the documented ones are in [`super::exports`].
+//! Behaviour follows C23, POSIX and glibc's manual: zero sizes give unique pointers, `realloc(p,
+//! 0)` frees, failures set `errno` to ENOMEM, `free` preserves `errno`. The undocumented names that
+//! glibc also exports are in [`super::exports`].
 
 use super::entry::own_malloc;
 use super::slow::{ALIGN, ENOMEM, allocate_slow, free_slow, given, release_sized};

@@ -1,15 +1,16 @@
-//! The ends of a process that run no destructor: `_exit`, `_Exit` and `quick_exit`. There the
-//! library asks `slabyard run` to read the yard from outside, by the page that
-//! `slabyard_abi::ending` describes; the process waits for that, and ends as it would have.
+//! The ways to end a process that run no destructor: `_exit`, `_Exit` and `quick_exit`. Here the
+//! library asks `slabyard run` to read the yard from outside, through the page that
+//! `slabyard_abi::ending` describes; the process waits for that read, and then ends as it would
+//! have.
 //!
-//! A program may call `_exit` at any moment: in a handler on a small stack in the middle of
-//! `malloc`, while other threads hold any lock, or after it damaged the heap. So these functions
-//! read no counter and take no lock. If caches have debugging, the program asked for a check of
-//! its objects, and gets it here too (`last_look`), except at such moments.
+//! A program may call `_exit` at any moment: in a signal handler on a small stack in the middle of
+//! `malloc`, while other threads hold any lock, or after it has damaged the heap. So these
+//! functions read no counter and take no lock. If caches have debugging, the program asked for a
+//! check of its objects, and gets it here too (`last_look`), except in such situations.
 //!
-//! Invariants: in a process that is not the page's owner, be it a forked child or the
-//! child of a `vfork`, these functions ask for the process id and end it; the owner
-//! waits for [`PATIENCE`] looks at most, and not at all without a reader.
+//! Invariants: in a process that does not own the page (a forked child, or the child of a `vfork`),
+//! these functions only ask for the process id and end the process; the owner checks at most
+//! [`PATIENCE`] times whether it must still wait, and does not wait without a reader.
 
 use crate::debug;
 use crate::errno::errno;

@@ -1,23 +1,23 @@
-//! `malloc`, `free` and their C++ names: the fast path.
+//! The fast path of `malloc`, `free` and the C++ operators.
 //!
-//! On x86-64 the exported functions are the sequences themselves (text in
-//! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc` 18, `free` 23, of
-//! which 2 catch a double free of the object that was freed last, and 2 count down to the next
-//! periodic slow path; no locked instruction, one committing store. `malloc` is in one cache line
-//! of 64 bytes, `free` in two: one more line costs more time than five instructions do.
-//! `ci/golden` pins both.
+//! On x86-64 the exported functions are themselves the restartable sequences (rseq), whose assembly
+//! text is in `slabyard::platform::rseq`. An uninterrupted `malloc` takes 18 instructions, a `free`
+//! 23: 2 of these catch a double free of the most recently freed object, and 2 count down to the
+//! next periodic slow path. Neither has a locked instruction, and each has one committing store.
+//! `malloc` fits in one cache line of 64 bytes, `free` in two: one more line costs more time than
+//! five instructions do. `ci/golden` pins both.
 //!
-//! Removing instructions had no measurable effect: not the announcement of the sequence, not the
-//! test for the region, not that for a double free. A `ret` in the next cache line did: 0.985 of
-//! mimalloc's time in place of 0.96 (59eeeb3). The sequence tells an object from none by the low
-//! half of its address, which saves the last byte of the line, so an object at a multiple of 4 GiB
-//! takes the slow path.
+//! Removing single instructions had no measurable effect: neither the announcement of the sequence,
+//! nor the test for the region, nor the test for a double free. Moving a `ret` out of the next
+//! cache line did: 0.96 of mimalloc's time instead of 0.985 (59eeeb3). The sequence recognises a
+//! missing object by the low half of the address alone, which saves the last byte of the line, so
+//! an object at a multiple of 4 GiB takes the slow path.
 //!
-//! The text is here, in macros whose users export it: [`crate::malloc_functions`]. The push is the
-//! library's own, because some engines' stacks take the objects of one slab.
+//! The text is written here as macros, whose users export it: [`crate::malloc_functions`]. Each
+//! library has its own push, because some engines' stacks accept only the objects of one slab.
 //!
-//! A misaligned, foreign or null pointer costs `free` nothing extra: one test
-//! asks whether the distance from the region's base has a bit that no object's has.
+//! Misaligned, foreign and null pointers cost `free` nothing extra: one test checks whether the
+//! distance from the region's base has a bit that no object's distance has.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub use plain::{alloc_or, free_or, own_malloc};

@@ -1,19 +1,19 @@
-//! The program's system calls that the library must know of: filters of system calls (seccomp(2))
-//! that it installs after its start, and areas of restartable sequences that it registers.
+//! System calls of the program that the library must know of: filters of system calls (seccomp(2))
+//! that it installs after its start, and rseq areas that it registers.
 //!
-//! A filter may end the process at a call that it does not know, and cannot be queried before.
-//! So the library defines `prctl` and `syscall` too: they make the requested call, and if it
-//! installs a filter, the library makes from then on only the calls that any allocator makes
-//! (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
+//! A filter may kill the process at a system call that it does not allow, and cannot be queried
+//! beforehand. So the library interposes `prctl` and `syscall`: they make the requested call, and
+//! if it installs a filter, the library from then on makes only the system calls that any allocator
+//! makes (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
 //! (`slabyard::platform::linux::Linux::seal`).
 //!
-//! A thread has one area of restartable sequences (rseq(2)). If the library registered its own, it
-//! withdraws it before the program registers another (`Linux::give_way`).
+//! A thread can register one rseq area (rseq(2)). If the library registered its own, it unregisters
+//! it before the program registers another (`Linux::give_way`).
 //!
-//! `syscall` also sees children that share our memory ([`super::vfork`]).
+//! `syscall` also notices children that share our memory ([`super::vfork`]).
 //!
-//! The library does not see a filter that a program installs by an instruction of its own; if
-//! such a filter refuses a call and does not end the process, the caller handles the error.
+//! The library does not notice a filter that a program installs with a raw system-call instruction;
+//! if such a filter denies a call without killing the process, the caller handles the error.
 
 #![cfg(target_arch = "x86_64")]
 

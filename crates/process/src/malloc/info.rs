@@ -1,5 +1,6 @@
-//! glibc's functions about the allocator: `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`.
-//! Their numbers are those of our counters; glibc's names are kept where they have a meaning here.
+//! glibc's malloc statistics and tuning functions: `mallinfo`, `malloc_info`, `malloc_stats`,
+//! `mallopt`. Their numbers come from our counters; glibc's names are kept where they have a
+//! meaning here.
 
 use super::Malloc;
 use crate::library::Name;

@@ -1,11 +1,11 @@
-//! The functions of C and C++ that a drop-in malloc has, on any engine: what `slabyard-malloc` and
+//! The C and C++ functions of a drop-in malloc, on any engine, which `slabyard-malloc` and
 //! `slabyard-engines` export.
 //!
-//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves what
-//! these cannot; [`c`] and [`cxx`] have the other functions, and [`throw`] those that throw;
-//! [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`] and [`vfork`]
-//! replace functions of the C library whose effects the library must know; [`pressure`] is a
-//! thread of the library of all engines. A library exports them by
+//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves the
+//! calls that these cannot; [`c`] and [`cxx`] have the other functions, and [`throw`] those that
+//! throw. [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`] and
+//! [`vfork`] interpose C library functions whose effects the library must know; [`pressure`] is a
+//! thread of the library of all engines. A library exports all of them through
 //! [`malloc_functions`](crate::malloc_functions).
 
 pub mod c;

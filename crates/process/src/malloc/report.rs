@@ -1,6 +1,7 @@
-//! The process's end: the report that `slabyard run` asked for.
+//! The process's end: writes the report that `slabyard run` requested.
 //!
-//! Neighbours: [`super::info`] counts, [`super::ending`] has the page beside the report.
+//! Neighbours: [`super::info`] counts; [`super::ending`] has the page that is shared with `slabyard
+//! run`.
 
 use super::ending::{self, LONGEST, Owner, Signals};
 use super::info::{MallocCounters, count};

@@ -1,4 +1,4 @@
-//! The slow parts of `malloc`, `free` and their C++ names, for calls that the fast path of
+//! The slow paths of `malloc`, `free` and the C++ operators, for calls that the fast path of
 //! [`super::entry`] cannot serve.
 
 use super::Malloc;

@@ -1,11 +1,10 @@
-//! The operators that throw: `new` calls the new handler until memory is found or the
-//! handler throws, and throws `std::bad_alloc` without one, through whatever C++
-//! runtime the program has.
+//! The throwing operators: `new` calls the new handler until memory is found or the handler throws;
+//! without a handler it throws `std::bad_alloc`, through whatever C++ runtime the program has.
 //!
-//! An exception must find no stack frame of Rust on its way, as the library is built without
-//! unwinding: that spares each process the unwinder's library, and the panic machinery that
-//! belongs to it. Therefore the stack frame that calls what may throw is written in assembly, with
-//! the directives by which an unwinder passes it.
+//! An exception must not unwind through a Rust stack frame, as the library is built without
+//! unwinding: that spares each process the unwinder's library and the panic machinery. Therefore
+//! the stack frame that calls a function that may throw is written in assembly, with unwind
+//! directives.
 
 use super::Malloc;
 use super::slow::{ALIGN, maker_of, malloc_slow};

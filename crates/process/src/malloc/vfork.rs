@@ -1,16 +1,17 @@
-//! Children that share their parent's memory and its thread-local data: of `vfork`, and of `clone`
-//! with CLONE_VM and without CLONE_SETTLS, by the C library's functions or by `syscall`.
+//! Children that share their parent's memory and thread-local data: those of `vfork`, and of
+//! `clone` with CLONE_VM and without CLONE_SETTLS, made by the C library's functions or by
+//! `syscall`.
 //!
-//! Such a child runs with its parent's thread-local data, while that thread waits and other
-//! threads go on. POSIX lets a child of `vfork` do next to nothing; programs allocate all the
-//! same. Therefore that thread gives up its restartable sequences meanwhile
+//! Such a child runs with its parent thread's thread-local data, while that thread waits and other
+//! threads continue. POSIX permits a child of `vfork` almost nothing; programs allocate all the
+//! same. Therefore the parent thread stops using restartable sequences (rseq) meanwhile
 //! (`slabyard::platform::linux::OnLinux::leave_cpu`).
 //!
-//! Where the system refuses that, the fast path is closed for the process ([`crate::state`]), and
-//! the thread has no row (`slabyard::platform::linux::OnLinux::leave_row`): its slow paths are
-//! served from slabs, under locks, and other threads take their sequences inside of the slow path.
+//! Where the kernel refuses that, the fast path is closed for the whole process ([`crate::state`]),
+//! and this thread has no row (`slabyard::platform::linux::OnLinux::leave_row`): its slow paths are
+//! served from slabs, under locks, and other threads run their sequences from within the slow path.
 //!
-//! The library does not see children that a program makes by an instruction of its own.
+//! The library does not notice children that a program makes with a raw system-call instruction.
 
 #![cfg(target_arch = "x86_64")]
 

@@ -1,7 +1,6 @@
-//! Finds the directory of the process's memory cgroup, by the files `mountinfo` and `cgroup` of
-//! proc(5).
+//! Finds the directory of the process's memory cgroup from `mountinfo` and `cgroup` of proc(5).
 //!
-//! Neighbours: `slabyard_abi::pressure` reads the lines, [`super::sources`] opens what is in the
+//! Neighbours: `slabyard_abi::pressure` parses the lines, [`super::sources`] opens files in the
 //! directory.
 
 use super::files::{self, O_RDONLY, Path};

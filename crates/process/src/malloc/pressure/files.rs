@@ -1,7 +1,7 @@
-//! Files of the thread that watches: its own table of them, reading and writing small ones, and
-//! the pipe that ends it.
+//! File access for the watching thread: its own file-descriptor table, reading and writing of small
+//! files, and the pipe that ends the thread.
 //!
-//! Neighbours: [`super::sources`] and [`super::cgroup`], which open what is watched.
+//! Neighbours: [`super::sources`] and [`super::cgroup`] open the watched files.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};

@@ -1,19 +1,18 @@
-//! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the system says
-//! that memory is short, and gives back what is parked and free, though the program makes no call.
-//! Only the package `slabyard-engines` has it, to keep the preload library small.
+//! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the kernel
+//! reports that memory is short, and then returns parked and free memory, even if the program makes
+//! no call. Only the package `slabyard-engines` has it, to keep the preload library small.
 //!
-//! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds where, [`crate::helper`] makes
-//! threads like this one, `slabyard::observe` drains.
-//! Invariants:
-//! * The thread has a table of files of its own, with its own files in it alone. A daemon that
-//!   closes all files does not reach these, no fork or exec inherits them, and they hold no end of
-//!   the program's pipes.
-//! * It is made in the constructor and in the child of a fork, with all signals blocked, and never
-//!   from an allocation (as the helper).
-//! * The process ends as if the thread were not there: where the main thread ends alone, this one
-//!   ends first.
-//! * A drain that gave back little is followed by a pause, so that pressure which is not ours
-//!   costs at most ten drains a second.
+//! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds the cgroup's directory,
+//! [`crate::helper`] creates threads like this one, `slabyard::observe` drains. Invariants:
+//! * The thread has its own file-descriptor table, which contains only its own files. A daemon that
+//!   closes all its files does not close these, no fork or exec inherits them, and they keep no end
+//!   of the program's pipes open.
+//! * It is created in the constructor and in the child of a fork, with all signals blocked, and
+//!   never during an allocation (like the helper).
+//! * The process ends as if the thread did not exist: if the main thread ends alone, this one ends
+//!   first.
+//! * A drain that returned little is followed by a pause, so that pressure that others cause costs
+//!   at most ten drains per second.
 
 mod cgroup;
 pub mod files;

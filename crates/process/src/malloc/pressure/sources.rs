@@ -1,11 +1,10 @@
 //! What is watched: the kernel's pressure stall information, and the memory of the process's
-//! cgroup, of version 1 (a threshold of its usage, by an eventfd) or 2 (its events, and a look at
-//! its usage).
+//! cgroup, of version 1 (a threshold on its usage, by an eventfd) or 2 (its events, and its usage).
 //!
-//! Neighbours: [`super::files`] for each call, [`super::cgroup`] finds the cgroup; [`super`] waits
-//! and drains. `crates/malloc/tests/malloc/cgroup.rs` runs this file on trees of fake files.
-//! Invariant: a source that cannot be opened is reported on standard error, once, while this
-//! thread still has that file; without any source there is no watch.
+//! Neighbours: [`super::files`] makes the system calls, [`super::cgroup`] finds the cgroup;
+//! [`super`] waits and drains. `crates/malloc/tests/malloc/cgroup.rs` runs this file on made-up
+//! file trees. Invariant: a source that cannot be opened is reported once, on standard error, while
+//! this thread still has that file open; without any source nothing is watched.
 
 use super::cgroup::Cgroup;
 use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};
