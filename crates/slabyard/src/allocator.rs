@@ -1,10 +1,10 @@
-//! Floor 10: yards as the allocators of collections, by the trait of the crate `allocator-api2`,
-//! which `hashbrown` and others take.
+//! Floor 10: lets collections allocate from a yard, by the `Allocator` trait of the crate
+//! `allocator-api2`, which `hashbrown` and others use.
 //!
-//! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] gives
-//! collections the objects of one cache.
-//! Invariants: a request of no bytes gets no block, and nothing is freed for it. A free is told
-//! the size and the alignment of a block, and these alone must say where the block came from.
+//! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] lets
+//! collections allocate from one cache. Invariants: a request of zero bytes allocates nothing, and
+//! its free does nothing. A free is passed only the size and alignment of a block, so these alone
+//! must determine where the block came from.
 
 use crate::calls::{growth, resize};
 use crate::engine::Engine;

@@ -1,15 +1,15 @@
-//! The bound on one call: the most work that an allocation or a free does, however much
-//! background work there is.
+//! The bound on one call: the most work that one allocation or free does, however much background
+//! work is due.
 //!
 //! A call does its own work and, in the slow path, one slice of a reclaim pass
-//! ([`super::reclaim::pass`]). Exempt are whole drains ([`super::reclaim::drain`]): for a trim,
-//! a request of another process, or a refused page; and the frees that a signal handler
-//! deferred to the slow path that it interrupted, each of which is a call of its own. A request
-//! above [`crate::yard::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
-//! whole, and may purge as many bytes as it takes, in whole huge pages; the free of a run
-//! above [`SHEDDING`] may purge [`SHED`] times as many bytes as it has.
+//! ([`super::reclaim::pass`]). Exempt are whole drains ([`super::reclaim::drain`]), which follow a
+//! trim, a request of another process, or a page that the kernel refused; and the frees that a
+//! signal handler deferred to the slow path that it interrupted: each of these is a call of its
+//! own. The cost of a request above [`crate::yard::LARGEST_RUN`] is proportional to its size: it is
+//! mapped and unmapped whole, and may purge as many bytes as it takes, in whole huge pages; the
+//! free of a run above [`SHEDDING`] may purge up to [`SHED`] times the run's size.
 //!
-//! The tests count what calls do, and compare it with these numbers.
+//! The tests count the work of each call and compare it with these numbers.
 
 use crate::engine::Shape;
 use crate::pages::huge::HUGE;

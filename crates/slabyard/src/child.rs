@@ -1,35 +1,35 @@
-//! The child of a fork: it has its parent's yard as it was at that moment, without the parent's
-//! other threads, which may have been anywhere in their slow paths.
+//! The child of a fork: it has a copy of its parent's yard at the moment of the fork, without the
+//! parent's other threads, each of which may have been anywhere in a slow path.
 //!
 //! A fork waits for no thread: between its handlers and the fork itself the C library waits for
-//! locks (of streams, of the loader, of handlers that programs register) whose holders may wait for
-//! memory. So the child repairs, at its first slow path, if a thread was inside. A stack of a row
-//! is always whole, because one store commits it, so the fast path needs no repair. The others'
-//! slow paths keep an order that makes repair possible, whatever their last store was (x86-64 shows
-//! stores in their order, and a fork takes a consistent cut of them: a thread that runs on while
-//! the kernel copies page tables writes to pages that the child shares, until its next store faults
-//! and waits for the fork):
+//! locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
+//! memory. So the child repairs the yard, in its first slow path, if any other thread was in a slow
+//! path at the fork. A stack of a row is always consistent, because one store commits each change,
+//! so the fast path needs no repair. Slow paths write in an order that makes repair possible
+//! wherever the fork cuts them off (x86-64 makes stores visible in program order, and a fork sees a
+//! consistent cut of them: a thread that runs on while the kernel copies page tables writes to
+//! pages that the child shares, until its next store faults and waits for the fork):
 //!
-//! * the bitmap of a slab is its truth: an object's bit is set when it is in no stack, no barn and
-//!   no hand, and cleared before it is in one;
-//! * a descriptor's kind is the truth about pages ([`rebuild`](crate::pages::rebuild::rebuild));
-//! * a list of sheaves changes by one store;
-//! * the top of a stopped stack is kept beside it ([`crate::yard::idle_stacks`]) until its objects begin to return
-//!   to their slabs.
+//! * the bitmap of a slab is authoritative: an object's bit is set when the object is in no stack,
+//!   no barn and no thread's hands, and is cleared before the object enters one of them;
+//! * a descriptor's kind is authoritative for its pages
+//!   ([`rebuild`](crate::pages::rebuild::rebuild));
+//! * a list of sheaves is changed by one store;
+//! * the top of a stopped stack is saved beside it ([`crate::yard::idle_stacks`]) until the thread
+//!   begins to return its objects to their slabs.
 //!
-//! All else follows: locks are free, lists are made again, and counts are counted again. What a
-//! thread had in its hands at the fork stays live in the child for ever: at most a sheaf a thread,
-//! and a run on its way to a bank or from there.
+//! The repair derives everything else: it frees all locks, rebuilds the lists and recounts. Objects
+//! that a thread was moving at the fork stay live in the child for ever: at most a sheaf per
+//! thread, and a run on its way to or from a bank.
 //!
-//! Two other designs were refused. A gate that is closed for a fork makes threads wait for locks
-//! that the allocator does not know; to let them bypass the gate after a millisecond, as was done
-//! before, cost a mapping for each of their objects. A log of each slow path's changes costs every
-//! call.
+//! Two other designs were rejected. A gate that is closed for a fork makes threads wait for locks
+//! that the allocator does not know; letting them bypass it after a millisecond, as an earlier
+//! version did, cost a mapping per object. A log of each slow path's changes slows every call.
 //!
-//! Neighbours: [`crate::platform::birth`] says which process is a child; [`crate::gate`] knows
-//! whether the parent's threads were inside; engines repair their own state
+//! Neighbours: [`crate::platform::birth`] detects that a process is a child; [`crate::gate`] knows
+//! whether the parent's threads were in slow paths; engines repair their own state
 //! ([`crate::engine::Repair`]).
-//! Invariant: while it works, no other thread is in a slow path; fast paths go on.
+//! Invariant: while the repair runs, no other thread is in a slow path; fast paths go on.
 //!
 
 use crate::cache::slots::{number_of, slot_of};

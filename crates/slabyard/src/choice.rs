@@ -1,5 +1,5 @@
-//! What a yard's user chooses before it begins: the engine of its caches, and which of them have
-//! debugging.
+//! The choices that a yard's user makes before the yard starts: the engine of its caches, and which
+//! caches have debugging.
 //!
 //! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the rules of debugging.
 

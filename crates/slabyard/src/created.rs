@@ -1,16 +1,16 @@
-//! Created caches: how they come, serve calls, and go while other CPUs run.
+//! Created caches: how they are created, serve calls, and are destroyed while other CPUs run.
 //!
-//! Destroying a cache is a drain that must reach everything: both stacks of every row are stopped,
-//! by one fence for many, and flushed; then the barn; then all its slabs end. If an object is
-//! still live, the cache stays as it is, without what was parked. If stacks cannot be stopped they
-//! are taken out of their rows as they are, because no call that uses them is under way.
+//! Destroying a cache needs a complete drain: both stacks of every row are stopped, by one fence
+//! for many stacks, and flushed; then the barn is; then all slabs are discarded. If an object is
+//! still live, the cache stays as it is, except that its parked objects are gone. If stacks cannot
+//! be stopped, they are taken out of their rows as they are, because no call uses the cache.
 //!
-//! To close the gate in place of the fence was not tried: it would wait for each slow path under
-//! way, also for threads that the kernel has preempted.
+//! Closing the gate instead of the fence was not tried: it would wait for every slow path under
+//! way, even those of threads that the kernel has preempted.
 //!
-//! Neighbours: [`crate::cache::table`] has the caches, `reclaim::drain` the drains.
-//! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
-//! see a whole cache or none. If the system refuses memory, everything stays as it was.
+//! Neighbours: [`crate::cache::table`] holds the caches, `reclaim::drain` drains them.
+//! Invariants: creating and destroying hold the drain lock, so passes, drains, checks and requests
+//! see a whole cache or none. If the kernel refuses memory, everything stays as it was.
 
 pub mod abandoned;
 

@@ -1,19 +1,19 @@
-//! The gate: every slow path passes it, so that a check and a count can wait until none is under
-//! way and nothing is in transit.
+//! The gate: every slow path enters through it, so that a check or a count can wait until no slow
+//! path is under way and no object is in transit.
 //!
-//! The counts of threads inside lie in stripes of a cache line each, chosen by thread. A thread
-//! that enters raises its stripe and then reads whether the gate is closed; a thread that
-//! closes stores that the gate is closed and then reads the stripes. All four are SeqCst: one
-//! of the two threads sees the other's store (Dekker's argument).
+//! The numbers of threads inside are kept in stripes of one cache line each; a thread's identity
+//! selects its stripe. A thread that enters increments its stripe and then reads whether the gate
+//! is closed; a thread that closes the gate stores that and then reads the stripes. All four
+//! accesses are SeqCst: at least one of the two threads sees the other's store (Dekker's argument).
 //!
-//! A thread that finds the gate closed waits, because the gate is closed for a short time, by a
+//! A thread that finds the gate closed can wait, because the gate is closed only briefly, by a
 //! thread that takes no lock of the C library. A thread inside waits for no lock but the yard's
-//! own, so the one that closes waits briefly, too; but a thread can be killed inside, alone: the
-//! child that shares this memory (vfork(2)) is a process of its own. It stays counted, so the one
-//! that closes gives up after [`LONGEST_MS`]. A fork does not close the gate: between its handlers
-//! and the fork itself the C library waits for locks whose holders may wait for memory. Its child
-//! asks here whether its parent's threads were inside ([`Gate::forget`]), and repairs what they
-//! left half done ([`crate::child`]).
+//! own, so the closing thread waits briefly, too; but one thread can be killed inside while others
+//! live on: a vfork(2) child, a process of its own, shares this memory. The killed thread stays
+//! counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the gate:
+//! between its handlers and the fork itself the C library waits for locks whose holders may wait
+//! for memory. The child of a fork asks here whether its parent's threads were inside
+//! ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};

@@ -1,9 +1,9 @@
 //! Floor 10: the allocator of a whole program.
 //!
-//! Neighbours: [`crate::process`] starts its yard, at the first allocation, before `main`; typed
-//! caches may use the same yard. [`crate::yard`] serves the calls, by the fast path first.
-//! Invariant: the yard has memory of its own, which is never given up, because nothing says that a
-//! value that allocates is a `static`.
+//! Neighbours: [`crate::process`] starts its yard at the first allocation, before `main`; typed
+//! caches may share that yard. [`crate::yard`] serves the calls, first by the fast path.
+//! Invariant: the yard's memory is never unmapped, because nothing requires the global allocator's
+//! value to be a `static`.
 
 use crate::calls::{growth, resize};
 use crate::engine::{Engine, Sheaves};

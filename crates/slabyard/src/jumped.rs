@@ -1,23 +1,23 @@
-//! A slow path that its thread left by a jump: a signal handler interrupted it and ended by
-//! `siglongjmp`. The thread would then seem to be in a handler for ever: each of its allocations
-//! would be a mapping, its frees deferred.
+//! Repairs a slow path that its thread left by a jump: a signal handler interrupted it and ended by
+//! `siglongjmp`. Without the repair the thread would seem to be in a handler for ever: each of its
+//! allocations would be a mapping, and its frees would be deferred.
 //!
-//! The mark in the frame of such a slow path ([`crate::platform::mark`]) is overwritten sooner or
-//! later; as long as it is not, nothing is known: the next call checks again, and most calls write
-//! there.
+//! Later calls overwrite the mark in the abandoned stack frame ([`crate::platform::mark`]) sooner
+//! or later; as long as the mark is intact, the frame may be alive, so the next call checks again.
 //!
-//! What the slow path left half done is what a thread leaves in the child of a fork, so the same
-//! repair corrects it ([`crate::child`]), also locks that the thread held, with the gate closed
-//! and no other thread inside. If another thread is inside, the next call tries again: that thread
-//! may wait for such a lock, and then both stay as they are.
+//! The jump leaves the yard in the state that a fork leaves to its child, so the same repair
+//! corrects it ([`crate::child`]), even locks that the thread held; the gate is closed meanwhile
+//! and no other thread is inside. If another thread is inside, the next call tries again: if that
+//! thread waits for a lock that the jump left taken, both stay as they are.
 //!
-//! The stack pointer does not show that the frame is gone: a handler may run on a stack of its
-//! own, a coroutine on one anywhere. But no code writes to a frame that is in use. Jumps are not
-//! noticed from the few instructions at the gate beside other threads, and from `realloc` in
-//! place, a trim or a statistic, which have no mark.
+//! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
+//! and a coroutine on a stack anywhere. But no code writes to a frame that is in use. A jump is not
+//! detected if it leaves the few instructions at the gate while other threads are inside, or a
+//! `realloc` in place, a trim or a statistics call, which set no mark.
 //!
-//! Neighbours: [`crate::slow_path`] asks; [`crate::gate`] keeps others out.
-//! Invariant: while it repairs, no other thread is in a slow path, and no handler runs in this one.
+//! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other
+//! threads out. Invariant: while the repair runs, no other thread is in a slow path, and no signal
+//! handler runs in this thread.
 
 use crate::child::repair;
 use crate::engine::Engine;

@@ -1,21 +1,21 @@
-//! Large allocations: what is larger than every class is a run of pages, or a mapping of its own.
+//! Large allocations: a block larger than every class is a run of pages, or a mapping of its own.
 //!
 //! Neighbours: runs come from the buddy ([`crate::pages::buddy`]), mappings from
 //! [`crate::pages::mappings`].
 //!
-//! The pages of a freed run stay for the decay time, and the next run reuses them; those of a
-//! mapping go back to the system at once, and a mapping grows without copying. So a block above
-//! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is allocated within the
-//! decay time after the last free of one is a run. Thus a program that frees a large block and
-//! rests returns it; one that replaces it reuses warm pages. A large block that grows is a
-//! mapping, or where such blocks come and go a run: it reserves as much room as the last freed
-//! large block had. A run that outgrows its room moves its pages out to a mapping
-//! ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what is freed to the
-//! same end: mallopt(3).) Where frees are checked closely at first ([`crate::verify::close`]),
-//! blocks from [`SMALLEST_FAULTING`] to [`LARGEST_RUN`] are mappings too, as many as
-//! [`Large::may_fault`](crate::yard::large) allows: the kernel stops a program that uses such a
-//! block after its free. What that costs, system calls and page faults, is bounded in time, so
-//! that the check never ends, and a program that replaces large blocks all the time gets runs.
+//! The pages of a freed run stay resident for the decay time, and the next run reuses them; those
+//! of a mapping are unmapped at once, and a mapping grows without copying. So a block above
+//! [`LARGEST_RUN`] is a mapping, unless the program frees and allocates such blocks in turn: one
+//! that is allocated within the decay time after the last free of one is a run. Thus a program that
+//! frees a large block and then goes idle gives its memory back; one that replaces it reuses
+//! resident pages. A large block that grows is a mapping, or a run if the program replaces such
+//! blocks: it reserves as much room as the last freed large block had. A run that outgrows its room
+//! moves its pages out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its `mmap`
+//! threshold to the sizes of freed blocks for the same reason: mallopt(3).) While first frees are
+//! checked closely ([`crate::verify::close`]), blocks from [`SMALLEST_FAULTING`] to [`LARGEST_RUN`]
+//! are mappings too, as many as [`Large::may_fault`](crate::yard::large) allows: a use after free
+//! then faults. The cost of that, system calls and page faults, is bounded per unit of time, so the
+//! check can go on for ever, and a program that always replaces large blocks gets runs.
 
 use crate::debugging::large::{alloc_guarded, free_guarded};
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
 //! Slabyard: the Linux kernel's slab allocators as user-space software.
 //!
-//! A program has three ways in: an [`ObjectCache`] is the allocator of one type, a [`Global`] that of
-//! the whole program, and both live in a [`ProcessYard`].
+//! An [`ObjectCache`] allocates objects of one type, a [`Global`] serves a whole program; both live
+//! in a [`ProcessYard`].
 //!
 //! ```
 //! use slabyard::{CacheBox, ObjectCache, ProcessYard};
@@ -14,27 +14,28 @@
 //! # Ok::<(), slabyard::typed::CreateError>(())
 //! ```
 //!
-//! A [`yard::Yard`] is one whole allocator: a platform, pages, caches. Modules
-//! are floors, and a module imports its own floor or one below:
+//! A [`yard::Yard`] is one whole allocator: a platform, pages, caches. Modules are on floors; a
+//! module imports only its own floor and those below:
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
+//! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: for collections |
 //! | 9 | [`calls`]: what programs call; [`created`]: caches that they create; [`reap`], [`live`], `choice`; [`verify`], [`observe`]; [`process`]: a yard that is a `static` |
 //! | 8 | `slow_path`: a thread enters, serves its call, and leaves |
-//! | 7 | `inside`: what it does there; `reclaim`: memory goes back; `large`: runs and mappings; [`debugging`]: checks of objects, runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `unused`, `quiesced`; [`bound`] |
-//! | 6 | [`yard`]: what one allocator is |
+//! | 7 | `inside`: the work of a call in a slow path; `reclaim`: gives memory back; `large`: runs and mappings; [`debugging`]: checks of objects, runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `unused`, `quiesced`; [`bound`] |
+//! | 6 | [`yard`]: the state of one allocator |
 //! | 5 | [`cache`]: a header and an engine, size classes, the table of all caches |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
-//! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
+//! | 2 | [`pages`]: region, buddy, per-CPU page lists, mappings; [`rcu`]: readers, grace periods |
 //! | 1 | [`platform`]: per-CPU stacks, Linux; `gate`; [`table`]: metadata at fixed addresses |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! Of these, [`typed`], [`global`], [`process`] and `allocator` are stable. The others are for the
 //! libraries of the repository and hidden: `cargo doc` shows them with `--document-hidden-items`.
 //!
-//! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
+//! `docs/design.md` has the walks through the code "I am a malloc(64) call" and "I am a freed
+//! object".
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 // What only the platform and the doors of Linux use.

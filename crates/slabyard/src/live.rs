@@ -1,10 +1,10 @@
-//! Live objects, one by one: which cache an object is of, and a walk over all that a cache has
-//! handed out.
+//! Live objects, one by one: finds an object's cache, and walks over a cache's live objects.
 //!
-//! The walk quiesces the yard, marks what is parked as free in the slabs' bitmaps, as
+//! The walk quiesces the yard, marks parked objects as free in the slabs' bitmaps, as
 //! [`crate::verify`] does, and calls its function with each object whose bit is clear.
 //!
-//! Neighbours: [`crate::created`] has the caches' other calls; [`crate::place`] reads the page map.
+//! Neighbours: [`crate::created`] has the other calls on caches; [`crate::place`] reads the page
+//! map.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

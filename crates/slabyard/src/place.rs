@@ -1,8 +1,8 @@
-//! Where an address lies, by the page map and the descriptors.
+//! Finds the kind of memory that an address is in, by the page map and the descriptors.
 //!
-//! Neighbours: `realloc`, `malloc_usable_size`, and frees of a pointer that is no live object ask
-//! here.
-//! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
+//! Neighbours: `realloc`, `malloc_usable_size`, and frees of a pointer that is no live object call
+//! this.
+//! Invariant: no lock is taken; for a live allocation that the caller owns, the answer is exact.
 
 use crate::cache::classes::CLASSES;
 use crate::cache::slots::{number_of, slot_of};

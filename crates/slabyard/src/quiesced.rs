@@ -1,7 +1,7 @@
-//! A yard while no slow path is under way: its stacks, stopped or as they are.
+//! A yard while no slow path is under way; its stacks are stopped, or still in use by fast paths.
 //!
 //! Neighbours: [`crate::observe::quiesce`] closes the gate first; the child of a fork
-//! ([`crate::child`]) is alone anyway.
+//! ([`crate::child`]) has no other threads.
 
 use crate::cache::Cache;
 use crate::cache::slots::number_of;

@@ -1,13 +1,13 @@
-//! A yard's caches as the clock of 2.4 reaps them (kmem_cache_reap), and which thread may turn it.
+//! Reaps a yard's caches by the clock algorithm of Linux 2.4 (kmem_cache_reap), and decides which
+//! thread may advance the clock.
 //!
-//! The yard's drain lock takes the semaphore's place; a reclaim pass already holds it, and reaps
-//! once, as the kernel did when it needed memory. [`reap`] is for callers who want memory at
-//! once, and to measure what one semaphore costs in comparison with each cache's own lock.
+//! The yard's drain lock replaces the kernel's semaphore; a reclaim pass already holds it, and
+//! reaps once, as the kernel did when it needed memory. [`reap`] is for callers who want
+//! memory at once, and for measuring what one semaphore costs in comparison with a lock per cache.
 //!
-//! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `reclaim::pass` calls
-//! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass).
-//! Invariant: the position of the clock is in the first class's engine, and the clock serves all
-//! caches of a yard or none.
+//! Neighbours: [`crate::engine::array_cache::clock`] has the policy; `reclaim::pass` calls
+//! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass). Invariant: the position of the clock is
+//! stored in the first class's engine, and the clock serves all caches of a yard or none.
 
 use crate::engine::array_cache::Choice;
 use crate::engine::array_cache::clock::{self, Reaped};

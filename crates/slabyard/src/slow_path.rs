@@ -1,13 +1,13 @@
 //! The slow path: a thread enters through the gate, serves its call, and leaves. On leaving it
 //! does a bounded piece of the background work that is due.
 //!
-//! Neighbours: on entry, a requested drain ([`super::reclaim::drain`]) and another process's
-//! request ([`crate::observe`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice
-//! of a reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
-//! (`pages::coalesce`).
-//! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it finds
-//! [`INSIDE`] and enters none. A fork waits for no slow path: its child first repairs what others
-//! left half done ([`crate::child`]).
+//! Neighbours: on entry, it serves a requested drain ([`super::reclaim::drain`]) and another
+//! process's request ([`crate::observe`]); on leaving, it runs deferred frees
+//! ([`crate::waiting::deferred`]) and a slice of a reclaim pass ([`super::reclaim::ticker`]), and
+//! coalesces a block of a freed run (`pages::coalesce`).
+//! Invariants: a thread is in at most one slow path; a signal handler that interrupts it finds
+//! [`INSIDE`] and enters none. A fork waits for no slow path: its child first repairs what other
+//! threads left half done ([`crate::child`]).
 
 use crate::child::look_at_birth;
 use crate::engine::Engine;

@@ -1,4 +1,4 @@
-//! A table of metadata at a fixed address: reserved whole, committed from its begin on as it grows.
+//! A table of metadata at a fixed address: reserved whole, committed as it grows.
 
 use crate::platform::{Advice, Platform, Stretch, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};

@@ -1,10 +1,10 @@
-//! Pages that nobody has ([`crate::slab::debug`]): a check of all objects also checks the clean
-//! ones.
+//! Free pages ([`crate::slab::debug`]): a check of all objects also checks that the clean ones are
+//! still zero.
 //!
-//! A write to a dirty page is not found; such pages come from caches without debugging.
+//! A write to a dirty page is not detected; such pages come from caches without debugging.
 //!
-//! Neighbour: [`super::debugging`] checks objects. Invariant: no lock is held, and pages that
-//! other threads take meanwhile are no finding.
+//! Neighbour: [`super::debugging`] checks objects. Invariant: no lock is held, and pages that other
+//! threads allocate meanwhile are not reported.
 
 use crate::engine::Engine;
 use crate::pages::GranuleKind;

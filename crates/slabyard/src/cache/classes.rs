@@ -1,10 +1,9 @@
-//! The size classes of malloc: one row each, and the table from a request to its
-//! class that the fast path reads.
+//! The size classes of malloc: one row each, and the table by which the fast path finds a class.
 //!
-//! Up to 256 bytes there is a class every 16 bytes; above, a class is larger than the one before by
-//! at most a sixth, chosen so that a slab of 16 to 256 KiB leaves hardly a tail. A request above
-//! [`LARGEST`] takes a page run, because a run wastes at most a fifth from there on.
-//! `docs/geometry.md` shows what requests waste; `tests/waste.rs` checks every size.
+//! Up to 256 bytes the classes are 16 bytes apart; above, each class is larger than the one before
+//! by at most a sixth, chosen so that a slab of 16 to 256 KiB has hardly any tail. A request above
+//! [`LARGEST`] is served by a page run, because from that size on a run wastes at most a fifth.
+//! `docs/geometry.md` shows how much each request wastes; `tests/waste.rs` checks every size.
 
 use super::slots::slot_of;
 use core::fmt;

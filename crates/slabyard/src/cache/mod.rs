@@ -1,5 +1,5 @@
-//! Floor 5: caches as their users see them: a header and an engine, the size classes of malloc,
-//! the table of all caches, and which slots are in use.
+//! Floor 5: caches as their callers see them: a cache's header and engine, malloc's size classes,
+//! the table of all caches, and the set of slots that are in use.
 
 pub mod classes;
 pub mod settings;

@@ -1,7 +1,7 @@
-//! Slots: which cache has which pair of entries in a row, by the cache's number. Malloc's classes
-//! have the first numbers, created caches those behind them.
+//! Slots: maps a cache's number to its pair of entries in each CPU's row. Malloc's classes have the
+//! first numbers; created caches have the numbers after them.
 //!
-//! Neighbours: [`super::used`] says which are in use.
+//! Neighbours: [`super::used`] records which slots are in use.
 
 use crate::platform::Slot;
 use slabyard_abi::region::row;

@@ -1,5 +1,5 @@
-//! The table of all caches. Malloc's classes have the first numbers and are never destroyed;
-//! behind them come created caches, whose memory is committed as they are made.
+//! The table of all caches. Malloc's classes have the first numbers and are never destroyed; after
+//! them come created caches, whose memory is committed as they are created.
 //!
 //! ```text
 //! number     0 .. 61            62 ..               4086
@@ -9,11 +9,11 @@
 //!   vacant ---create---> there ---destroy---> retired ---a fence of all CPUs---> vacant
 //! ```
 //!
-//! Neighbours: [`crate::yard`]'s `created` makes and destroys caches; drains, passes and checks
-//! walk over those in [use](Caches::used), a few of them over all that are there.
-//! Invariants: only the drain lock's holder makes or destroys caches, and every walk over created
-//! caches holds it, or the gate is closed. A number that is neither there nor in use has no slab,
-//! no stack and nothing parked.
+//! Neighbours: [`crate::yard`]'s `created` creates and destroys caches; drains, passes and checks
+//! walk over the caches that are [in use](Caches::used), a few of them over all that exist.
+//! Invariants: only the holder of the drain lock creates or destroys caches, and every walk over
+//! created caches holds that lock, or runs while the gate is closed. A number in state vacant or
+//! retired whose slot is not in use has no slab, no stack and no parked object.
 
 use super::Cache;
 use super::classes::CLASSES;

@@ -1,16 +1,17 @@
-//! The slots in use: a bit for each pair of entries. Code that walks over the entries of all rows
-//! walks over these pairs, so that its work is in proportion to the caches that a program uses.
+//! The slots in use: one bit per pair of entries. Code that walks over the entries of all rows
+//! visits only these pairs, so that its work is proportional to the caches that the program uses.
 //!
 //! ```text
 //! pair   0                 1..4            5..8    9..70             71..4095
 //!       | zeros, countdown | lists of runs | banks | malloc's classes | created caches
 //! ```
 //!
-//! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`] walk.
-//! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for
-//! ever; pair 0 never is. A created cache's pair is in use from its first slow allocation until it
-//! is destroyed; no other pair has stacks (`verify` checks it). A bit of the summary may be set
-//! although no pair of its word is in use, but never the other way round.
+//! Neighbours: [`super::table`] holds the caches; drains, passes and checks of [`crate::yard`]
+//! walk.
+//! Invariants: the pairs of run lists, of run banks and of malloc's classes are always in use; pair
+//! 0 never is. A created cache's pair is in use from the cache's first slow allocation until the
+//! cache is destroyed; no other pair has stacks (`verify` checks it). A bit of the summary word may
+//! be set although no pair of the word that it covers is in use, but never the other way round.
 
 use super::classes::CLASSES;
 use super::slots::slot_of;

@@ -1,6 +1,6 @@
-//! Takes runs from this CPU's bank and returns them, without a slow path.
+//! Allocates runs from this CPU's bank and frees runs to it, without a slow path.
 //!
-//! Neighbour: [`crate::pages::bank`] has the sequences.
+//! Neighbour: [`crate::pages::bank`] has the restartable sequences for it.
 
 use crate::engine::Engine;
 use crate::large::{SMALLEST_FAULTING, note_freed};

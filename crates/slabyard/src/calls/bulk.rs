@@ -1,12 +1,12 @@
-//! Bulk calls on a created cache: many objects in few sequences.
+//! Bulk calls on a created cache: they move many objects by few restartable sequences.
 //!
-//! A bulk takes a run of objects off this CPU's stack, or puts one on it, by one committing store
-//! ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). Where the stack has no more objects,
-//! or no room, one object goes through the slow path, which exchanges or refills the sheaf, and the
-//! sequence goes on.
+//! A bulk call pops several objects off this CPU's stack, or pushes several, by one committing
+//! store ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). Where the stack runs empty, or
+//! full, one object goes through the slow path, which exchanges or refills the sheaf; then the bulk
+//! call goes on with the stack.
 //!
-//! Neighbours: [`crate::created`] has the calls for one object; [`crate::calls::prefill`] takes its
-//! objects here.
+//! Neighbours: [`crate::created`] has the calls for single objects; [`crate::calls::prefill`] fills
+//! its sheaves by these calls.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

@@ -1,8 +1,8 @@
-//! Finds the cache that serves a request: that of the smallest class that fits, or, with an engine
-//! that serves each request by its size, that of the first class.
+//! Finds the cache that serves a request: the cache of the smallest class that fits, or, if the
+//! engine serves each request by its exact size, the cache of the first class.
 //!
-//! Neighbours: [`crate::engine::EngineKind::serves`] decides; [`crate::place`] says how large an
-//! object is.
+//! Neighbours: [`crate::engine::EngineKind::serves`] decides; [`crate::place`] looks up how large
+//! an object is.
 
 use crate::cache::classes::{self, STEP};
 use crate::engine::Engine;

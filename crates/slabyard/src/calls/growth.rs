@@ -1,20 +1,20 @@
-//! Blocks that grow step by step: they get room in proportion to their size, so that a buffer
-//! to which a program appends moves a number of times that is logarithmic in its size.
+//! Blocks that `realloc` grows step by step: they get extra room in proportion to their size, so
+//! that a buffer to which a program appends moves only O(log size) times.
 //!
-//! A block that grows for the first time gets what was asked for. Its new address is recorded in a
-//! small table; if it grows again from there by a small step, it gets a [`PART`]th more than was
-//! asked for. A program that grows its blocks by factors already leaves room, and gets none. The
-//! room is a part of the block: the program may use it (`malloc_usable_size`). Pages of it that
-//! were never touched are not resident, and a run or mapping that is asked to become smaller gives
-//! back all that is above that size.
+//! A block that grows for the first time gets exactly the requested size. Its new address is
+//! recorded in a small table; if it grows again from there by a small step, it gets a [`PART`]th
+//! more than was requested. A program that grows its blocks by factors leaves room itself, so its
+//! blocks get none here. The room is a part of the block: the program may use it
+//! (`malloc_usable_size`). Pages of the room that were never touched are not resident, and a run or
+//! mapping that the program shrinks gives back all pages above the new size.
 //!
-//! A buffer grown by 1000 bytes at a time to 1 MB moved 256 times and moves 12 times; 2000 lines of
-//! up to 8 KB that grew and stay take 10.8 MiB in place of 10.1. Without the size last asked for,
-//! each growth inside of the room looked like a shrink and gave the room back.
+//! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times, without the extra room 256
+//! times; 2000 lines that grew to at most 8 KB and stay live take 10.8 MiB instead of 10.1. Without
+//! the last requested size, each growth within the room looked like a shrink.
 //!
-//! Neighbours: [`crate::large`] grows and shrinks runs and mappings where they are.
-//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at
-//! the address of one that grew may get room one growth too early.
+//! Neighbours: [`crate::large`] grows and shrinks runs and mappings in place.
+//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the
+//! address of an earlier growing block may get room one growth too early.
 
 use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;

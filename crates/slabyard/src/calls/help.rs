@@ -1,7 +1,7 @@
-//! Calls of helper threads, and of a thread that another process stopped: slices of reclaim,
-//! answers to requests, relief when memory is short.
+//! Work outside of the program's calls, in helper threads or in a thread that another process
+//! stopped: slices of reclaim, answers to requests, and a drain when memory is short.
 //!
-//! Neighbours: [`crate::reclaim::ticker`] makes slices; [`crate::mail`] answers requests.
+//! Neighbours: [`crate::reclaim::ticker`] runs slices; [`crate::mail`] answers requests.
 
 use crate::engine::Engine;
 use crate::mail::{Scope, calls_program, shrink};

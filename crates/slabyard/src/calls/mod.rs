@@ -1,5 +1,5 @@
-//! Floor 9: what programs call. The fast paths are a pop and a push; a call that they do not serve
-//! takes the slow path here.
+//! Floor 9: the functions that programs call. A fast path is one pop or one push; a call for which
+//! that fails takes the slow path here.
 //!
 //! ```text
 //! alloc: class_for -> pop, or
@@ -9,12 +9,12 @@
 //!        free_in_slow_path -> slow_path::enter -> inside::free_inside -> engine: spare, barn, slabs
 //! ```
 //!
-//! [`banked`] serves runs without a slow path; [`resize`] and [`growth`] are `realloc`'s; [`bulk`]
+//! [`banked`] serves runs without a slow path; [`resize`] and [`growth`] serve `realloc`; [`bulk`]
 //! and [`prefill`] move many objects; [`trim`] and [`help`] give memory back on request;
-//! [`readers`] are sections and frees after them.
+//! [`readers`] has RCU read-side sections and frees that wait for them.
 //!
-//! Neighbours: [`crate::slow_path`] and [`crate::inside`], below; [`crate::created`] has the calls of
-//! created caches.
+//! Neighbours: [`crate::slow_path`] and [`crate::inside`] are below; [`crate::created`] has the
+//! calls on created caches.
 
 pub(crate) mod banked;
 pub mod bulk;

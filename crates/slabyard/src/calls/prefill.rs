@@ -1,11 +1,11 @@
-//! Prefilled sheaves: objects set apart for a part of the program that must not meet a lack of
-//! memory, because it holds a lock or is half through a change (SLUB's since 6.18).
+//! Prefilled sheaves (as SLUB's since 6.18): objects reserved for a part of the program in which an
+//! allocation must not fail, because it holds a lock or is half through a change.
 //!
-//! Whoever prefills a sheaf owns it and its objects. To allocate from it reads one element: it
-//! takes no lock, makes no system call, and does not fail while there are objects. It counts its
-//! objects as live, because they left the cache.
+//! The caller that prefills a sheaf owns the sheaf and its objects. An allocation from it reads one
+//! element: it takes no lock, makes no system call, and succeeds as long as the sheaf has objects.
+//! The sheaf's objects count as live, because they left the cache.
 //!
-//! Neighbours: [`crate::calls::bulk`] fills it; the pool of sheaves has its memory.
+//! Neighbours: [`crate::calls::bulk`] fills the sheaf; the pool of sheaves supplies its memory.
 
 use crate::cache::CacheId;
 use crate::calls::bulk::PIECE;

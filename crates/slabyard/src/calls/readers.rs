@@ -1,9 +1,9 @@
-//! Sections of readers, waiting for them, and frees after them (the kernel's `rcu_read_lock`,
-//! `synchronize_rcu`, `kfree_rcu`).
+//! RCU for callers: read-side sections, waiting for readers, and frees after a grace period (the
+//! kernel's `rcu_read_lock`, `synchronize_rcu`, `kfree_rcu`).
 //!
-//! Neighbours: [`crate::rcu`] has readers and grace periods; [`crate::waiting`] keeps what waits.
-//! Invariant: nothing waits for readers under a lock or within the gate: a reader may fork, or wait
-//! for a lock, in its section.
+//! Neighbours: [`crate::rcu`] implements readers and grace periods; [`crate::waiting`] keeps the
+//! objects and slabs that wait. Invariant: no thread waits for readers while it holds a lock or is
+//! within the gate: a reader may fork, or wait for a lock, in its section.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
-//! Large blocks that are resized where they are, and the zeroing of fresh blocks.
+//! Resizes large blocks in place, and zeroes fresh blocks.
 //!
-//! Neighbours: [`super::growth`] decides how much room a block gets; [`crate::large`] makes and frees
-//! blocks.
+//! Neighbours: [`super::growth`] decides how much extra room a block gets; [`crate::large`]
+//! allocates and frees blocks.
 
 use crate::cache::classes;
 use crate::debugging;

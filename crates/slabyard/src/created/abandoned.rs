@@ -1,15 +1,16 @@
-//! Abandoned caches: their maker is gone, but objects of theirs are live. The free of the last one
-//! destroys the cache.
+//! Abandoned caches: given up while some of their objects were live. The free of the last live
+//! object destroys the cache.
 //!
-//! No call counts live objects, so no count shows that a fast path freed the last one. So an
-//! abandoned cache has no fast path: its [`FastPath`] words are closed, and a fence of all CPUs
-//! makes sure that no sequence under way read them open. From then on each free is slow, and
-//! afterwards checks whether the cache still has an object out of its slabs. No allocation comes
-//! any more, so the number of live objects only falls.
+//! No call maintains a count of live objects, so a fast path that frees the last one would go
+//! unnoticed. So an abandoned cache has no fast path: its [`FastPath`] words are closed, and a
+//! fence of all CPUs aborts every restartable sequence that may have read them while they were
+//! open. From then on each free is slow, and checks at its end whether any object of the cache is
+//! still live. Nobody allocates from the cache any more, so the number of live objects only falls.
 //!
-//! If CPUs cannot be fenced, a push that read the words before may come later, without such a
-//! check. Then [`sweep_abandoned`], which making, shrinking and destroying caches call,
-//! finds the cache. It also finds caches after a free that was deferred, or that met a fork.
+//! If CPUs cannot be fenced, a push that read the words before they were closed may come later,
+//! without such a check. Then [`sweep_abandoned`], called when caches are created, shrunk or
+//! destroyed, finds the cache. The sweep also finds a cache whose last free was deferred, or was
+//! cut off by a fork.
 //!
 //! ```text
 //!          abandon_cache                    last free, or a sweep
@@ -18,10 +19,10 @@
 //!    +-----------------------------------------------------------------+
 //! ```
 //!
-//! Neighbours: [`super`] destroys; the typed caches keep an [`Owner`].
-//! Invariants: the bit is set before the words are closed, so that the abandoner's own check sees
-//! a slow free that ended before it, and a slow free that ends later sees the bit. The owner's
-//! memory ends with the last of: the cache, and its objects that are mappings.
+//! Neighbours: [`super`] destroys caches; the typed caches keep an [`Owner`]. Invariants: the
+//! abandoned bit is set before the words are closed, so that the abandoning thread's own check sees
+//! each slow free that ended before, and each slow free that ends later sees the bit. The owner's
+//! memory is freed by the last of its users: the cache, and those of its objects that are mappings.
 
 use crate::cache::CacheId;
 use crate::cache::slots::number_of;

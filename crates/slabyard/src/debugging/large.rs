@@ -1,14 +1,15 @@
-//! Large blocks with debugging: runs and mappings, which are shown as a cache [`NAME`].
+//! Large blocks with debugging: runs and mappings, which appear as a cache named [`NAME`].
 //!
-//! A block is a mapping with a page behind it that faults, while there are fewer than
-//! [`MOST_GUARDED`]; else a run. Both have a red zone and a seal behind what was requested
-//! ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all of its
-//! pages fault, and a second free finds it there. The pages of a freed run are zeros, which is
-//! checked when they are used again. A block does not grow in place: each `realloc` moves it.
+//! A block is a mapping followed by a page that faults, as long as there are fewer than
+//! [`MOST_GUARDED`] mappings; else it is a run. Both have a red zone and a seal after the requested
+//! bytes ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all
+//! its pages fault, and a second free finds it there. The pages of a freed run are zeroed; when
+//! they are used again, they are checked to be still zero. A block never grows in place: `realloc`
+//! moves it.
 //!
-//! Neighbours: `large` asks here first; [`crate::yard::looks`] keeps checks and changes apart.
-//! Invariant: while large blocks have debugging, every live run and mapping of the yard has a
-//! seal, also those that signal handlers get.
+//! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] keeps checks and
+//! changes apart. Invariant: while large blocks have debugging, every live run and mapping of the
+//! yard has a seal, also from a signal handler.
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;

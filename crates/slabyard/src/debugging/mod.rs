@@ -1,10 +1,10 @@
-//! Debugging of caches in a yard: which cache has which flags, and the check of the objects of all
-//! of them.
+//! Debugging of caches in a yard: which cache has which debugging flags, and the check of all
+//! objects of all such caches.
 //!
-//! Neighbours: [`large`] has runs and mappings with debugging; [`crate::engine::debug`] checks each
-//! object; `abi::debug` has flags and rules; [`crate::verify::debugging`] enters the slow path for a
-//! program's check.
-//! Invariant: an engine that does not serve by size has no debugging, and none of this code.
+//! Neighbours: [`large`] debugs runs and mappings; [`crate::engine::debug`] checks each object;
+//! `abi::debug` has flags and rules; [`crate::verify::debugging`] enters the slow path when a
+//! program requests a check. Invariant: an engine that does not serve requests by size class has no
+//! debugging, and includes none of this code.
 
 pub mod large;
 

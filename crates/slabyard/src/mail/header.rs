@@ -1,8 +1,8 @@
-//! Writes the region's header: by its words another process, or the reader of a core file, finds
-//! all parts of this yard (`abi::region`).
+//! Writes the region's header, from which another process, or the reader of a core file, finds all
+//! parts of this yard (`abi::region`).
 //!
-//! Invariant: the magic is written last, so that a reader that finds it finds the rest; only
-//! the mailbox's words change afterwards.
+//! Invariant: the magic number is written last, so a reader that sees it sees the rest; afterwards
+//! only the mailbox's words change.
 
 use crate::cache::Cache;
 use crate::cache::classes::CLASSES;

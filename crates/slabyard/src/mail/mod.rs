@@ -1,11 +1,11 @@
-//! The mailbox: another process writes a request into this yard's header, and the next slow
-//! path of any thread serves it (`abi::region::Mail`), or a helper thread that it wakes.
+//! The mailbox: another process writes a request into this yard's header, and the next slow path of
+//! any thread serves it, or a helper thread that the requester wakes (`abi::region::Mail`).
 //!
-//! Neighbour: [`crate::reclaim::drain`], whose drains it uses. One thread serves at a time,
-//! under the drain lock.
+//! Neighbour: [`crate::reclaim::drain`] does the drains that are requested. One thread at a time
+//! serves requests, under the drain lock.
 //! Invariants: a request is served at most once; a request that two requesters wrote at the same
-//! time is never served; a request about a cache that is gone is refused, whichever cache has its
-//! number now; no request, whatever its words, damages the yard.
+//! time is never served; a request about a destroyed cache is refused, even if a new cache has its
+//! number; no request, whatever its words, damages the yard.
 
 pub mod header;
 

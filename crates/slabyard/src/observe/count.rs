@@ -1,8 +1,7 @@
-//! The counters of a yard that cross the process boundary: how many objects and bytes are live,
-//! parked, free in slabs, in runs, in mappings.
+//! The counters of a yard that other processes read: how many objects and bytes are live, parked,
+//! free in slabs, in runs, in mappings.
 //!
-//! Live objects are not counted as they come and go: live = objects - free bits
-//! - parked.
+//! No call counts live objects; their number is computed: live = objects - free bits - parked.
 
 use super::Quiesced;
 use crate::engine::Engine;

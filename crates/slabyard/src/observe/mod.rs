@@ -1,6 +1,5 @@
-//! Floor 9: what others read of a yard, and request of it: the header by which another process
-//! finds all of it, the mailbox, the counts of a yard that stands still, and samples of one that
-//! runs.
+//! Floor 9: lets others read a yard and make requests: the header by which another process finds
+//! all of the yard, the mailbox, the counts of a quiesced yard, and samples of a running one.
 
 pub mod count;
 pub(crate) mod quiesce;

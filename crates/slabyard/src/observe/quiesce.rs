@@ -1,7 +1,7 @@
 //! Quiescence: closes the gate, so that no slow path is under way, and, if the platform can, stops
 //! every CPU's stacks. Checks and counts read the yard meanwhile.
 //!
-//! Neighbour: [`crate::quiesced`] walks.
+//! Neighbour: [`crate::quiesced`] walks over the stacks meanwhile.
 
 use crate::engine::Engine;
 use crate::platform::Platform;

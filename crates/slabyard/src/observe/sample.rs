@@ -1,18 +1,18 @@
-//! Samples of a cache that other threads use: what it holds, read inside of the process, without a
-//! lock, a stop or memory. If something moved meanwhile, a number is a range.
+//! Samples a cache while other threads use it: reads its numbers within the process, without
+//! locking, stopping threads or allocating. A number that changed meanwhile is reported as a range.
 //!
 //! ```text
 //! words  tops  words  tops  words
 //! ```
-//! If the words are equal each time, and as many slow paths ended as begun, only the fast path
-//! moved objects, and it changes only tops. Tops that are equal both times did not move, and then
-//! live = out - parked exactly. A top that moved was somewhere near; each slow path under way may
-//! hold objects of two stacks, or have carried them past the reader.
+//! If the words are equal at each reading, and as many slow paths ended as began, only the fast
+//! path moved objects, and it changes only the stacks' tops. Stacks whose tops are equal at both
+//! readings did not move, and then live = out - parked exactly. A top that moved is known only
+//! roughly; each slow path under way may hold or have moved objects of two stacks.
 //!
-//! Neighbours: [`crate::engine::Header`] has the words, whose version rule this follows; readers of
-//! other processes sample the same words by the same rule (`abi::region`).
+//! Neighbours: [`crate::engine::Header`] has the words, and their version rule, which this module
+//! follows; readers in other processes sample the same words by the same rule (`abi::region`).
 //! Invariants: a sample takes at most [`SAMPLE_ATTEMPTS`] times as long as reading two entries of
-//! each row; each range contains the number of some moment of the sample.
+//! each row; each range contains the number's true value at some moment of the sample.
 
 use crate::cache::Cache;
 use crate::engine::Engine;

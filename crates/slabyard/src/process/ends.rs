@@ -1,8 +1,8 @@
-//! The end of a thread with a private slot: its rows are drained, in each yard, and its slot is
-//! free for another thread.
+//! The exit of a thread with a private slot: the thread's rows are drained, in each yard, and its
+//! slot becomes free for another thread.
 //!
-//! Neighbour: [`super`], for the yards of the process. The malloc library does the same for its one
-//! yard.
+//! Neighbour: [`super`] has the list of the process's yards. The malloc library does the same for
+//! its one yard.
 
 use super::started::each_started;
 use crate::platform::linux::Linux;

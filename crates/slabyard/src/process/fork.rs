@@ -1,9 +1,9 @@
-//! Fork: it waits for no thread. Between the handlers and the fork itself the C library takes locks
-//! of its own, which other threads may hold while they allocate; the child repairs what those left
-//! half done ([`crate::child`]).
+//! Fork: its handlers wait for no thread. Between the handlers and the fork itself the C library
+//! takes locks of its own, which other threads may hold while they allocate; the child repairs what
+//! those left half done ([`crate::child`]).
 //!
 //! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
-//! registers those below for all yards of the process.
+//! registers the handlers of this file for all yards of the process.
 
 use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};

@@ -1,11 +1,11 @@
-//! Floor 9: yards of a program that links this crate: a `static` that starts at its first use,
-//! from any thread, and that forks and ends of threads leave whole.
+//! Floor 9: yards of a program that links this crate: each is a `static` that starts at its first
+//! use, from any thread, and stays consistent through forks and thread exits.
 //!
 //! Neighbours: typed caches and the global allocator use a [`ProcessYard`]; the malloc library
-//! starts its yard itself, by options and earlier than any of these could.
-//! Invariants: a yard that has started is on a list that only grows. Starts are serialised, by a
-//! lock that a fork takes as well ([`started`]). Code that is not generic names no yard here, so a
-//! library with a yard of its own has no second copy of the code.
+//! starts its own yard, with options and earlier than this module could.
+//! Invariants: each yard that has started is on a list that only grows. One yard starts at a time,
+//! under a lock that a fork takes as well ([`started`]). Non-generic code names no particular yard
+//! here, so a library with a yard of its own gets no second copy of the code.
 
 mod ends;
 pub mod fork;

@@ -1,4 +1,4 @@
-//! The yards of the process that have started, whatever their types, and the lock of starts.
+//! The yards of the process that have started, whatever their types, and the lock for starts.
 
 use crate::platform::linux::Linux;
 use crate::platform::{Park, Threads};

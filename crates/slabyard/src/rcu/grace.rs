@@ -1,6 +1,6 @@
-//! The number of a grace period, and the state of the one under way.
+//! The number of a grace period, and the state of the current one.
 //!
-//! Neighbour: [`super::periods`] begins and ends them.
+//! Neighbour: [`super::periods`] starts and ends grace periods.
 
 /// A grace period waits so long where a reader may not know that it must make fences. A CPU
 /// delivers a store in less than a microsecond.

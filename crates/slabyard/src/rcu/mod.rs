@@ -1,35 +1,35 @@
-//! Read-copy-update in user space: readers wait for nothing in their sections, and at the end of a
-//! grace period every section is over that was open when it began.
+//! Read-copy-update in user space: readers never wait in their sections, and a grace period ends
+//! only after every section that was open at its start.
 //!
 //! ```text
 //! epoch word    | epoch:48 | 1 | FENCED:1 | 0:14    |   of the yard
 //! place's word  | epoch:48 | 1 | FENCED:1 | nest:14 |   of a thread; 0: nobody's place
 //! ```
 //!
-//! * A reader that opens its outermost section copies the epoch word into its slot, with one
-//!   section; an inner section and the end of one add and subtract one. That is a load and a
-//!   store, with no locked instruction and no fence.
-//! * A [grace](periods) period raises the epoch, fences all threads by one system call, and then looks at
-//!   each place until it has no section, or one of a newer epoch. A reader's store may be on
-//!   its way when the epoch rises: the fence delivers it before the look, or else the reader's
-//!   loads come after the fence, and see what was unlinked before.
-//! * If the system refuses the fence, now or later, the epoch word says FENCED from then on, and
-//!   readers use fences of their own. A place that shows FENCED belongs to a thread that has seen
-//!   it. As long as one slot does not, a grace period waits [`DELIVERY_MS`] between the raise and
-//!   the look: far longer than a CPU holds a store back.
-//! * A thread without a place (no memory, too many threads, no way to find the thread's end)
+//! * A reader that opens its outermost section copies the epoch word into its slot, with a nest
+//!   count of 1; opening and closing an inner section add and subtract 1. That takes one load and
+//!   one store, no locked instruction and no fence.
+//! * A [grace](periods) period increments the epoch, fences all threads by one system call, and
+//!   then polls each place until it shows no section, or one of the new epoch. A reader's store may
+//!   still be in its store buffer when the epoch rises: either the fence makes it visible before
+//!   the polling, or the reader's loads come after the fence and see the unlinking.
+//! * If the kernel refuses the fence, now or later, the epoch word has the bit FENCED from then on,
+//!   and readers execute fences of their own. A place whose word has FENCED belongs to a thread
+//!   that has seen the bit. As long as some slot's word lacks it, a grace period waits
+//!   [`DELIVERY_MS`] between the increment and the polling: far longer than a CPU delays a store.
+//! * A thread without a place (no memory, too many threads, or no way to detect the thread's exit)
 //!   counts its sections in the yard's two counters ([`slow`]), as sleepable RCU does.
 //!
-//! Epochs are Fraser's ("Practical lock-freedom", 2004); that one side of the fence can be a
-//! system call is from Desnoyers, McKenney, Stern, Dagenais and Walpole ("User-level
-//! implementations of read-copy update", IEEE TPDS 23, 2012), whose readers need two phases
-//! because their counter has one bit. Ours has 48 bits, and one phase does: an old epoch in a
-//! place only makes later grace periods wait.
+//! Epochs are Fraser's ("Practical lock-freedom", 2004); replacing one side's fence by a system
+//! call is from Desnoyers, McKenney, Stern, Dagenais and Walpole ("User-level implementations of
+//! read-copy update", IEEE TPDS 23, 2012), whose grace periods need two phases because their
+//! counter has one bit. Ours has 48 bits, so one phase suffices: an old epoch in a place only makes
+//! later grace periods wait.
 //!
-//! Neighbours: [`crate::platform`] announces and fences; [`crate::waiting`] frees after readers
-//! and has the functions that programs call; `pages::held` has the slabs that wait.
-//! Invariants: the epoch rises under the grace lock only; `completed` <= the epoch; a word is
-//! changed by its thread alone while the place is the thread's.
+//! Neighbours: [`crate::platform`] keeps the readers' words and fences; [`crate::waiting`] frees
+//! objects after readers and has the functions that programs call; `pages::held` has the slabs that
+//! wait. Invariants: the epoch rises only under the grace lock; `completed` <= the epoch; while a
+//! place belongs to a thread, only that thread changes its word.
 
 pub mod grace;
 mod periods;

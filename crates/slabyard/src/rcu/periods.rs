@@ -1,8 +1,8 @@
-//! Grace periods: one at a time, advanced in slices by any thread that waits for its end.
+//! Grace periods: one at a time; any thread that waits for one to end can advance it, in slices.
 //!
-//! Neighbours: [`super`] says why one phase is enough; [`crate::waiting`] polls in slow paths.
-//! Invariant: at the end of the grace period e, each section is over whose epoch is below e, and
-//! each section that goes on sees what was unlinked before the epoch became e.
+//! Neighbours: [`super`] explains why one phase suffices; [`crate::waiting`] polls in slow paths.
+//! Invariant: at the end of grace period e, every section whose epoch is below e is over, and every
+//! section still open sees all that was unlinked before the epoch became e.
 
 use super::grace::{DELIVERY_MS, Epoch, Grace};
 use super::readers::Rcu;

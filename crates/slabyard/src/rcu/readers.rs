@@ -1,6 +1,7 @@
-//! The readers of a yard: their places, and the sections that they open and end.
+//! The readers of a yard: their places, and the sections that they open and close.
 //!
-//! Neighbours: [`super::periods`] ends grace periods; [`super::slow`] has sections without a place.
+//! Neighbours: [`super::periods`] ends grace periods; [`super::slow`] counts sections without a
+//! place.
 
 use super::grace::Grace;
 use super::word::{EPOCH_SHIFT, FENCED, NEST, TAKEN};

@@ -1,16 +1,17 @@
-//! Sections of threads that have no place: counted in the yard's words, by locked instructions.
+//! Read-side sections of threads that have no place, counted by locked instructions.
 //!
-//! A section counts in one of two counters, by the last bit of the epoch in which it began; a grace
-//! period raises the epoch and waits until the other counter is 0 (McKenney, "Sleepable read-copy
-//! update", LWN, 2006). New sections count in the new epoch's, so they do not hold it up.
+//! Each section is counted in one of two counters, chosen by the last bit of the epoch in which it
+//! began; a grace period increments the epoch and waits until the old epoch's counter is 0
+//! (McKenney, "Sleepable read-copy update", LWN, 2006). New sections are counted in the new epoch's
+//! counter, so they do not delay it.
 //!
 //! ```text
 //! thread's second word | yard:51 | nest:12 | parity:1 |     0: no such section
 //! ```
 //!
-//! The word says which yard's section it is. A thread that is in one, and opens another in
-//! another yard without a place there, counts that in both counters of that yard: such sections
-//! may hold up grace periods that begin later, too.
+//! The word records the yard to which the thread's section belongs. If a thread in such a section
+//! opens another in a second yard, where it has no place either, that section is counted in both
+//! counters of the second yard: it may also delay grace periods that begin later.
 
 use super::readers::Rcu;
 use super::word::EPOCH_SHIFT;

@@ -1,6 +1,6 @@
 //! The bits of the epoch word and of a place's word.
 //!
-//! Neighbour: [`super`] draws them.
+//! Neighbour: the head of [`super`] draws them.
 
 /// The bits of sections in a place's word: so many nest, less one.
 pub(super) const NEST: u64 = (1 << 14) - 1;

@@ -1,9 +1,9 @@
-//! A yard's caches as the clock of 2.4 reaps them (kmem_cache_reap).
+//! Reaps a yard's caches by the clock algorithm of Linux 2.4 (kmem_cache_reap).
 //!
-//! Neighbours: [`crate::engine::array_cache::clock`] is the policy; [`super::pass`] and
-//! [`crate::reap`] turn it.
-//! Invariant: the position of the clock is in the first class's engine, and the clock serves all
-//! caches of a yard or none.
+//! Neighbours: [`crate::engine::array_cache::clock`] has the policy; [`super::pass`] and
+//! [`crate::reap`] advance the clock.
+//! Invariant: the position of the clock is stored in the first class's engine, and the clock serves
+//! all caches of a yard or none.
 
 use crate::engine::Engine;
 use crate::engine::array_cache::clock::{Chain, Look};

@@ -1,21 +1,21 @@
-//! The countdown of a CPU's row: how many frees it makes before one takes the slow path
+//! The countdown of a CPU's row: how many frees this CPU makes before a free takes the slow path
 //! although its sheaf has room.
 //!
-//! A program may never need a slow path: one allocation and one free in a loop. So each free
-//! counts its row's word down ([`crate::platform::stack::Rows::countdown`]), and a free that
-//! finds it below zero takes the periodic slow path, which looks at the clock and leaves the
-//! sheaf as it is. While the reclaim ticker runs, the countdown starts at its interval; else
-//! at the largest number that the word holds.
+//! A program may otherwise never enter a slow path, as one that allocates and frees one object in a
+//! loop. So each free decrements its row's word ([`crate::platform::stack::Rows::countdown`]), and
+//! a free that finds it negative takes the periodic slow path, which reads the clock and leaves the
+//! sheaf as it is. While the reclaim ticker runs, the countdown starts at the ticker's interval;
+//! otherwise at the largest number that fits the word.
 //!
-//! The count costs a free two instructions, 1 to 3 % of a load of small objects. Before,
-//! allocations popped from the spare sheaf while the ticker ran, which cost no instruction; but
-//! then the object that was freed last was not allocated next, and ten loads took 5 % longer with
-//! peaks 2.5 % higher (22fc58f).
+//! The decrement costs each free two instructions, 1 to 3 % of the time of a load of small objects.
+//! Rejected: allocations that popped from the spare sheaf while the ticker ran; this cost no
+//! instruction, but the object freed last was not allocated next, and ten loads took 5 % longer
+//! with peaks 2.5 % higher (22fc58f).
 //!
-//! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and clears
-//! it again if the interval changed meanwhile; [`super::ticker`] sets the interval.
-//! Invariant: the word is a hint. Several writers change it without a lock, and a store may be
-//! lost. Code that must reach every row also asks the stacks ([`crate::platform::Entry::ask`]).
+//! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and clears it again if
+//! the interval changed meanwhile; [`super::ticker`] sets the interval.
+//! Invariant: the word is a hint. Several threads write it without a lock, and a store may be lost.
+//! Code that must reach every row also marks the stacks ([`crate::platform::Entry::ask`]).
 
 use crate::engine::Engine;
 use crate::platform::Platform;

@@ -1,10 +1,10 @@
 //! Whole drains, on request: every parked object returns to its slab at once.
 //!
-//! A trim, a request of another process, a page that the system refused, the end of a thread
-//! with a private slot, and the rows that a fork left behind cause one. They are exempt from
-//! the bound on one call ([`crate::bound`]).
+//! Causes: a trim, a request of another process, a page that the kernel refused, the exit of a
+//! thread with a private slot, and rows that a fork left behind. Drains are exempt from the bound
+//! on one call ([`crate::bound`]).
 //!
-//! Neighbour: [`super::pass`] drains what is idle, without a request, slice by slice.
+//! Neighbour: [`super::pass`] drains idle stacks unrequested, in slices.
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
-//! Drains only the empty slabs of CPU partial lists, on request: the rest of a list stays with its
-//! CPU.
+//! On request, drains only the empty slabs of CPU partial lists; a CPU's other partial slabs stay
+//! on its list.
 //!
-//! Neighbours: [`crate::mail`] asks; [`crate::reclaim::drain`] drains whole stacks. The
+//! Neighbours: [`crate::mail`] requests it; [`crate::reclaim::drain`] drains whole stacks. The
 //! caller holds the drain lock.
 
 use crate::cache::Cache;

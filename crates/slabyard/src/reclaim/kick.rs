@@ -1,8 +1,8 @@
-//! Kicks: they make the next free of each cache on each row take the slow path, by ending the
-//! countdowns and by a mark on the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
+//! Kicks: a kick makes the next free of each cache on each row take the slow path, by setting the
+//! countdowns to their end and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
 //!
-//! Neighbours: [`super::ticker`] and [`super::drain`] kick; [`crate::slow_path`] kicks again at its
-//! end if it was under way.
+//! Neighbours: [`super::ticker`] and [`super::drain`] kick; a slow path that was under way during a
+//! kick repeats it at its end ([`crate::slow_path`]).
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;

@@ -1,9 +1,9 @@
-//! Reclaim, which gives memory back: idle parked objects return to their slabs, empty slabs
-//! end, and free pages return to the system.
+//! Reclaim, which gives memory back: idle parked objects return to their slabs, empty slabs are
+//! discarded, and free pages are returned to the kernel.
 //!
 //! ```text
 //!              pages wait to be purged               a tick, an eighth of the decay time
-//!  at rest ------------------------------> ticking --------------------------------------+
+//!    idle -------------------------------> ticking --------------------------------------+
 //!     ^                                     ^  |                                         |
 //!     |   8 passes found nothing to do      |  | each slow path: one slice               v
 //!     +-------------------------------------+--+------------------------------- pass: stacks,
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! [`ticker`] decides when a pass begins and how often a slow path must run;
-//! [`rate`](crate::yard::rate) measures how often the program frees; [`countdown`] makes a CPU's
-//! next slow path come after so many frees; [`pass`] is the work, cut into slices; [`drain`] does
-//! all of it at once, on request.
+//! [`rate`](crate::yard::rate) measures how often the program frees; [`countdown`] makes a CPU
+//! enter the slow path after a given number of frees; [`pass`] is the work, cut into slices;
+//! [`drain`] does all of it at once, on request.
 //!
-//! Neighbours: [`crate::slow_path`] gives each slow path its slice; the engine's `age` and the
-//! page heap's `purge` do the work of a slice.
+//! Neighbours: [`crate::slow_path`] runs a slice in each slow path; the engine's `age` and the page
+//! heap's `purge` do the work of a slice.
 
 pub(crate) mod clock;
 pub(crate) mod countdown;

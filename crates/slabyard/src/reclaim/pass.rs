@@ -1,19 +1,19 @@
-//! A reclaim pass: it returns idle parked objects to their slabs and free pages to the system,
-//! in small slices, one a slow path.
+//! A reclaim pass: it returns idle parked objects to their slabs and free pages to the kernel, in
+//! small slices, one per slow path.
 //!
-//! A pass goes through the phases of [`Phase`]; the drain lock protects its position. A slow
-//! path that finds a pass open and takes the lock without waiting runs one slice, which
+//! A pass goes through the phases of [`Phase`]; the drain lock protects its position. A slow path
+//! that finds a pass open and gets the lock without waiting runs one slice, which
 //!
-//! * stops idle stacks by one fence, and flushes them;
-//! * or flushes a piece of an unused sheaf of a barn;
-//! * or ends a few empty slabs of an idle cache;
-//! * or purges one stretch of old free pages, of metadata of free blocks, or of an unused
-//!   sheaf's memory: by one system call of at most 512 KiB.
+//! * stops idle stacks by one fence and flushes them;
+//! * or flushes part of an unused sheaf of a barn;
+//! * or discards a few empty slabs of an idle cache;
+//! * or purges one stretch of old free pages, of the metadata of free blocks, or of an unused
+//!   sheaf's memory, by one system call for at most 512 KiB.
 //!
-//! Invariants: a slice stays within the bound ([`crate::bound`]), however much is left
-//! to do; it leaves no stack stopped and nothing in transit.
+//! Invariants: a slice stays within the bound ([`crate::bound`]), however much is left to do; it
+//! leaves no stack stopped and no object in transit.
 //!
-//! Neighbours: [`super::ticker`] begins a pass; [`super::drain`] does all of it at once, on
+//! Neighbours: [`super::ticker`] begins a pass; [`super::drain`] does all of its work at once, on
 //! request.
 
 use super::drain::{BATCH, Stops};

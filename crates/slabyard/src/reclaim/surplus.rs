@@ -1,27 +1,27 @@
-//! The surplus: dirty free pages that slow paths give back at once, because the program may make
-//! no call after this one.
+//! The surplus: dirty free pages that slow paths give back at once, because the program may never
+//! call the allocator again.
 //!
-//! The ticker gives back what has been free for the decay time, and needs calls for it. Nobody
-//! knows which call is the last one before a rest. So a slow path that finds more dirty free pages
-//! than [`LEAST`] and a [`LIVE_PART`]th of what is live gives back a slice of them, and the free of
-//! a block above a slice's size in proportion to it.
+//! The ticker gives back pages that have been free for the decay time, but only calls advance it.
+//! No call can know that it is the last before the program goes idle. So a slow path that finds
+//! more dirty free pages than [`LEAST`] and a [`LIVE_PART`]th of the live memory gives back a slice
+//! of them, and the free of a block larger than a slice gives back pages in proportion to its size.
 //!
-//! A program that fills and empties its heap in a loop would fault each page in again. So a page
-//! that is given back here takes a token, and one token comes in a millisecond. A heap that
-//! *collapsed*, of which a quarter is left, gets tokens for all its pages, if it was larger by a
-//! quarter than the last heap that did: so the cost of all such heaps together is in proportion to
-//! the largest. Without tokens pages wait for the decay time. (A leaky bucket, ITU-T I.371, as in
-//! [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal algorithm for
-//! unbounded searching", 1976.)
+//! A program that fills and empties its heap in a loop would fault each page in again. So each page
+//! that is given back here takes a token, and one token accrues per millisecond. A heap that
+//! *collapsed*, to a quarter of its size or less, gets tokens for all its pages, if it was larger
+//! by a quarter than the last heap that did: so the cost of all such heaps together is proportional
+//! to the largest. Pages for which there is no token wait for the decay time. (A leaky bucket,
+//! ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal
+//! algorithm for unbounded searching", 1976.)
 //!
-//! Tried and refused: to count the pages that were touched again and to stop when they were many,
-//! 73,000 page faults of `large` in place of 49,000; and tokens of time while large blocks come and
-//! go, 60,600.
+//! Tried and rejected: to count the pages that were touched again and to stop when they were many,
+//! 73,000 page faults of `large` instead of 49,000; and tokens that accrue while the program frees
+//! and allocates large blocks in turn, 60,600.
 //!
 //! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a pass; the
-//! ticker has the bound computed again.
-//! Invariant: the words are hints, which threads overwrite without a lock: a lost count makes a
-//! wrong guess.
+//! ticker has the bound recomputed.
+//! Invariant: the words are hints, which threads overwrite without a lock: a lost update makes a
+//! guess wrong.
 
 use crate::engine::Engine;
 use crate::pages::{bank, purge, runs};

@@ -1,17 +1,17 @@
-//! The reclaim ticker: it decides when a reclaim pass begins and how often a slow path must
-//! come to make its slices.
+//! The reclaim ticker: it decides when a reclaim pass begins, and how often a slow path must run to
+//! advance it.
 //!
-//! Slow paths read the clock. A tick (an eighth of the decay time after the last) begins a pass
-//! ([`super::pass`]), and each slow path makes one slice of it until it ends. A helper thread may
-//! do the same ([`help_reclaim`](crate::calls::help::help_reclaim)); nothing here needs one.
+//! Only slow paths read the clock. A tick (an eighth of the decay time after the last one) begins a
+//! pass ([`super::pass`]), and each slow path runs one slice of it until it ends. A helper thread
+//! may do so too ([`help_reclaim`](crate::calls::help::help_reclaim)); nothing here depends on one.
 //!
-//! Dirty free pages beyond 32 MiB and a quarter of the live memory do not wait for the decay
-//! time: they are the purge backlog, which slow paths purge first. A program that frees a
-//! gigabyte makes many calls while it does so, and may make few afterwards.
+//! Dirty free pages beyond 32 MiB and a quarter of the live memory do not wait for the decay time:
+//! they are the purge backlog, which slow paths purge first. A program that frees a gigabyte makes
+//! many calls meanwhile, and may make few afterwards.
 //!
-//! While dirty free pages wait to be purged, the ticker runs: each CPU's row takes a slow path
-//! at least once in `interval` frees ([`super::countdown`]), and the interval follows from the
-//! program's rate and the work that is left ([`crate::yard::rate`]).
+//! While dirty free pages wait to be purged, the ticker runs: each CPU's row takes a slow path at
+//! least once in `interval` frees ([`super::countdown`]); the interval is computed from the
+//! program's rate of frees and the remaining work ([`crate::yard::rate`]).
 
 use crate::engine::Engine;
 use crate::pages::runs;

@@ -1,8 +1,8 @@
-//! Walks over the stacks of all rows, for the entries that a drain, a pass or a check needs.
+//! Walks over the stacks of all rows, visiting the entries that a drain, a pass or a check needs.
 //!
-//! Neighbours: [`crate::cache::used`] says which slots are in use, so a walk costs in
-//! proportion to them; [`super`] and [`crate::observe`] walk.
-//! Invariant: a walk over created caches' stacks holds the drain lock.
+//! Neighbours: [`crate::cache::used`] records which slots are in use, so a walk costs in proportion
+//! to them; [`super`] and [`crate::observe`] walk.
+//! Invariant: a walk over the stacks of created caches holds the drain lock.
 
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, SPARE};

@@ -1,13 +1,13 @@
-//! The constructor of a cache: a function that makes each object of a slab once, when the slab
-//! begins, so that a freed object that is allocated again is as it was when it was freed (Bonwick,
-//! "The slab allocator", USENIX 1994). The destructor ends each of them once, before the slab's
-//! pages are used for something else.
+//! The constructor of a cache: a function that initialises each object of a slab once, when the
+//! slab is allocated; an object that is freed and allocated again keeps the state in which it was
+//! freed (Bonwick, "The slab allocator", USENIX 1994). The destructor is called once for each
+//! object, before the slab's pages are used for something else.
 //!
 //! Neighbours: the engine's partial list calls the constructor for a new slab, before any other
-//! thread sees the slab, and the destructor for a slab that ended, which no other thread sees any
-//! more.
-//! Invariant: no lock of the cache or of the pages is held meanwhile; what the functions allocate
-//! from the same yard, or free to it, is served as in a signal handler that interrupts a slow path.
+//! thread sees the slab, and the destructor for a discarded slab, which no other thread sees any
+//! more. Invariant: no lock of the cache or of the pages is held meanwhile; if these functions
+//! allocate from the same yard or free to it, they are served as a signal handler that interrupts a
+//! slow path.
 
 use super::Geometry;
 use crate::pages::Region;

@@ -1,4 +1,4 @@
-//! The free set of a slab: a bitmap over its descriptors, and one word.
+//! The free set of a slab: a bitmap in its descriptors, and one word.
 //!
 //! ```text
 //! word (in the first descriptor)          bits (256 in each descriptor of the slab)
@@ -8,8 +8,8 @@
 //! +-----------+--------+-------+
 //! ```
 //!
-//! A slab of more objects than its descriptors have bits, of 8 bytes in 32 KiB, has the further
-//! words at its begin, in front of its objects:
+//! A slab with more objects than its descriptors have bits (8-byte objects in 32 KiB) has the
+//! further words at its start, before its objects:
 //!
 //! ```text
 //! descriptors: words 0 to 31          slab: words 32 to 63   object 0   object 1 ...
@@ -17,22 +17,21 @@
 //!
 //! * [`put`] sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
-//! * [`take`], under the list lock or on a slab that no other
-//!   thread has seen, looks for as many bits as it may take, subtracts them from `free` and then
-//!   clears them: the bits are there, because `put` set them before it counted them, and
-//!   stay, because no other thread takes.
-//! * `version` differs from slab to slab, and is 0 where there is none: a thread that saw
-//!   `free` leave 0 or reach all objects, and then takes the list lock, checks by it whether
-//!   this is still the same slab. A slab gets a new one when it joins a list that counts exactly
+//! * [`take`], under the list lock or on a slab that no other thread has seen, looks for as many
+//!   bits as it may take, subtracts them from `free` and then clears them: the bits are set,
+//!   because `put` sets them before it counts them, and stay set, because no other thread takes.
+//! * `version` differs between slabs, and is 0 where no slab is: a thread that saw `free` leave 0
+//!   or reach all objects, and then takes the list lock, compares it to see whether this is still
+//!   the same slab. A slab gets a new version when it joins a list that counts exactly
 //!   ([`park_slab`](crate::slab::frozen::park_slab)).
 //!
 //! Equation: free + parked + in transit + live = objects, while no `put` is under way.
 //!
-//! The flags are of slabs that CPUs have ([`super::frozen`]).
+//! The flags mark slabs that CPUs hold ([`super::frozen`]).
 //!
-//! An index link of 16 bits an object, in tables beside the descriptors, was built behind the same
-//! interface and refused: 1.25 to 2.0 times the time in each of nine loads, at equal or higher
-//! peaks, and two frees of one object at the same moment damage its list (`docs/decisions.md`,
+//! A free list of 16-bit indices, in tables beside the descriptors, was built behind the same
+//! interface and rejected: it took 1.25 to 2.0 times the time in each of nine loads, at equal or
+//! higher peaks, and two concurrent frees of one object corrupt its list (`docs/decisions.md`,
 //! "Free sets").
 //!
 //! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list

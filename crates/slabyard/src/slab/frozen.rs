@@ -1,18 +1,18 @@
-//! Slabs that CPUs have: flags of the slab word ([`super::freeset`]), changed together with the
-//! free objects by one compare-exchange.
+//! Slabs that CPUs hold: flags of the slab word ([`super::freeset`]), which one compare-exchange
+//! changes together with the count of free objects.
 //!
-//! * [`FROZEN`]: a CPU has the slab, as its CPU slab or on its partial list. A free only adds to
-//!   it; the CPU alone takes bits.
-//! * [`PARKED`]: it is on a CPU's partial list that counts exactly. The free that makes it empty
-//!   takes it off the list, by the exchange that clears the flag.
+//! * [`FROZEN`]: a CPU holds the slab, as its CPU slab or on its partial list. Frees only add bits
+//!   to it; only that CPU takes bits.
+//! * [`PARKED`]: the slab is on a CPU partial list that counts exactly. The free that makes the
+//!   slab empty takes it off the list, by the exchange that clears the flag.
 //!
-//! The bits of the objects are words of their own, so a free that a kernel does by one exchange of
-//! two words costs one more atomic instruction here.
+//! The objects' bits are in separate words, so a free for which the kernel needs one double-word
+//! exchange costs one more atomic instruction here.
 //!
-//! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these; each says how
-//! many of its compare-exchanges failed, because another thread changed the word.
-//! Invariants: as of the free set: bits are set before they are counted, and cleared after; a
-//! thread that takes bits holds the slab: it is frozen, or on no list, or the list's lock is held.
+//! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these functions; each
+//! returns how many of its compare-exchanges failed because another thread had changed the word.
+//! Invariants: those of the free set: bits are set before they are counted, and cleared after; a
+//! thread that takes bits owns the slab: it is frozen, or on no list, or the list's lock is held.
 
 use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;

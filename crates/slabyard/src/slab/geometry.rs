@@ -1,5 +1,5 @@
-//! The geometry of a cache: first offset, stride, order, objects in a slab; and the division
-//! that finds the object of an address.
+//! The geometry of a cache: first offset, stride, order, objects per slab; and the division that
+//! finds the object of an address.
 //!
 //! ```text
 //! slab, aligned to its size
@@ -10,8 +10,8 @@
 //!                 |<---- size ----->|
 //! ```
 //!
-//! If the slab's descriptors have no room for all words of the free set, the others lie at the
-//! slab's begin, in whole cache lines: this is so only for objects of 8 bytes.
+//! If the slab's descriptors lack room for all words of the free set, the others are at the slab's
+//! start, in whole cache lines: this occurs only for 8-byte objects.
 
 use super::word::Word;
 use crate::pages::descriptor::DESCRIPTOR_BITS;

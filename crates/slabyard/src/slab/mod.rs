@@ -1,6 +1,6 @@
-//! Floor 3: slabs. [`geometry`] says how many objects of a size fit, [`freeset`] which of them are
-//! free, [`constructor`] how they begin, [`debug`] what else lies beside them, [`units`] what a
-//! page of blocks has instead; this module finds the slab and the object of an address.
+//! Floor 3: slabs. [`geometry`] computes how many objects of a size fit, [`freeset`] records which
+//! of them are free, [`constructor`] initialises them, [`debug`] adds zones and tracks, [`units`]
+//! divides SLOB's pages; this module finds the slab and the object of an address.
 
 pub mod constructor;
 pub mod debug;

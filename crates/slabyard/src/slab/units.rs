@@ -1,13 +1,14 @@
-//! Slabs that are heaps: pages of SLOB, whose free memory holds the blocks' sizes and links.
+//! SLOB's pages: slabs whose free memory holds the blocks' sizes and links.
 //!
-//! A unit is an object of the slab's geometry, of 16 bytes. The free set's parts mean here:
+//! A unit is a 16-byte object of the slab's geometry. The fields of the free set have other
+//! meanings here:
 //!
-//! * a bit is 0 where a live object begins, and 1 elsewhere;
+//! * a bit is 0 where a live object starts, and 1 elsewhere;
 //! * the word counts free units;
-//! * `granules` of the descriptor is the first unit of the first free block.
+//! * the descriptor's `granules` is the first free block's first unit.
 //!
-//! Neighbours: [`crate::engine::slob`] decides; [`super::freeset`] begins and ends such slabs, and
-//! has the bits. Invariant: the engine's lock is held for every change.
+//! Neighbours: [`crate::engine::slob`] has the policy; [`super::freeset`] sets up and discards such
+//! slabs. Invariant: every change is made under the engine's lock.
 
 use super::Word;
 use super::freeset::{FREE_MASK, parts};

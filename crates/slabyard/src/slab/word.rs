@@ -1,6 +1,6 @@
-//! One word of a free set: a bit for each of 64 objects.
+//! One word of a free set: one bit for each of 64 objects.
 //!
-//! Neighbours: [`super::freeset`] reads and writes them; [`super::geometry`] makes addresses of them.
+//! Neighbours: [`super::freeset`] uses the words; [`super::geometry`] turns bits into addresses.
 
 /// A word of a slab's bitmap, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Prefetches of cache lines before they are needed, so that their misses overlap. They are
-//! hints: they change nothing that the program sees, and fault at no address.
+//! Prefetches cache lines before they are needed, so that their misses overlap. Prefetches are
+//! hints: they change nothing that the program sees, and never fault.
 
 /// Prefetches the line at an address to read it.
 #[inline(always)]

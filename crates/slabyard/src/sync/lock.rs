@@ -1,10 +1,10 @@
 //! A lock that spins briefly and then sleeps, with a rank.
 //!
-//! Ranks make the lock order of the engine executable: in builds with debug assertions, taking a
-//! lock of a rank that is not above every rank held by this thread panics.
+//! Ranks make the engine's lock order executable: in builds with debug assertions, a thread that
+//! takes a lock whose rank is not above the rank of every lock it holds panics.
 //!
-//! Under a [`LEAVES`] lock no thread waits: no other lock is taken, and no system call is made
-//! ([`may_call`]).
+//! Under a [`LEAVES`] lock a thread waits for nothing: it takes no other lock and makes no system
+//! call ([`may_call`]).
 
 use super::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;

@@ -1,7 +1,7 @@
 //! Floor 0: atomics, ranked locks, values that are set once.
 //!
-//! Everything above takes its atomics from here, so that a model checker can
-//! replace them in one place.
+//! All modules above take their atomics from here, so that a model checker can replace them in one
+//! place.
 
 mod fetch;
 pub mod lock;

@@ -1,7 +1,7 @@
-//! How threads wait for locks if one call is under way at a time: they never do. The policy takes
+//! How threads wait for locks where only one call runs at a time: they never do. The policy takes
 //! its locks there as everywhere, and finds each of them free.
 //!
-//! Neighbour: [`super::lock`] asks [`Park`] how to wait.
+//! Neighbour: [`super::lock`] calls [`Park`] to wait.
 
 use super::lock::Park;
 use super::{AtomicU32, Ordering};

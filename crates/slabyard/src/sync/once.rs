@@ -1,4 +1,4 @@
-//! A value that is written once, before anybody reads it: geometry, tables.
+//! A value that is written once, before any thread reads it: geometry, tables.
 
 use super::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;

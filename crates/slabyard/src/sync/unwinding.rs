@@ -1,5 +1,5 @@
-//! Whether the calling thread unwinds. `std` knows it and `core` does not, so a test that lets
-//! threads unwind says how to ask: what is in transit may be dropped then, and else never.
+//! Whether the calling thread is unwinding from a panic. `std` knows this and `core` does not, so
+//! such tests supply the function: objects in transit may be dropped only then.
 
 use super::{AtomicPtr, Ordering};
 use core::mem::transmute;

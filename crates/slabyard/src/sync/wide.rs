@@ -1,11 +1,11 @@
-//! A number of 64 bits that several threads change, for machines whose atomic instructions reach
-//! 32 bits: under a lock that spins, one for all of them.
+//! A 64-bit number that several threads change, for machines whose atomic instructions are 32 bits
+//! wide: it uses a spin lock, one for all such numbers.
 //!
-//! Neighbours: [`super`] names it `AtomicU64` there. The functions are those of the standard
-//! library's type that this crate uses. Each is a call: inlined, the lock would take up to a
-//! twelfth of an image's code.
-//! Invariant: whoever holds the lock runs to its end. A handler that interrupts the holder on its
-//! CPU and uses such a number would spin for ever: a yard of such a machine is called with
+//! Neighbours: on such machines [`super`] exports it as `AtomicU64`. It has those functions of the
+//! standard library's type that this crate uses. They are not inlined: inlined, the lock would take
+//! up to a twelfth of an image's code.
+//! Invariant: the holder of the lock is never interrupted. A handler that interrupts the holder on
+//! its CPU and uses such a number would spin for ever: on such a machine, a yard is called with
 //! interrupts off (`slabyard_fixed::Board`).
 
 use super::{AtomicBool, Ordering};

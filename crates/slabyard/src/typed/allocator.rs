@@ -1,9 +1,9 @@
-//! A cache as the allocator of collections: a block that fits its object is one, others are of the
-//! yard's size classes.
+//! Lets a collection allocate from one cache: a block that fits the cache's objects is an object,
+//! other blocks come from the yard's size classes.
 //!
-//! Neighbours: [`crate::allocator`] has the trait's calls, and a whole yard as an allocator.
-//! Invariant: an object is reported with all its bytes, so any layout that returns with it fits an
-//! object, too; and no layout of a block of the yard does.
+//! Neighbours: [`crate::allocator`] has the trait's calls, and lets collections allocate from a
+//! whole yard. Invariant: an object is reported with its full size, so any layout with which it may
+//! be freed fits an object, too; and no layout of a block from the size classes does.
 
 use super::handle::ObjectCache;
 use super::home::Home;

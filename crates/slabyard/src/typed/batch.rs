@@ -1,13 +1,13 @@
-//! The objects of one bulk call, with one owner: a word each, and no box.
+//! The objects of one bulk call, with one owner: one word per object, and no box.
 //!
 //! ```text
 //! Batch  | cache | lies | address 0 | address 1 | ... | address N - 1 |
 //! ```
 //!
-//! The sequence that takes objects off the stack writes the addresses here, and the one that puts
-//! them back reads them here. So nothing is copied on the way.
+//! The restartable sequence that pops objects off the stack writes the addresses here, and the one
+//! that pushes them back reads them here. So no address is copied in between.
 //!
-//! Neighbour: [`super::bulk`] has the bulk calls whose objects get boxes.
+//! Neighbour: [`super::bulk`] has the bulk calls that return boxes.
 //! Invariant: the batch borrows the handle of its cache, so the cache's words stay open while its
 //! objects are freed in bulk.
 

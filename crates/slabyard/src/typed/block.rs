@@ -1,15 +1,15 @@
-//! The state of a typed cache, in a block of its yard: the words that its fast path reads, and
-//! what its slow paths need. Boxes point to it, so it stays until the last is gone.
+//! The state of a typed cache, in a block of its yard: the words that its fast path reads, and the
+//! data for its slow paths. Boxes point to it, so it is freed only after the last box.
 //!
 //! ```text
 //! Block  | owner |   inside (a line)   |   outside (a line)   |
 //!                  ^ handle, boxes       ^ boxes of objects that lie in mappings
 //! ```
 //!
-//! An object that was allocated in a handler that interrupted a slow path, or while another thread
-//! forked, lies in a mapping and not in a slab. Its box points to the second record, whose slot is
-//! 0, so its free takes the slow path, which reads the page map, and a free by the fast path need
-//! not.
+//! An object that was allocated in a signal handler that interrupted a slow path, or while another
+//! thread forked, is in a mapping and not in a slab. Its box points to the second record, whose
+//! slot is 0: so its free takes the slow path, which reads the page map, and fast frees need not
+//! read it.
 
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, ObjectKind};

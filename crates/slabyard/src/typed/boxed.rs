@@ -1,4 +1,4 @@
-//! A box around an object of a typed cache.
+//! A box that owns an object of a typed cache.
 
 use super::handle::ObjectCache;
 use super::home::Home;

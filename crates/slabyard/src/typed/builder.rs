@@ -1,4 +1,4 @@
-//! The settings of a typed cache that is to be made.
+//! The builder of a typed cache: its settings.
 
 use super::errors::CreateError;
 use super::handle::ObjectCache;

@@ -1,10 +1,10 @@
-//! Bulk calls of typed caches: many objects by few sequences.
+//! Bulk calls on typed caches: many objects by few restartable sequences.
 //!
-//! The guards that free objects after a panic hold the addresses by reference: a counter beside
-//! them would be in memory that a call has seen, and each object would wait for the store of the
-//! one before.
+//! The guards that free the objects after a panic hold the addresses by reference: a counter beside
+//! them would stay in memory, and each object would wait for the store of the one before.
 //!
-//! Neighbour: [`crate::calls::bulk`] has those of caches without a type, which look each address up.
+//! Neighbour: [`crate::calls::bulk`] has the bulk calls on untyped caches, which look each address
+//! up.
 
 use super::boxed::CacheBox;
 use super::cache::no_memory;

@@ -1,4 +1,4 @@
-//! The calls of a typed cache: its creation, allocations, and end.
+//! The calls of a typed cache: its creation, allocations, and destruction.
 //!
 //! Neighbour: [`super::handle`] is its handle.
 

@@ -1,4 +1,4 @@
-//! Why a typed cache was not made, or gave no object, or stays.
+//! Errors of typed caches: failed creations, allocations and destructions.
 
 use super::handle::ObjectCache;
 use super::home::Home;

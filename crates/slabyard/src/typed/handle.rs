@@ -1,6 +1,6 @@
 //! The handle of a typed cache.
 //!
-//! Neighbours: [`super::cache`] has its calls; [`super::record`] is what it points to.
+//! Neighbours: [`super::cache`] has its calls; it points to a [`super::record`].
 
 use super::home::Home;
 use super::kind::{Fresh, ObjectKind};

@@ -1,4 +1,4 @@
-//! Which yards typed caches may live in.
+//! The trait of the yards in which typed caches can be created.
 
 use crate::engine::Engine;
 use crate::platform::Platform;

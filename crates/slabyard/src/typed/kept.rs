@@ -1,4 +1,4 @@
-//! Allocation from caches whose objects are kept.
+//! Allocation from typed caches with a constructor, whose free objects keep their values.
 
 use super::boxed::{CacheBox, Memory};
 use super::cache::no_memory;

@@ -1,13 +1,13 @@
-//! The two kinds of typed caches: of values that come and go, and of objects that are kept.
+//! The two kinds of typed caches: one drops freed values, the other keeps them for reuse.
 //!
 //! ```text
 //! object of a kept cache:  | value | made |
 //! ```
 //!
-//! The engine's constructor, which runs when a slab begins, only records that no value is there;
-//! the user's runs when an object is first allocated, outside of the yard. So it may allocate, and
-//! panic. The values in a slab that ends are dropped inside of the yard: what they free then is
-//! freed later, and a panic aborts the process.
+//! The engine's constructor, which runs when a slab is allocated, only records that the object has
+//! no value yet; the user's constructor runs when an object is first allocated, outside of the
+//! yard. So the user's constructor may allocate, and panic. The values in a discarded slab are
+//! dropped inside of the yard: their own frees are deferred, and a panic aborts the process.
 
 use super::home::Home;
 use super::record::{Lies, Record};

@@ -1,9 +1,9 @@
-//! Which objects of a typed cache are live: how many, and where.
+//! The live objects of a typed cache: how many they are, and their addresses.
 //!
-//! The walk gives addresses and no references: the objects belong to boxes, and other threads may
-//! write to their objects and free them meanwhile.
+//! The walk gives addresses and no references: the objects belong to boxes, whose owners may write
+//! to them and free them meanwhile.
 //!
-//! Neighbour: [`crate::live`] walks.
+//! Neighbour: [`crate::live`] does the walk.
 
 use super::handle::ObjectCache;
 use super::home::Home;

@@ -1,13 +1,13 @@
 //! Floor 10: typed object caches: the allocator of one type, with a name.
 //!
 //! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
-//! free a push, and both are inlined into the caller's code: no call, no locked instruction, and
-//! the page map is not read. `tests/inlined.rs` pins their instructions.
+//! free a push; both are inlined into the caller's code: they make no call, use no locked
+//! instruction, and do not read the page map. `tests/inlined.rs` pins their instructions.
 //!
-//! Neighbours: a cache lives in a [`Home`], a [`crate::process::ProcessYard`] as a rule; it is a
-//! cache that [`crate::created`] makes, abandons and destroys.
+//! Neighbours: a cache lives in a [`Home`], usually a [`crate::process::ProcessYard`];
+//! [`crate::created`] creates, abandons and destroys the untyped cache below it.
 //! Invariants: a box points to its cache's block, which outlives it. No function of the user's runs
-//! inside of the yard, but the destructors of kept objects whose slabs end.
+//! inside of the yard, except destructors of kept objects whose slabs are discarded.
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;

@@ -1,9 +1,9 @@
-//! Prefilled sheaves of typed caches: objects set apart before a part of the program that must not
-//! meet a lack of memory.
+//! Prefilled sheaves of typed caches: objects reserved before a part of the program in which an
+//! allocation must not fail.
 //!
-//! Neighbours: [`crate::calls::prefill`] has those of caches without a type, and does the work.
-//! Invariant: an object in the sheaf is memory of the cache, and no value; a kept object may be
-//! one that was made before.
+//! Neighbours: [`crate::calls::prefill`] has those of untyped caches, and does the work.
+//! Invariant: an object in the sheaf is the cache's memory without a value; in a kept cache it may
+//! hold a value that was made before.
 
 use super::boxed::CacheBox;
 use super::errors::AllocError;

@@ -1,7 +1,7 @@
-//! What a box of a typed cache points to: the words that the fast path reads, and what its end needs.
+//! The record to which a box of a typed cache points: the words that the fast path reads, and what
+//! a free needs.
 //!
-//! Neighbours: [`super::block`] makes two of them for a cache; [`super::kind`] ends an object's use
-//! by them.
+//! Neighbours: [`super::block`] makes two of them per cache; [`super::kind`] frees objects by them.
 
 use super::home::{Home, YardOf};
 use crate::cache::CacheId;

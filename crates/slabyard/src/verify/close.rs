@@ -1,25 +1,24 @@
-//! The close checks for misuse. The fast path only compares a freed object with the one on top
-//! of its stack; these checks look further, at two times:
+//! Close checks for misuse, such as double frees. The fast path only compares a freed object with
+//! the one on top of its stack; these checks search further, at these times:
 //!
-//! * The first frees of a process take the slow path ([`check_frees`]), which compares each
-//!   with its slab's bitmap and with all parked objects. Later slow paths make no such check: it
-//!   would cost too many instructions. A pointer that `realloc` gets is compared with the last few
-//!   objects that were freed on its CPU, as long as the process lives ([`looks_freed`]).
-//! * When the process ends, [`check_parked`] checks the objects of stacks once, up to
-//!   [`LOOKS`] of a stack.
+//! * The first frees of a process take the slow path ([`check_frees`]), which compares each freed
+//!   object with its slab's bitmap and with all parked objects. Later slow paths do not: it would
+//!   cost too many instructions. A pointer passed to `realloc` is compared with the last few
+//!   objects freed on its CPU, throughout the life of the process ([`looks_freed`]).
+//! * When the process exits, [`check_parked`] checks the objects of stacks once, up to
+//!   [`LOOKS`] per stack.
 //!
-//! A check of four objects of the stack in each slow path was refused: loads of large objects took
-//! 5 to 15 % more instructions. The check at the end takes 19,000 instructions in a process that
-//! prints a line.
+//! Rejected: a check of four stack objects in each slow path: loads of large objects took 5 to 15 %
+//! more instructions. The check at exit takes 19,000 instructions in a process that prints a line.
 //!
-//! They write nothing and stop no stack. For an object that the caller owns the result is exact:
-//! the caller owned it already when the check read the top of a stack, so no element below that
-//! top held it then, and none gets it before it is freed. (Pairs with each commit of a top: an
-//! owner got its object after the pop.) For objects that the caller does not own, as at the end, a
-//! check while other threads move them is a guess, and [`crate::verify`] decides.
+//! The checks write nothing and stop no stack. For an object that the caller owns the result is
+//! exact: the caller owned it already when the check read the top of a stack, so no element below
+//! that top held it then, and none can before it is freed. (The read of the top pairs with each
+//! commit of a top: an owner got its object after the pop.) For other objects, as at exit, a check
+//! while other threads move them only guesses, and [`crate::verify`] decides.
 //!
-//! Neighbour: [`crate::reclaim::countdown`] makes frees slow that are to be checked here, and
-//! marks the rows on which frees were made.
+//! Neighbour: [`crate::reclaim::countdown`] sends the frees to be checked to the slow path, and
+//! marks the rows on which objects were freed.
 
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};

@@ -1,6 +1,6 @@
-//! A program's check of the objects of all caches with debugging.
+//! The check, on a program's request, of the objects of all caches with debugging.
 //!
-//! Neighbour: [`crate::debugging`] looks.
+//! Neighbour: [`crate::debugging`] does the checks.
 
 use crate::cache::debug_of;
 use crate::cache::slots::number_of;

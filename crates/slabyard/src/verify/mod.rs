@@ -1,19 +1,18 @@
 //! The whole-yard checker: it checks the engine's equations on every slab, list, stack and page.
 //!
-//! * every object is in one place: free in its slab, parked once, or live;
+//! * every object is in one state: free in its slab, parked in one place, or live;
 //! * bits of a slab >= its counted free objects; bits of all slabs = free +
 //!   parked;
-//! * a slab is on its cache's partial list just when it has free objects;
+//! * a slab is on its cache's partial list if and only if it has free objects;
 //! * the words of a cache that are published to readers agree with its lists and its barn;
-//! * slabs found in the region = slabs counted, for each cache; objects counted as
-//!   out of their slabs = objects - free;
-//! * no entry has a stack but those of slots in use, and no slab is of a cache that is not
-//!   there;
-//! * every granule below the top belongs to one thing, and free granules are in
-//!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
+//! * for each cache, slabs found in the region = slabs counted; objects counted as out of their
+//!   slabs = objects - free;
+//! * only entries of slots in use have a stack, and every slab belongs to an existing cache;
+//! * every granule below the top has exactly one owner; free granules are on the buddy's lists,
+//!   where dirty ones are counted, parked ones on a CPU's list.
 //!
-//! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other
-//! rows, it does not check the objects that are parked there.
+//! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other rows,
+//! the checker skips the objects that are parked there.
 
 pub mod close;
 pub(crate) mod debugging;

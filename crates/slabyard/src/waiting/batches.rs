@@ -1,8 +1,8 @@
-//! Fills batches of objects that wait for readers, and frees those whose epoch is over onto the
-//! CPU's stack like any others, so that they are allocated again first: full sheaves go to the
-//! barn from there.
+//! Fills batches of objects that wait for readers; once a batch's epoch is over, frees its objects
+//! onto the CPU's stack as usual, so that they are soon allocated again; full sheaves move from
+//! there to the barn.
 //!
-//! Neighbours: [`crate::yard::batches`] keeps them; [`super`] decides when.
+//! Neighbours: [`crate::yard::batches`] stores the batches; [`super`] decides when.
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;

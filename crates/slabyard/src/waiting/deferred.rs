@@ -1,6 +1,6 @@
-//! Deferred frees: those of a signal handler that interrupted a slow path. The interrupted
-//! thread may hold locks, so the handler only links the object into a list through the freed
-//! objects, and the end of the next slow path frees them.
+//! Deferred frees: frees by a signal handler that interrupted a slow path. The interrupted thread
+//! may hold locks, so the handler only links the object into a list that runs through the freed
+//! objects; the end of the next slow path frees them.
 //!
 //! Neighbour: [`crate::slow_path`], whose end calls [`run_deferred`].
 

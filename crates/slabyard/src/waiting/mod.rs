@@ -1,12 +1,12 @@
-//! Floor 7: what waits for readers ([`crate::rcu`]): frees after them, and slabs that ended.
+//! Floor 7: frees that wait for readers ([`crate::rcu`]), and discarded slabs whose pages do.
 //!
-//! Nothing here needs a thread of its own: the end of each slow path ([`batches::serve_waiting`])
+//! None of this needs a thread of its own: the end of each slow path ([`batches::serve_waiting`])
 //! advances the grace period and frees one batch of objects and some slabs; [`Yard::rcu_barrier`]
-//! does all of it.
+//! frees all that wait.
 //!
-//! Neighbours: [`crate::calls::readers`] has what programs call; [`batches`] frees the objects;
-//! [`deferred`] has the frees that wait for the end of a slow path.
-//! Invariant: a yard without readers has no code of this but a read of one word.
+//! Neighbours: [`crate::calls::readers`] has the functions for programs; [`batches`] frees the
+//! objects; [`deferred`] has the frees that wait for the end of a slow path. Invariant: in a yard
+//! without readers, all that this module adds to a call is the read of one word.
 
 pub(crate) mod batches;
 pub(crate) mod deferred;

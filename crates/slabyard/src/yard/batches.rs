@@ -1,6 +1,6 @@
 //! Batches of freed objects that wait for readers: arrays of addresses, filled by the CPUs that
-//! free, each closed with the epoch that it waits for (the kernel's `kfree_rcu` fills a sheaf, or
-//! a page of pointers, a CPU).
+//! free, each closed with the epoch that it waits for (the kernel's `kfree_rcu` fills a sheaf or a
+//! page of pointers per CPU).
 //!
 //! ```text
 //! part (by row)   open: BATCH addresses at most     closed: a ring, oldest first
@@ -9,12 +9,12 @@
 //!                 +------+                          +----------------+----------------+--
 //! ```
 //!
-//! When a batch's epoch is over, its objects are freed onto the CPU's stack like any others, so
-//! that they are allocated again first: full sheaves go to the barn from there.
+//! When a batch's epoch is over, its objects are freed onto the CPU's stack as usual, so that they
+//! are soon allocated again; full sheaves move from there to the barn.
 //!
-//! Neighbours: [`crate::waiting::batches`] fills and frees them; the memory is the sheaves' pool.
-//! Invariants: the epochs in a ring do not fall; `closed` - `freed` = batches in the ring and in
-//! the hands of a slow path; an object is in one batch or none.
+//! Neighbours: [`crate::waiting::batches`] fills and frees them; the pool of sheaves supplies their
+//! memory. Invariants: epochs never decrease along a ring; `closed` - `freed` = batches in the ring
+//! and in transit in a slow path; an object is in at most one batch.
 
 use crate::pages::sheaf::NO_SHEAF;
 use crate::pages::{PageHeap, Sheaf};

@@ -1,7 +1,7 @@
 //! The state of the close checks for misuse: how many frees are still to be checked, the rows on
-//! which objects may be parked, and the table of bitmap words of the look at the process's end.
+//! which objects may be parked, and the table of bitmap words for the check at process exit.
 //!
-//! Neighbour: [`crate::verify::close`] checks.
+//! Neighbour: [`crate::verify::close`] does the checks.
 
 use crate::slab::Word;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The depth word of a thread: whether it is inside of a slow path, and how many calls it made, as
-//! its slow paths estimate them.
+//! The depth word of a thread: whether the thread is inside of a slow path, and how many calls it
+//! made, as its slow paths estimate.
 //!
 //! Neighbour: [`crate::slow_path`] sets it.
 //! Invariant: a signal handler that interrupts a slow path finds [`INSIDE`], and enters none.

@@ -1,4 +1,4 @@
-//! What a yard keeps of large blocks with debugging: their flags, and the quarantine of freed
+//! A yard's state for large blocks with debugging: their flags, and the quarantine of freed
 //! mappings, a ring of addresses.
 //!
 //! Neighbours: [`crate::debugging::large`] makes and frees such blocks; [`super::looks`] keeps checks and

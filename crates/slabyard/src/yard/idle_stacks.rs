@@ -1,11 +1,11 @@
-//! What the yard remembers of each entry of each row: the top that the last pass read, and for
-//! how many passes it has been the same. While a stack is stopped, its top: the child of a fork
-//! finds it there when the thread that stopped it is gone. In place of slot 0, which has no stack:
-//! the last drain that the row answered.
+//! What the yard records for each entry of each row: the top that the last pass read, and for how
+//! many passes it has been the same. While a stack is stopped, the word holds its top: the child of
+//! a fork finds it there, although the thread that stopped the stack is gone. Slot 0 has no stack;
+//! its word holds the last drain that the row has answered.
 //!
-//! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write it; each under the drain lock.
-//! Invariant: a slot's words follow those of the slot before it, so that slots without a cache
-//! need no memory. The words of created caches' slots are a table of their own, which most
+//! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write the words, under the drain
+//! lock. Invariant: each slot's words follow those of the slot before, so that slots without a
+//! cache need no memory. The words of created caches' slots are in a separate table, which most
 //! processes do not reserve.
 
 use crate::cache::classes::CLASSES;

@@ -1,7 +1,7 @@
-//! What a yard remembers of its large blocks, and which sizes are runs.
+//! What a yard records about its large blocks, and which sizes are served by runs.
 //!
 //! Neighbours: [`crate::large`] allocates and frees them; [`crate::calls::resize`] resizes them.
-//! Invariant: the words are hints: two threads that count at the same time count one block.
+//! Invariant: the words are hints: concurrent threads may lose a count.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::guarded::Guarded;

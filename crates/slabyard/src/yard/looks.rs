@@ -1,15 +1,15 @@
-//! Checks of live large blocks, beside threads that make and free them.
+//! Checks of live large blocks while other threads allocate and free them.
 //!
-//! A block is known before it has its seal, and when it is freed its pages fault: a check must
-//! meet neither. A check names the block, reads it only if no change is under way, and uses the
-//! result only if none began meanwhile. A thread that makes or frees a block counts that it began,
-//! and leaves the pages to a block that is being checked.
+//! A block is registered before it has its seal, and its pages fault once it is freed: a check must
+//! meet neither state. A check names the block, reads it only if no change is under way, and uses
+//! the result only if no change began meanwhile. A thread that allocates or frees a block counts
+//! that it began, and does not unmap the pages of a block that is being checked.
 //!
-//! All is SeqCst: a check stores the block and then reads the counts, a change adds to its count
-//! and then reads the block, so that one of them sees the other (Dekker's argument). No thread
-//! waits without end: a change may interrupt a check on the same thread, in a signal handler.
+//! All accesses are SeqCst: a check stores the block and then reads the counts, a change increments
+//! its count and then reads the block, so that at least one sees the other (Dekker's argument). No
+//! thread waits for ever: a change may interrupt a check on the same thread, in a signal handler.
 //!
-//! Neighbour: [`crate::debugging::large`] makes, frees and checks.
+//! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
-//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and what reclaim,
-//! checks and readers keep of it. Each part is a file of this directory.
+//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and the state of
+//! reclaim, checks and readers. Each part is a file of this directory.
 //!
-//! Neighbours: [`crate::calls`] has what programs call, [`crate::reclaim`] returns idle memory to the
-//! system, [`crate::bound`] limits how much of that one call does, [`crate::observe`] counts, and
-//! [`crate::verify`] checks the whole yard.
-//! Invariant: no part names another's functions.
+//! Neighbours: [`crate::calls`] has the functions for programs, [`crate::reclaim`] returns idle
+//! memory to the kernel, [`crate::bound`] limits how much of that one call does, [`crate::observe`]
+//! counts, and [`crate::verify`] checks the whole yard.
+//! Invariant: no part calls another part's functions.
 
 pub(crate) mod batches;
 pub(crate) mod checks;

@@ -1,4 +1,4 @@
-//! The position of a reclaim pass: its phase, the next entry, the next cache.
+//! The position of a reclaim pass: its phase, its next entry, its next cache.
 //!
 //! Neighbour: [`crate::reclaim::pass`] does the work.
 //! Invariant: the drain lock protects it.

@@ -1,6 +1,6 @@
-//! Where an address lies.
+//! The kinds of memory that an address may be in.
 //!
-//! Neighbour: [`crate::place`] finds it, by the page map and the descriptors.
+//! Neighbour: [`crate::place`] determines the kind, by the page map and the descriptors.
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! The rate at which a program frees, measured at its slow paths, and the ticker's interval
-//! that follows from it: after how many frees the next slow path must come.
+//! The rate at which a program frees, measured in its slow paths, and the ticker's interval
+//! computed from it: the number of frees after which the next slow path must run.
 //!
-//! The clock may be coarse, so the rate is measured over a gap or a window of several of its
-//! ticks. Threads overwrite the words without a lock: a lost count makes a wrong guess.
+//! The clock may be coarse, so the rate is measured over several of its ticks. Threads overwrite
+//! the words without a lock: a lost update makes a guess wrong.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 

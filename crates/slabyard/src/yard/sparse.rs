@@ -1,4 +1,4 @@
-//! What a yard knows of its sparse caches: which of them are to be flushed, the tokens for flushed
+//! A yard's state for its sparse caches: which of them are to be flushed, the tokens for flushed
 //! objects, and when the next check is due.
 //!
 //! Neighbour: [`crate::reclaim::sparse`] checks and flushes.

@@ -1,7 +1,7 @@
-//! What waits for readers in a yard, and the functions that the rest of a yard calls for it: a yard
-//! without readers has none of that code.
+//! A yard's state for objects and slabs that wait for readers, and the hooks by which the rest of
+//! the yard calls that code: a yard without readers includes none of it.
 //!
-//! Neighbours: [`super::batches`] keeps the objects; [`crate::waiting`] frees them.
+//! Neighbours: [`super::batches`] stores the objects; [`crate::waiting`] frees them.
 
 use crate::platform::stack::Slot;
 use crate::sync::Once;

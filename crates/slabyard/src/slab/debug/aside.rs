@@ -1,8 +1,8 @@
-//! Slabs set aside: objects of a slab whose memory was found corrupt are not allocated any more,
+//! Slabs set aside: if a slab's memory is found corrupt, its objects are not allocated any more,
 //! and frees to it have no effect.
 //!
-//! Its free objects leave the free set, so that lists and counters take it for full; its live ones
-//! stay with their owners. `granules` of the descriptor is the mark.
+//! Its free objects leave the free set, so that lists and counters treat the slab as full; its live
+//! objects stay with their owners. The descriptor's `granules` field holds the mark.
 
 use crate::pages::{PageHeap, Region};
 use crate::platform::Platform;

@@ -1,4 +1,4 @@
-//! Runs and mappings with debugging: a red zone behind what was requested, and a seal at the end.
+//! Runs and mappings with debugging: a red zone after the requested bytes, and a seal at the end.
 //!
 //! ```text
 //! block                 + requested        end - SEAL   end - 16    end
@@ -7,12 +7,12 @@
 //! +---------------------+------------------+------------+-----------+- - - - - - -+
 //! ```
 //!
-//! The track says who allocated it, with the flag U.
+//! The track records the caller that allocated the block, if the flag U is set.
 //!
-//! The seal has the requested bytes, the function that allocated ([`Maker`]), and a sum of these
-//! and the address; a free breaks it, so that of two frees at once one succeeds. A mapping has a
-//! page behind it that cannot be used, and a freed one is such pages until it leaves quarantine
-//! ([`crate::debugging::large`]).
+//! The seal holds the requested size, the function that allocated ([`Maker`]), and a checksum of
+//! these and the address; a free invalidates it, so that only one of two concurrent frees succeeds.
+//! A mapping is followed by a page that faults; after its free, all of its pages fault until it
+//! leaves quarantine ([`crate::debugging::large`]).
 
 use super::Maker;
 use super::object::check_of;

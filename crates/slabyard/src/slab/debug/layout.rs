@@ -1,4 +1,4 @@
-//! Where the parts of an object with debugging lie.
+//! The layout of an object with debugging: where its parts are.
 //!
 //! ```text
 //!              object                     object + bytes
@@ -10,11 +10,11 @@
 //! |<---------------------------------- stride ----------------------------------->|
 //! ```
 //!
-//! Zones are there with the flag Z, tracks with U, and the poison with P. A zone is 0xcc while
-//! the object is live, 0xbb while it is free. A free object is 0x6b, and 0xa5 at its end; a new
-//! one is 0x5a, which tells reads of what was never written from reads after a free.
-//! (The kernel's bytes, but that it has 0x6b in new objects too; SLAB had 0x5a there.)
-//! The link is for frees that are deferred, which write to no byte of the owner's.
+//! Zones exist with the flag Z, tracks with U, poison with P. A zone is filled with 0xcc while the
+//! object is live, with 0xbb while free. A free object is filled with 0x6b and ends with 0xa5; a
+//! new one is filled with 0x5a, which tells reads of unwritten memory from reads after a free.
+//! (These are the kernel's bytes, except that it fills new objects with 0x6b too; SLAB used 0x5a
+//! there.) The link is for deferred frees, so that these overwrite none of the owner's bytes.
 //!
 //! Neighbour: [`super::object`] fills and checks the parts.
 

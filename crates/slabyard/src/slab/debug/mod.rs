@@ -1,11 +1,10 @@
-//! Debugging of slabs, the mechanism: objects with red zones, poison, tracks and a state beside
-//! them.
+//! Debugging of slabs, the mechanism: objects that have red zones, poison, tracks and a state word.
 //!
-//! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] records the
-//! callers of an object, [`tail`] has what lies behind a slab's last object, [`aside`] takes a
-//! slab out of use, [`block`] has what lies behind runs and mappings, [`unused`] checks pages that
-//! nobody has.
-//! Neighbour: [`crate::engine::debug`] decides when.
+//! [`layout`] computes where the parts are, [`object`] fills and checks them, [`track`] records the
+//! callers of an object, [`tail`] checks the bytes after a slab's last object, [`aside`] takes a
+//! slab out of use, [`block`] checks the bytes after runs and mappings, [`unused`] checks free
+//! pages.
+//! Neighbour: [`crate::engine::debug`] decides when to call these.
 
 pub mod aside;
 pub mod block;

@@ -1,4 +1,4 @@
-//! One object with debugging: fills its parts, checks them, and changes its state.
+//! One object with debugging: fills and checks its parts, and changes its state.
 //!
 //! ```text
 //! state, in memory                         Free --claim--> Busy --hand out--> Live
@@ -8,10 +8,10 @@
 //! +---------+-------+-------+-----------+
 //! ```
 //!
-//! The check is a sum of the other bits and the address, so that a program's write to the word is
-//! found. A thread that changes a state from Free or Live to Busy owns the object and fills its
-//! parts; two frees at once are two such changes, of which one succeeds. A [check](wrong_of) of
-//! objects of others looks at the state before and after.
+//! The check field is a checksum of the other bits and the address, so that a program's write to
+//! the word is detected. A thread that changes the state from Free or Live to Busy owns the object
+//! and fills its parts; of two concurrent frees, only one makes this change. A [check](wrong_of) of
+//! an object that other threads may use reads its state before and after.
 
 use super::layout::WORD;
 use super::{Layout, TrackKind};

@@ -1,11 +1,11 @@
-//! The bytes of a slab behind its last object, which nobody uses.
+//! The bytes of a slab after its last object, which no object uses.
 //!
 //! ```text
 //! slab | object and its parts | ... | object and its parts | tail, 0x5a |
 //! ```
 //!
-//! With the flag P they are poisoned, so that a write far behind the last object is found, as the
-//! kernel's check of a slab's padding finds it.
+//! With the flag P they are poisoned, so that a write far past the last object is detected, as by
+//! the kernel's check of a slab's padding.
 
 use super::Layout;
 use super::object::POISON_NEW;

@@ -1,8 +1,8 @@
-//! The callers that allocated and freed an object: two tracks behind its state; and the caller
-//! that allocated a block.
+//! The callers that allocated and freed an object, recorded in two tracks after its state; and the
+//! caller that allocated a block.
 //!
-//! Neighbour: [`super::Layout`] says where. Invariant: the owner of the object or of its state
-//! writes them; others read words that may change meanwhile, only for reports.
+//! Neighbour: [`super::Layout`] says where the tracks are. Invariant: only the owner of the object
+//! or its state writes the tracks; reports of others read them, while they may change.
 
 use super::Layout;
 use super::layout::WORDS;

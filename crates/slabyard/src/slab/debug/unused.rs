@@ -1,4 +1,4 @@
-//! Pages that nobody has: a program writes there through a stale pointer, or far past an object.
+//! Free pages: a program that writes there used a stale pointer, or wrote far past an object.
 //!
 //! ```text
 //! never used ----------------------------------------+
@@ -6,12 +6,12 @@
 //! slab or run --ended or freed, given back--> clean: zeros --taken--> looked at --> slab or run
 //! ```
 //!
-//! A free page that is clean reads as zeros, by which `calloc` saves work. With debugging the
-//! pages of a slab that ended, and of a large block that was freed, are given back to the system
-//! at once, so that they are clean too ([`PageHeap::free_clean`]). They are checked when they are
-//! used again, and by a check of all objects (`crate::verify`).
+//! A free page that is clean reads as zeros, which saves `calloc` the zeroing. With debugging the
+//! pages of a discarded slab or a freed large block are given back to the kernel at once, so that
+//! they become clean too ([`PageHeap::free_clean`]). Clean pages are checked when they are used
+//! again, and by a check of all objects (`crate::verify`).
 //!
-//! Invariant: no lock is held during a report.
+//! Invariant: no lock is held while a finding is reported.
 
 use crate::pages::PageHeap;
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
