@@ -56,15 +56,15 @@ words! {
         Mode: "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
         PageBytes: "bytes of a page of the machine";
         Rows: "address of row 0";
-        NrRows: "rows: one for each CPU that may ever be there, or for each private slot";
+        NrRows: "rows: one for each possible CPU, or for each private slot";
         Elements: "address of the first sheaf's memory";
         Region: "address of granule 0";
         Granules: "granules reserved";
-        TopAt: "granules in use or free, from the region's begin on";
+        TopAt: "granules in use or free, from the region's start";
         Descriptors: "address of descriptor 0";
         Map: "address of the page map's first entry";
         FreeGranulesAt: "granules in the buddy's lists";
-        DirtyGranulesAt: "those of them that were not given back to the system";
+        DirtyGranulesAt: "of these, granules not returned to the OS";
         NrRunsAt: "live page runs";
         RunGranulesAt: "granules of live page runs";
         NrMappedAt: "live mappings of their own";
@@ -73,45 +73,45 @@ words! {
         NrCaches: "caches of malloc's classes: those with the first numbers";
         CacheStride: "bytes from one cache's words to the next cache's";
         CreatedAt: "address of the words of the first created cache; 0 before there was one";
-        NrCreatedAt: "slots of created caches that were ever in use";
-        Gate: "address of the first of the gate's stripes: 32 bits, threads inside of slow paths";
+        NrCreatedAt: "slots of created caches ever used";
+        Gate: "address of the gate's first stripe: 32 bits, the number of threads in slow paths";
         NrStripes: "stripes of the gate";
         StripeBytes: "bytes from one stripe to the next";
-        FixedMetadata: "bytes of the allocator's own memory that do not change: the header";
+        FixedMetadata: "bytes of the allocator's own memory that never change: the header";
         MetadataAt0: "bytes committed for descriptors";
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";
         MetadataAt3: "bytes committed for small sheaves";
         MetadataAt4: "bytes committed for the first table of mappings";
         MetadataAt5: "bytes committed for the second table of mappings";
-        MetadataAt6: "bytes committed for what the tick remembers";
-        DecayMsAt: "milliseconds after which free pages go back";
+        MetadataAt6: "bytes committed for the reclaim ticker's state";
+        DecayMsAt: "milliseconds after which free pages are returned";
         NodeLimitAt: "most bytes that all barns hold together";
         SetAsideAt: "objects that were found corrupt and set aside";
-        Sheaves: "sheaves of each size that there is room for";
+        Sheaves: "how many sheaves of each size fit";
         MetadataAt7: "bytes committed for middle sheaves";
         MetadataAt8: "bytes committed for large sheaves";
-        Engine: "the engine that serves, by its number";
+        Engine: "the engine's number";
         MetadataAt9: "bytes committed for created caches";
-        MetadataAt10: "bytes committed for what the tick remembers of them";
-        RowBytesAt: "bytes of each row that are in use: the allocator's own memory, too";
-        Counts: "address of the counts of row 0, the first cache's first; 0 where nothing is counted";
+        MetadataAt10: "bytes committed for the ticker's state of created caches";
+        RowBytesAt: "bytes of each row that are used, by the allocator itself";
+        Counts: "address of row 0's counts, from the first cache's on; 0 where nothing is counted";
         CountsRowBytes: "bytes from one row's counts to the next row's";
         CountsCacheBytes: "bytes from one cache's counts to the next cache's";
-        ColdRuns: "slot of each CPU's list of cold pages, which is one of runs elsewhere; 0 where there is none";
-        MetadataAt11: "bytes committed for the places of readers";
-        Nodes: "memory nodes of which the region has parts; 0: it is of one";
+        ColdRuns: "slot of each CPU's list of cold pages, elsewhere a list of runs; 0 where there is none";
+        MetadataAt11: "bytes committed for RCU readers' slots";
+        Nodes: "memory nodes that share the region; 0: it belongs to one";
         NodeWords: "bytes from a cache's words to its first node's words";
         NodeStride: "bytes from one node's words to the next node's";
         Pressure: "address of the counts of `pressure`; 0 where there are none";
         NrPressure: "how many there are";
-        RefusedAt: "pages that the system refused: in place of that count";
-        ReturnedAt: "bytes given back for these and by trims: in place of that count; 0 where there is none";
+        RefusedAt: "pages that the OS refused, in place of that count";
+        ReturnedAt: "bytes returned for these and by trims, in place of that count; 0 where there is none";
         Aliases: "address of the first of `alias`: further names of caches; 0 where equal caches do not merge";
         NrAliases: "how many there is room for";
         Debugging: "bytes from a cache's words to the word of its `debugging`; 0 where no cache can have any";
         Helper: "address of the helper's two 32-bit words (`helper`); 0 where there can be none";
-        Outside: "address of the words of who has a thread serve requests from outside (`outside`); 0 where none can";
+        Outside: "address of the words by which a stopped thread serves requests from outside (`outside`); 0 where none can";
     }
 }
 
@@ -139,12 +139,12 @@ words! {
         Out: "objects that left their slabs: live, parked or in transit";
         NrSlabs: "slabs";
         NrPartial: "slabs on the node's partial list";
-        PartialHead: "first slab of that list: a granule, 0 without one";
+        PartialHead: "first slab of that list, a granule number; 0 if empty";
         BarnObjects: "objects in the barn's full sheaves";
         BarnFull: "full sheaves in the barn";
         BarnEmpty: "empty sheaves in the barn";
-        BarnHead: "first full sheaf: its number among the elements, or 2^32 - 1";
-        Slot: "slot of its main sheaves in a row, 0 for a cache that is not in use";
+        BarnHead: "first full sheaf, as an element number, or 2^32 - 1";
+        Slot: "slot of its main sheaf in each row; 0 for an unused cache";
         ObjectSize: "largest request that it serves, in bytes";
         SlabSize: "bytes from one object to the next";
         Order: "a slab is 2^order granules";
@@ -153,11 +153,11 @@ words! {
         MinPartial: "empty slabs kept on the partial list: a tunable";
         BarnFullLimit: "most full sheaves in the barn: a tunable";
         BarnEmptyLimit: "most empty sheaves in the barn: a tunable";
-        Front: "what CPUs have of the cache: bits of `front`";
+        Front: "what CPUs hold for the cache: bits of `front`";
         CpuPartial: "free objects that a CPU partial list may hold: a tunable";
-        CpuPartialSlabs: "slabs that it may hold, where it counts them";
+        CpuPartialSlabs: "slabs that it may hold, if it counts slabs";
         Below: "top of the sheaf that holds CPU slabs below sheaves (`front`); 0 without one";
-        Generation: "tells the cache from earlier ones of its slot: from 1 on";
+        Generation: "distinguishes the cache from earlier ones in its slot, from 1 on";
         Name0: "bytes 0 to 7 of its name";
         Name1: "bytes 8 to 15";
         Name2: "bytes 16 to 23";
@@ -189,19 +189,19 @@ words! {
     /// next slow path of any thread does it, writes the answer, and then
     /// [`Mail::Answered`]. A request whose check is wrong is not done.
     Mail from MAIL_AT, MAIL_WORDS {
-        Asked: "token of the last request: not 0, another one each time";
-        What: "what is asked: a number of `Request`";
+        Asked: "token of the last request: not 0, new each time";
+        What: "the request: a number of `Request`";
         Cache: "the cache's number, or 2^64 - 1 for the whole yard";
         Generation: "the cache's generation, as its requester saw it; 0 for the whole yard";
         Key: "the tunable: a number of `Tunable`";
         Value: "its new value";
         Check: "`check` of the six words before";
-        Answered: "token of the last request that was done or refused";
-        Result: "what became of it: a number of `Outcome`";
-        Old: "the tunable's old value; of a shrink, slabs before; of a validation, what it found";
-        New: "the tunable's value now; of a shrink, slabs after; of a validation, all findings so far";
-        Bytes: "bytes that went back to the system";
-        Nanoseconds: "time that it took";
+        Answered: "token of the last request served or rejected";
+        Result: "its result: a number of `Outcome`";
+        Old: "the tunable's old value; slabs before a shrink; a validation's findings";
+        New: "the tunable's value now; slabs after a shrink; all findings so far of validations";
+        Bytes: "bytes returned to the OS";
+        Nanoseconds: "time taken";
     }
 }
 

@@ -133,33 +133,33 @@ settings! {
     Mode "mode" {
         needs: Nothing,
         library: ValueKind::Word(CpuMode::NAMES), default 0,
-            "how CPUs are told apart: the C library's rseq, our own, or a private slot for each thread",
+            "how a thread finds its row: by the C library's rseq, our own, or a private slot",
     }
     /// Time until free pages go back.
     DecayMs "decay_ms" {
         needs: Nothing,
         library: ValueKind::Number(0, 3_600_000), default 250,
-            "milliseconds after which free pages go back to the system",
+            "milliseconds after which free pages are returned to the OS",
         live: 5, of Yard, 0 to 3_600_000,
-            "milliseconds after which free pages go back",
+            "milliseconds after which free pages are returned",
     }
     /// Addresses of the region.
     Reserve "reserve" {
         needs: Nothing,
         library: ValueKind::Bytes(16 << 20, 1 << 44), default 1 << 40,
-            "addresses that small objects may take; nothing of them is reserved",
+            "address space for small objects; no memory is reserved",
     }
     /// What happens after misuse was reported.
     OnError "on_error" {
         needs: Nothing,
         library: ValueKind::Word(OnMisuse::NAMES), default 0,
-            "after misuse was reported: abort, or go on as if the call was not made; auto goes on after a wrong size only",
+            "after a report of misuse: abort, or continue as if the call had not been made; auto continues only after a wrong size",
     }
     /// So many frees are checked closely.
     CheckFrees "check_frees" {
         needs: Nothing,
         library: ValueKind::Number(0, u32::MAX as u64), default 32,
-            "the first so many frees are checked for double frees and interior pointers at once; 4294967295: all",
+            "check this many of the first frees at once for double frees and interior pointers; 4294967295: all",
     }
     /// Check the whole yard at exit.
     VerifyAtExit "verify_at_exit" {
@@ -171,13 +171,13 @@ settings! {
     Observable "observable" {
         needs: Nothing,
         library: ValueKind::Switch, default 0,
-            "let any process of the same user look at this one, where Yama forbids it",
+            "let any process of the same user read this one, even if Yama forbids it",
     }
     /// A thread gives pages back while the program makes no calls.
     Helper "helper" {
         needs: Nothing,
         library: ValueKind::Switch, default 0,
-            "a thread of ours gives free pages back while the program makes no calls",
+            "a thread of the library returns free pages while the program makes no calls",
     }
     /// Which engine serves the process.
     Engine "engine" {
@@ -295,7 +295,7 @@ settings! {
     Limit "limit" {
         needs: Nothing,
         live: 8, of Cache, 1 to SHEAF_OBJECTS,
-            "objects that a CPU's array may hold, of the engine slab",
+            "objects that a CPU's array may hold (engine slab)",
     }
     /// Objects that move at once.
     Batchcount "batchcount" {
@@ -313,7 +313,7 @@ settings! {
     Front "front" {
         needs: Slub,
         engines: ValueKind::Word(SlubFront::NAMES), default 0,
-            "what a CPU allocates from, by the engine slub: its sheaves, its CPU slab, or sheaves over a CPU slab",
+            "what a CPU allocates from (engine slub): its sheaves, its CPU slab, or sheaves over a CPU slab",
         replay: ReplayValues::Words(
             "`cpu_slabs` (to 6.17), `sheaves_on_request` (6.18, 6.19) or `sheaves` (from 7.0)",
         ),
@@ -324,13 +324,13 @@ settings! {
         needs: CpuSlabs,
         engines: ValueKind::Release(&CPU_SLAB_RELEASES, Release::number_with_cpu_slabs),
             default CPU_SLAB_RELEASES.len() as u64 - 1,
-            "the kernel whose CPU slabs they are",
+            "the kernel release whose CPU slab rules apply",
     }
     /// When slabs are frozen.
     Freezing "freezing" {
         needs: CpuSlabs,
         engines: ValueKind::Word(Freezing::OR_RELEASE), default 0,
-            "when slabs are frozen: as the release, eagerly, after so many patches of the series of 2023, or late",
+            "when slabs are frozen: as in the release, eagerly, as after that many patches of the 2023 series, or delayed",
         replay: ReplayValues::Words(
             "`eager` (to 6.7), `patch-1` to `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
         ),
@@ -340,7 +340,7 @@ settings! {
     Accounting "accounting" {
         needs: CpuSlabs,
         engines: ValueKind::Word(Accounting::OR_RELEASE), default 0,
-            "what CPU partial lists count: as the release, free objects as a slab joins, slabs, or free objects exactly",
+            "what CPU partial lists count: as in the release, free objects when a slab joins, slabs, or free objects exactly",
         replay: ReplayValues::Words(
             "`objects` (to 5.15), `slabs` (from 5.16) or `exact` (in no kernel)",
         ),
@@ -358,13 +358,13 @@ settings! {
     Planted "planted" {
         needs: CpuSlabs,
         engines: ValueKind::Word(PlantedBug::NAMES), default 0,
-            "a bug for checkers to find: the slabs that the series of 2023 lost at first, without CPU partial lists",
+            "a bug for checkers to find: the first version of the 2023 series lost slabs without CPU partial lists",
     }
     /// What becomes of free slabs.
     Reclaim "reclaim" {
         needs: Slab,
         engines: ValueKind::Word(Reclaim::NAMES), default Reclaim::Today as u64,
-            "what becomes of free slabs, by the engine slab: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays",
+            "which free slabs are kept (engine slab): all until the clock runs, one, those within a limit, or the same with shared arrays",
         replay: ReplayValues::Words(
             "`2.4`, `2.5.39`, `2.5.45` or `today`",
         ),
@@ -374,7 +374,7 @@ settings! {
     Arrays "arrays" {
         needs: Slab,
         engines: ValueKind::Switch, default 1,
-            "whether CPUs have arrays, by the engine slab; 0: as a kernel for one CPU, each call is under the list's lock",
+            "whether CPUs have arrays (engine slab); 0: as in a kernel for one CPU, each call takes the list lock",
         replay: ReplayValues::Switch,
             "CPUs have arrays; 0: as a kernel for one CPU (engine slab)",
     }
@@ -382,7 +382,7 @@ settings! {
     Count "count" {
         needs: Nothing,
         engines: ValueKind::Switch, default 0,
-            "count slow paths, exchanges and list locks of each cache, and time waiting and drains",
+            "count slow paths, compare-exchanges and list locks of each cache, and time waits and drains",
     }
     /// Which page lists CPUs have.
     PageLists "page_lists" {
@@ -398,37 +398,37 @@ settings! {
     Zone "zone" {
         needs: PageLists,
         engines: ValueKind::Bytes(1 << 20, 1 << 44), default 4 << 30,
-            "bytes of the zone of memory by which the length of a kernel's page lists follows",
+            "size of the memory zone that determines the length of a kernel's page lists",
     }
     /// What is watched to learn that memory is short.
     Pressure "pressure" {
         needs: Nothing,
         engines: ValueKind::Text, default 0,
-            "drain when memory is short: psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both, with a comma between",
+            "drain when memory is short: psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both, separated by a comma",
     }
     /// What a drain under memory pressure gives back.
     PressureDrain "pressure_drain" {
         needs: Pressure,
         engines: ValueKind::Word(PressureDrain::NAMES), default 0,
-            "what is given back then: all that is parked and free, or empty slabs and free pages alone",
+            "what to return then: everything parked and free, or only empty slabs and free pages",
     }
     /// Memory nodes, by their logarithm.
     Nodes "nodes" {
         needs: Nodes,
         engines: ValueKind::Word(NodeCount::NAMES), default 0,
-            "memory nodes, by the engine slab and by slub with sheaves: the machine's own if it has several, else CPUs take turns",
+            "memory nodes (engine slab, and slub with sheaves): the machine's own if it has several, else CPUs are assigned in turn",
     }
     /// How often a node without free objects looks at others.
     RemoteNodeDefragRatio "remote_node_defrag_ratio" {
         needs: Nodes,
         engines: ValueKind::Number(0, 100), default OF_ENGINE,
-            "with nodes, how often in 100 times a node without free objects takes one of another (else 100 by slub, 0 by slab)",
+            "with nodes, how often in 100 times a node without free objects takes another node's (default 100 in slub, 0 in slab)",
     }
     /// Frees of other nodes' objects wait in arrays.
     AlienCache "alien_cache" {
         needs: Slab,
         engines: ValueKind::Switch, default 1,
-            "with nodes, by the engine slab, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
+            "with nodes (engine slab), freed objects of other nodes wait until there are a dozen (0: the kernel's noaliencache)",
         replay: ReplayValues::Switch,
             "frees of other nodes' objects wait for a dozen; 0: each goes to its slab (boot: noaliencache; engine slab)",
     }
@@ -442,6 +442,6 @@ settings! {
     Failslab "failslab" {
         needs: Nothing,
         engines: ValueKind::Text, default 0,
-            "allocations that fail, of caches with the debug flag A: probability=P,interval=N,times=N,after=N",
+            "which allocations fail in caches with the debug flag A: probability=P,interval=N,times=N,after=N",
     }
 }

@@ -24,13 +24,13 @@ pub fn renewed(document: &str, yard: &Yard<Machine>) -> String {
 
 fn text(yard: &Yard<Machine>) -> String {
     let mut text = format!(
-        "To write it anew, {COMMAND}.\n\n\
-         A request of up to {LARGEST} bytes takes an object of the smallest class that holds it, a larger one a run of whole pages, and one above {LARGEST_RUN} bytes a mapping of its own, or a run while the program makes and frees such blocks again and again.\n\
-         The waste of a request is what is committed for it less what was requested: of an object the slab's bytes divided by its objects, of a run the run's bytes.\n\
-         Each number of bytes is requested once, on pages of 4 KiB; per cent are of the requested bytes.\n\n",
+        "To regenerate it, {COMMAND}.\n\n\
+         A request of up to {LARGEST} bytes gets an object of the smallest class that holds it, a larger one a run of whole pages, and one above {LARGEST_RUN} bytes its own mapping, or a run while the program repeatedly allocates and frees such blocks.\n\
+         The waste of a request is the memory committed for it minus the requested bytes; for an object that memory is the slab's bytes divided by its objects, for a run the run's bytes.\n\
+         Each number of bytes is requested once, with pages of 4 KiB; percentages are relative to the requested bytes.\n\n",
     );
     goals(&mut text, yard);
-    text += "\nA class stands with the KiB of its slab in brackets, where that differs from the class before it.\n\n";
+    text += "\nEach class is listed with its slab size in KiB in brackets, where that differs from the class before it.\n\n";
     by_doubling(&mut text, yard);
     text
 }
