@@ -1,4 +1,4 @@
-//! Tells the linker where an image lies in its machine's memory.
+//! Passes the linker the script that says where an image is in its machine's memory.
 
 use std::env::var;
 

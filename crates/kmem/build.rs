@@ -1,6 +1,6 @@
-//! Sets the name by which programs find the library.
+//! Sets the soname by which programs find the library.
 //!
-//! Once loaded the library stays, as that of `slabyard-malloc`.
+//! Once loaded, the library must stay mapped, like that of `slabyard-malloc`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,21 +1,21 @@
-//! The table of all numbers of a cache and of a yard, and of those that a kernel reports. One row
-//! a number: its name from counter to file to screen, its unit, how it behaves, and its help. From
-//! a row are made the field of the struct that the engine fills in ([`CacheCounters`],
+//! The table of all numbers of a cache, of a yard, and of what a kernel reports. One row per
+//! number: its name (the same in counter, file and screen), its unit, how it behaves, and its help.
+//! Each row generates the field of the struct that the engine fills in ([`CacheCounters`],
 //! [`YardCounters`]), the name in the report, the word that is counted ([`Counter`],
-//! [`PressureCounter`]), the column, the key in JSON, the series in OpenMetrics, and the row of
+//! [`PressureCounter`]), the column, the JSON key, the OpenMetrics series, and the row of
 //! `docs/counters.md`.
 //!
 //! ```text
 //! name: (Unit flags) "help", report N "help in the report", word N Counter "its help";
 //! ```
-//! `report N`: the number is the Nth of its line in the report, from 0 on. `word N`: a process or
-//! a model keeps its count in word N. If the report or the counter gives no help of its own, the
-//! row's help holds for it.
+//! `report N`: the number is the Nth of its line in the report, counted from 0. `word N`: a process
+//! or a model keeps its count in word N. If the report or the counter has no help of its own, the
+//! row's help applies to it.
 //!
-//! Neighbours: [`crate::report`] writes, [`crate::stats`] and [`crate::pressure`] say where words
-//! lie; the crate `observe` reads and shows.
-//! Invariants: words are never renumbered, because readers of other processes know them by number;
-//! the totals that are a `part` add up to `committed` (asserted by the reader's tests).
+//! Neighbours: [`crate::report`] writes the numbers; [`crate::stats`] and [`crate::pressure`] say
+//! where the words are; the crate `observe` reads and shows them. Invariants: words are never
+//! renumbered, because readers of other processes identify them by number; the totals that are a
+//! `part` add up to `committed` (asserted by the reader's tests).
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

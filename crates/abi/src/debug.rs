@@ -1,5 +1,5 @@
-//! Debugging of caches: its flags, one row each, and the rules that say which cache has which,
-//! in the syntax of the kernel's `slab_debug=`.
+//! Debugging of caches: the flags, one row each, and the rules that say which cache has which
+//! flags, in the syntax of the kernel's `slab_debug=`.
 //!
 //! ```text
 //! rules   block ; block ; ...
@@ -7,10 +7,9 @@
 //!         FLAGS , NAME , NAME ...   for these; a name may end in *
 //! ```
 //!
-//! The first block that names a cache applies to it; to caches that no block names, the last block
-//! without names applies. A block without flags stands for [`DebugFlags::DEFAULT`], and `-` for
-//! none.
-//! Neighbours: `slabyard run --slab-debug`, the option `SLABYARD_DEBUG`, and a cache's settings.
+//! The first block that names a cache applies to it; if none does, the last block without names
+//! applies. A block without flags stands for [`DebugFlags::DEFAULT`], and `-` for none. Neighbours:
+//! `slabyard run --slab-debug`, the option `SLABYARD_DEBUG`, and a cache's settings.
 
 /// Which debugging a cache has: a set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

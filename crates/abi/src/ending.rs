@@ -1,9 +1,9 @@
-//! The page that `slabyard run` and the program that it started share: by it the program asks to
-//! be read at an end that runs no destructor.
+//! The page that `slabyard run` and the program that it started share: through it the program asks
+//! to be read when it ends in a way that runs no destructor.
 //!
-//! `exit` runs our destructor, which writes the report (see [`crate::report`]). `_exit`
-//! and `quick_exit` do not: there the library asks on this page to be read, and waits
-//! until `run` has read the yard from outside ([`crate::region`]).
+//! `exit` runs our destructor, which writes the report (see [`crate::report`]). `_exit` and
+//! `quick_exit` do not: there the library sets a request on this page, and waits until `run` has
+//! read the yard from outside ([`crate::region`]).
 //!
 //! ```text
 //! run        makes the file with this page beside the report's, maps it, and forks
@@ -13,10 +13,9 @@
 //! run        reads the owner's memory; state ASKED -> IDLE, wakes the owner
 //! ```
 //!
-//! The owner's id stays the same over exec, so each program of a chain of execs uses this page if
-//! it runs on Slabyard, and the last program's numbers are reported. Forked children have another
-//! id. A program that writes to the page by mistake can only lose its report; it cannot harm
-//! `run`.
+//! The owner's id does not change on exec, so each program of a chain of execs uses this page if it
+//! runs on Slabyard, and the last program's numbers are reported. Forked children have other ids. A
+//! program that writes to the page by mistake can only lose its report; it cannot harm `run`.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,7 +1,7 @@
-//! The rule by which allocations of caches with the debug flag A fail, as the kernel's `failslab`
-//! does it.
+//! The rule by which allocations from caches with the debug flag A are made to fail, as by the
+//! kernel's `failslab`.
 //!
-//! One of each `interval` allocations may fail, by chance, and at most `times` fail.
+//! One of every `interval` allocations may fail, at random, and at most `times` fail in all.
 //! Neighbours: [`crate::debug`] has the flag; the library counts the allocations.
 
 /// Which allocations of caches that have the flag fail.

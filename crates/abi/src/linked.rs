@@ -1,6 +1,7 @@
-//! What the shared libraries ask of the linker and of the processor.
+//! What the shared libraries request from the linker, and how they read the processor's counter.
 //!
-//! Macros, so that the unsafe code is that of the crate which needs it: this one has none.
+//! These are macros, so that the unsafe code belongs to the crate that needs it: this crate has
+//! none.
 
 /// What a shared library without the standard library needs from the linker.
 ///

@@ -1,6 +1,6 @@
-//! What a process watches to learn that memory is short (`SLABYARD_PRESSURE`), as text and as
-//! values, and the numbers that it reports of it ([`PressureCounter`]). The command checks the text by the
-//! same parser.
+//! The sources by which a process learns that memory is short (`SLABYARD_PRESSURE`), as text and as
+//! values, and its counters of memory pressure ([`PressureCounter`]). The command checks the text
+//! with the same parser.
 //!
 //! ```text
 //! psi                        stalls for memory, of the cgroup, else of the machine

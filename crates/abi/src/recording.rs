@@ -6,12 +6,12 @@
 //! then each ring: page of its words (written, lock | read), entries of 24 bytes
 //! ```
 //!
-//! The library `slabyard-recorder` writes in the process; the recorder reads by `pread`, and
-//! writes back how far it has read. A thread writes to the ring of the CPU that it runs on, so
-//! another thread rarely holds that ring's lock. An entry names its call site by a slot of the
-//! table of sites, so the recorder finds new sites in the table alone. Invariants: `read <=
-//! written <= read + entries`; times rise within a ring; an entry is whole before `written` counts
-//! it; a slot is written once, before the first entry that names it.
+//! The library `slabyard-recorder` writes the rings inside the process; the recorder reads them by
+//! `pread`, and writes back how far it has read. A thread writes to the ring of the CPU on which it
+//! runs, so another thread rarely holds that ring's lock. An entry identifies its call site by a
+//! slot in the table of sites, so the recorder looks for new sites only in the table. Invariants:
+//! `read <= written <= read + entries`; times increase within a ring; an entry is complete before
+//! `written` counts it; a slot is written once, before the first entry that refers to it.
 
 /// Names the file of the rings to the library. Not of the names that the malloc takes for its options.
 pub const ENV: &str = "RECORDER_RINGS";

@@ -1,22 +1,21 @@
-//! The readable region: how another process, or the reader of a core file, finds
-//! and reads a yard. No thread, socket or signal in the target is needed.
+//! The readable region: how another process, or the reader of a core file, finds and reads a yard.
+//! Reading needs no thread, socket or signal of the target.
 //!
-//! A yard has a page, its *header*, at the begin of a private, writable mapping. It
-//! begins with [`MAGIC`] and [`VERSION`]; [`Word`] numbers its 64-bit words, which
-//! hold the addresses of everything else; [`Mail`] numbers the words of the mailbox, through
-//! which another process asks a yard to shrink or to change a tunable. The constants below and
-//! [`CacheWord`] describe what a word points to.
+//! A yard has a page, its *header*, at the start of a private, writable mapping. The header begins
+//! with [`MAGIC`] and [`VERSION`]; [`Word`] numbers its 64-bit words, which hold the addresses of
+//! everything else; [`Mail`] numbers the words of the mailbox, through which another process asks a
+//! yard to shrink or to change a tunable. The constants below and [`CacheWord`] describe the memory
+//! at these addresses.
 //!
-//! The state itself is the yard's own plain memory. While the process runs, a reader sees the
-//! state change:
+//! The state itself is the yard's own plain memory. While the process runs, the state changes under
+//! a reader:
 //!
-//! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and
-//!   ended in its high half. Two equal reads with equal halves: nothing moved
-//!   between the cache's elements but by the fast path, which changes tops of stacks
-//!   and nothing else. Then live = out - parked.
-//! * Else the slow paths under way may hold objects of two sheaves each: a range.
+//! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and slow paths ended
+//!   in its high half. If two reads are equal and their halves too, only the fast path has moved
+//!   objects in between, and it changes only the tops of stacks. Then live = out - parked.
+//! * Otherwise each slow path under way may hold the objects of two sheaves, and live is a range.
 //!
-//! Numbers are little-endian on every platform that this version describes.
+//! Numbers are little-endian on every platform that this version supports.
 
 /// The magic with which a header begins.
 pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";

@@ -1,5 +1,5 @@
-//! The report that a process leaves behind: lines of text, so that fields can
-//! be added without breaking a reader.
+//! The report that a process writes at its end: lines of text, so that fields can be added without
+//! breaking a reader.
 //!
 //! ```text
 //! slabyard-report 1
@@ -11,9 +11,9 @@
 //! end 4
 //! ```
 //!
-//! A reader ignores keys and line kinds that it does not know; a key that is
-//! missing is unknown, not 0. `end` carries the number of lines before it
-//! (without the first): a file without a right `end` is truncated.
+//! A reader ignores unknown keys and unknown kinds of lines; a missing key means unknown, not 0.
+//! `end` carries the number of lines before it (not counting the first): a file without a matching
+//! `end` is truncated.
 
 use crate::counters::{CacheCounters, YardCounters};
 use crate::pressure::PressureCounter;

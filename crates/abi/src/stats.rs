@@ -1,8 +1,8 @@
-//! What a cache did: the kernel's counters under their names (`SLUB_STATS`), and what the kernel
-//! does not count.
+//! Slow-path counters of a cache: the kernel's (`SLUB_STATS`) under the kernel's names, and others
+//! that the kernel lacks.
 //!
 //! A process that counts keeps [`CACHE_WORDS`] 64-bit words for each row of stacks and each cache:
-//! one for each [`Counter`], in order, and behind them three for each of the [`DRAINS`].
+//! one for each [`Counter`], in order, then three for each of the [`DRAINS`].
 
 pub use crate::counters::Counter;
 use core::fmt;

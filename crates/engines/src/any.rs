@@ -1,6 +1,7 @@
-//! The library of all engines: what it does that others do not.
+//! The library of all engines: what it does beyond the other libraries.
 //!
-//! Neighbours: `slabyard-process`, which is generic over it; [`crate::choice`] chooses the engine.
+//! Neighbours: `slabyard-process`, whose code is generic over it; [`crate::choice`] chooses the
+//! engine.
 
 use crate::choice;
 use crate::state::{AnyEngine, YARD};

@@ -1,6 +1,7 @@
-//! Which engine serves the process.
+//! Chooses the engine that serves the process.
 //!
-//! Neighbours: `slabyard_kernels::settings` has the options; [`crate::any`] calls this before the yard begins.
+//! Neighbours: `slabyard_kernels::settings` has the options; [`crate::any`] calls this before the
+//! yard is created.
 
 use crate::state::{AnyEngine, YARD};
 use slabyard::pages::listed;

@@ -1,5 +1,5 @@
-//! The functions of C and C++, whose frees first ask whether the object belongs to the stack's
-//! slab, because a CPU slab's stack takes objects of one slab alone.
+//! The C and C++ functions, whose frees first check whether the object belongs to the stack's slab,
+//! because a CPU slab's stack accepts only objects of one slab.
 
 use crate::state::AnyEngine;
 

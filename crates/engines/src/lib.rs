@@ -1,9 +1,9 @@
-//! A drop-in malloc with every engine in it, one of which serves a process: the C and C++
-//! allocation functions of `slabyard-malloc`, with features that users of that library do not pay
-//! for.
+//! A drop-in malloc that contains every engine, one of which serves a process: the C and C++
+//! allocation functions of `slabyard-malloc`, with features for which users of that library do not
+//! pay.
 //!
-//! The yard is here ([`any`]), the options choose its engine ([`choice`]), and the functions are
-//! exported here ([`functions`]); what they do is in `slabyard-process`.
+//! The yard is defined here ([`any`]), the options choose its engine ([`choice`]), and the
+//! functions are exported here ([`functions`]); their code is in `slabyard-process`.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

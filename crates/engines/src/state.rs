@@ -1,4 +1,4 @@
-//! The yard of the process, and the type that stands for the library.
+//! The yard of the process, and the type that represents the library.
 
 use slabyard::engine::Any;
 use slabyard::platform::linux::CountingLinux;

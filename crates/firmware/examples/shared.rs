@@ -1,6 +1,6 @@
-//! A zone that workers share, as nginx's are: a master makes a yard in shared memory and forks
-//! workers, which store readings in it; one worker is killed again and again, at any instruction,
-//! and the others go on.
+//! A zone that workers share, like nginx's: a master creates a yard in shared memory and forks
+//! workers, which store readings in it. One worker is killed repeatedly, at any instruction, and
+//! the others continue.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

@@ -1,5 +1,5 @@
-//! The smallest example: a yard on 64 KiB that are part of the program, on a machine without a
-//! system. As a program for Linux it does the same.
+//! The smallest example: a yard on 64 KiB that are part of the program, on a machine without an OS.
+//! Built as a program for Linux, it does the same.
 //!
 //! `ci/fixed sizes` builds it with each engine, and measures the image.
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -1,8 +1,8 @@
-//! Serves the boot-like load by a yard, and reads its state at each moment.
+//! Serves the boot-like load on a yard, and reads the yard's state at each moment.
 //!
-//! A request for a process's image is one for 2^7 pages in a row. The first one that is refused is
-//! followed by the kernel's report; after the load all caches are shrunk, and as many such blocks
-//! are taken as there are.
+//! A request for a process's image asks for 2^7 contiguous pages. The first such request that is
+//! refused prints the kernel's report; after the load all caches are shrunk, and then as many such
+//! blocks are allocated as possible.
 
 use crate::machine::Machine;
 use crate::tables::{Slot, Tables};

@@ -1,10 +1,12 @@
-//! What the images for machines without a system run, and the program for Linux as well: loads that each engine
-//! serves from a few MiB, and a line for each thing that can be compared.
+//! The code that the images for machines without an OS run, and the program for Linux as well:
+//! loads that each engine serves from a few MiB, with a line of output for everything that can be
+//! compared.
 //!
-//! [`report`] prints the same on every machine of one word size: the image under qemu and the program
-//! on Linux differ in nothing (`ci/fixed`). The tests hold the slabs against modelled kernels.
+//! [`report`] prints the same on every machine of one word size: the outputs of the image under
+//! qemu and of the program on Linux are identical (`ci/fixed`). The tests compare the slabs with
+//! those of modelled kernels.
 //!
-//! Neighbours: `slabyard-small` makes the boot-like load, [`boot`] serves it; [`stress`] is the load of
+//! Neighbours: `slabyard-small` generates the boot-like load, [`boot`] serves it; [`stress`] makes
 //! random calls with an oracle; `start` starts the machine.
 
 #![no_std]

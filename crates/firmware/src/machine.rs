@@ -1,4 +1,4 @@
-//! What a load needs of its machine. Neighbours: `main.rs` implements it for Linux, or for an
+//! What a load needs from its machine. Neighbour: `main.rs` implements it for Linux and for an
 //! image.
 
 use crate::tables::Tables;

@@ -1,4 +1,4 @@
-//! An image for a machine without a system, or the same as a program for Linux: prints
+//! An image for a machine without an OS, or a program for Linux that does the same: prints
 //! [`slabyard_firmware::report`].
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

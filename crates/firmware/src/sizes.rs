@@ -1,4 +1,4 @@
-//! What an empty yard and a cache cost, by engine: numbers for one word size.
+//! The memory that an empty yard and a cache take, by engine: the numbers for one word size.
 
 use core::fmt::{self, Write};
 use slabyard_fixed::{Alone, CpuSlab, ENTRY_BYTES, FixedEngine, Slab, Slob, Slub, Tiny, Yard};

@@ -1,5 +1,5 @@
-//! Random calls with an oracle: each block is written to as a whole, and looked at before it is
-//! freed; the memory runs out, and the machine goes on.
+//! Random calls with an oracle: each block is written completely, and checked before it is freed;
+//! when the memory runs out, the calls continue.
 
 use crate::machine::Machine;
 use core::fmt;

@@ -1,4 +1,5 @@
-//! Tables of the boot-like load: too large for a small stack, so the machine has them.
+//! The tables of the boot-like load: too large for a small stack, so the machine supplies memory
+//! for them.
 
 use core::ptr::NonNull;
 use slabyard_small::SLOTS;

@@ -1,5 +1,5 @@
-//! The yards held against modelled kernels: for the same load, both have as many slabs, at each
-//! moment. The yards' slabs are memory; the models' are numbers.
+//! Compares the yards with modelled kernels: for the same load, both have the same number of slabs
+//! at each moment. The yards' slabs are memory; the models' slabs are numbers.
 #![cfg(target_os = "linux")]
 
 use slabyard::engine::array_cache::Limits;

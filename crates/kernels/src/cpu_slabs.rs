@@ -1,9 +1,9 @@
-//! The rules of CPU slabs: where kernels up to 6.19 differ from each other, and variants that no
+//! The rules of CPU slabs: how kernels up to 6.19 differ from each other, and variants that no
 //! kernel has.
 //!
-//! Sources: the kernel's commit messages: 49e2258586b4 (CPU partial lists), 23e98ad1ce89 (four
-//! times the objects) and b47291ef02b0 (slabs counted), both 5.16; the series "slub: Delay
-//! freezing of CPU partial slabs" (6.8).
+//! Sources: commit messages of the kernel: 49e2258586b4 (CPU partial lists); 23e98ad1ce89 (four
+//! times the objects) and b47291ef02b0 (slabs counted), both 5.16; the series "slub: Delay freezing
+//! of CPU partial slabs" (6.8).
 
 /// A number for each band of sizes: below 256 bytes, below 1024, below a page, and a page or
 /// more.

@@ -1,6 +1,6 @@
-//! The engines: which there are, their names and their numbers, one row each. The option
-//! `SLABYARD_ENGINE` and `slabyard run --engine` take the names; the region
-//! and the report of a process carry the number.
+//! The engines, one row each: their names and their numbers. The option `SLABYARD_ENGINE` and
+//! `slabyard run --engine` accept the names; the readable region and the report of a process
+//! contain the number.
 
 /// What a user chooses an engine by, and what help says of it.
 pub struct EngineRow {

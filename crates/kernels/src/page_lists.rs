@@ -1,6 +1,6 @@
-//! The kinds of lists of free pages that a CPU has in front of the buddy.
+//! The kinds of per-CPU lists of free pages in front of the buddy allocator.
 //!
-//! Neighbour: `slabyard::pages::lists` has the numbers of each for a zone of memory.
+//! Neighbour: `slabyard::pages::lists` computes the limits of each for a zone of memory.
 
 /// Which lists a CPU has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The table of kernel releases.
 //!
-//! Neighbours: [`super::cpu_slabs`] has the rules of CPU slabs; the lab computes a cache's numbers from a
-//! row and a machine.
-//! Invariant: rows are in order of their versions, and those with CPU slabs come first.
+//! Neighbours: [`super::cpu_slabs`] has the rules of CPU slabs; the lab computes a cache's numbers
+//! from a row and a machine. Invariant: rows are in order of their versions, and those with CPU
+//! slabs come first.
 
 use crate::cpu_slabs::{Accounting, Bands, Freezing};
 

@@ -1,7 +1,7 @@
-//! Words for values: one table a type, from which they are typed, shown, and numbered where they cross
-//! a process boundary.
+//! Words for values: one table per type, from which values are parsed, printed, and numbered where
+//! they cross a process boundary.
 //!
-//! Invariant: a number that `words!` decodes is the place of its word in the list that an option
+//! Invariant: a number that `words!` decodes is the index of its word in the list that an option
 //! shows, so what one side encodes the other decodes.
 
 /// True if two words are the same: `-` and `_` are, in it.

@@ -1,10 +1,10 @@
-//! Further names of caches that merged, for readers of the process.
+//! The other names of merged caches, published for readers of the process.
 //!
-//! Neighbours: [`crate::create`] merges caches; `slabyard_abi::region::alias` lays the records out.
-//! Invariants: records change under the lock of handles, and a record's first word last. A name
-//! stays as long as its cache: a program destroys an alias by the handle that all of its names
-//! share, so the library cannot know which name is gone. Names beyond the room of the table are
-//! not shown.
+//! Neighbours: [`crate::create`] merges caches; `slabyard_abi::region::alias` defines the records'
+//! layout. Invariants: records change only while the lock of handles is held, and a record's first
+//! word is written last. A name stays as long as its cache: a program destroys an alias by the
+//! handle that all its names share, so the library cannot know which name was meant. Names that do
+//! not fit in the table are not shown.
 
 use crate::handles::NAME_BYTES;
 use crate::mutex::MutexGuard;

@@ -1,6 +1,6 @@
-//! Checks the handles that C passes, and reports wrong ones.
+//! Checks the handles that C programs pass, and reports wrong ones.
 //!
-//! Neighbours: [`crate::handles`] has them; each C function that takes a cache begins here.
+//! Neighbours: [`crate::handles`] stores them; each C function that takes a cache calls this first.
 
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::mutex::MutexGuard;

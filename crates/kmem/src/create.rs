@@ -1,11 +1,11 @@
-//! Creates and destroys caches, by C's names.
+//! The C functions that create and destroy caches.
 //!
-//! Neighbours: [`crate::caches`] has the handles; the yard makes and destroys.
+//! Neighbours: [`crate::caches`] checks the handles; the yard creates and destroys the caches.
 //!
-//! Equal caches share slabs where `SLABYARD_MERGE=1` says so, by the kernel's rule: neither has a
-//! constructor or settings of its own, both have the same accounting, and the old one's objects
-//! are at most a word larger and aligned as the new one's must be. The second name is an alias:
-//! both names are one handle.
+//! With `SLABYARD_MERGE=1`, equal caches share slabs by the kernel's rule: neither has a
+//! constructor or settings of its own, both have the same accounting, and the old one's objects are
+//! at most a word larger and have the alignment that the new one needs. The second name becomes an
+//! alias: both names have the same handle.
 
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};

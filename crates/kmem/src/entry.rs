@@ -1,11 +1,11 @@
-//! `slabyard_cache_alloc` and `slabyard_cache_free`: the fast path.
+//! The fast path of `slabyard_cache_alloc` and `slabyard_cache_free`.
 //!
-//! On x86-64 they are the sequences themselves (text in `slabyard::platform::rseq`), pinned by
-//! `ci/golden`. An allocation reads the cache's slot from its handle and pops. A free first asks
-//! by one comparison whether the page map says that the object's slab is of this cache, so that no
-//! object gets into another cache's sheaf. The slot comes from the handle, as in an allocation;
-//! the map's entry is only compared with it, so that in a free right after its allocation only the
-//! stack's top is a chain of dependent loads.
+//! On x86-64 these functions are themselves the restartable sequences (rseq), whose assembly text
+//! is in `slabyard::platform::rseq`; `ci/golden` pins them. An allocation reads the cache's slot
+//! from its handle and pops. A free first checks, by one comparison with the page map, that the
+//! object's slab belongs to this cache, so that no object gets into another cache's sheaf. The slot
+//! comes from the handle, as in an allocation; the map's entry is only compared with it. So in a
+//! free right after its allocation, the only chain of dependent loads goes through the stack's top.
 //!
 //! No cache of this library has CPU slabs, so a push checks no tag.
 

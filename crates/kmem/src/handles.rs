@@ -1,17 +1,18 @@
-//! The handles by which C names caches: one for each number of the yard's, at a fixed address.
+//! The handles by which C programs refer to caches: one for each cache number of the yard, at a
+//! fixed address.
 //!
 //! ```text
 //! handle: one cache line
 //! | word                      | id         | constructor | object | users | name          |
 //! | slot:16 | own slot:16 | 1 | generation |             |        |       | 31 bytes, a 0 |
 //! ```
-//! The fast path reads `slot`: the cache's own slot, or 0, the slot of zeros, while each call must
-//! take the slow path and when there is no cache.
+//! The fast path reads `slot`: the cache's own slot, or 0, the slot of zeros, if there is no cache
+//! or every call must take the slow path.
 //!
-//! Neighbours: [`crate::create`] fills handles; [`crate::caches`] checks those that C passes;
-//! [`crate::entry`] reads `slot`.
-//! Invariants: a word changes by compare-exchange, so that a destroyed cache's handle stays 0; all
-//! else changes while [`LOCK`] is held and the word says that there is no cache.
+//! Neighbours: [`crate::create`] fills handles; [`crate::caches`] checks those that C programs
+//! pass; [`crate::entry`] reads `slot`. Invariants: the slot word changes by compare-exchange, so
+//! that a destroyed cache's handle stays 0; everything else changes only while [`LOCK`] is held and
+//! the word says that there is no cache.
 
 use crate::mutex::{Mutex, MutexGuard};
 use crate::state::{ObjectCaches, YARD};

@@ -1,7 +1,8 @@
-//! Requests of any size: the kmalloc family, on the yard's classes, runs and mappings.
+//! Requests of any size: the kmalloc family, on the yard's size classes, page runs and mappings.
 //!
-//! As in the kernel a request of 0 bytes gets a pointer that is no block ([`ZERO_SIZE`]), which all
-//! functions take. `kvmalloc` is `kmalloc` here: there is one address space.
+//! As in the kernel, a request of 0 bytes gets a pointer that refers to no block ([`ZERO_SIZE`]),
+//! which all functions accept. `kvmalloc` is the same as `kmalloc` here: there is one address
+//! space.
 
 use crate::slow::{free_any, given};
 use crate::state::{ObjectCaches, YARD, ensure};

@@ -1,11 +1,11 @@
-//! Mempools: a reserve of elements, so that one is there when the allocator has none. An element
-//! comes from the allocator first, then from the reserve; if both are empty, the caller waits
-//! until another thread frees one.
+//! Mempools: each keeps a reserve of elements for when the allocator has no memory. An element is
+//! requested from the allocator first, then taken from the reserve; if both fail, the caller waits
+//! until another thread frees an element.
 //!
 //! ```text
 //! pool: one block     | lock | functions | min_nr | nr | waiters | elements[min_nr] |
 //! ```
-//! Invariant: `elements` below `nr` are owned by the pool; `nr` changes under the lock.
+//! Invariant: the pool owns the `elements` below `nr`; `nr` changes only under the lock.
 
 use crate::caches::refuse;
 use crate::kmalloc::{allocate, release, slabyard_kmalloc};

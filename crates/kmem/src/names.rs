@@ -1,4 +1,4 @@
-//! Names of caches, in messages.
+//! Formats names of caches for messages.
 
 use crate::handles;
 use core::fmt;

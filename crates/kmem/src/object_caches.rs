@@ -1,7 +1,7 @@
-//! The library of object caches: which engine serves caches that do not ask for one, and what else it
-//! does at its start and around forks.
+//! The library of object caches: which engine serves caches that do not request one, and what else
+//! the library does at its start and around forks.
 //!
-//! Neighbours: `slabyard-process`, which is generic over it; [`crate::names`] names caches.
+//! Neighbours: `slabyard-process`, whose code is generic over it; [`crate::names`] names caches.
 
 use crate::names::Name;
 use crate::state::{ObjectCaches, YARD};

@@ -1,5 +1,5 @@
-//! Calls on a cache's objects beside the two of [`crate::entry`]: zeros, many at a time, a walk over
-//! the live ones.
+//! The calls on a cache's objects other than the two of [`crate::entry`]: zeroed allocation, bulk
+//! calls, a walk over the live objects.
 
 use crate::caches::{checked, refuse};
 use crate::entry::slabyard_cache_alloc;

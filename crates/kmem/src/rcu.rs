@@ -1,4 +1,4 @@
-//! Readers, by C's names: sections, waiting for readers, and frees after them.
+//! The C functions for readers: read sections, waiting for readers, and frees after them.
 //!
 //! Neighbour: `slabyard::waiting` says what a reader may rely on.
 

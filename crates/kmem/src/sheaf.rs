@@ -1,4 +1,4 @@
-//! Prefilled sheaves, by C's names: `struct slabyard_sheaf` is a block that holds one.
+//! The C functions for prefilled sheaves: `struct slabyard_sheaf` is a block that holds one.
 
 use crate::caches::checked;
 use crate::handles::Handle;

@@ -1,4 +1,5 @@
-//! Shrinkers, by C's names: what a program can give back, asked of it by [`slabyard_relieve`].
+//! The C functions for shrinkers: [`slabyard_relieve`] asks a program to free what it can do
+//! without.
 //!
 //! Neighbour: `slabyard_shrinker` has the table and the rules.
 

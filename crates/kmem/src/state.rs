@@ -1,6 +1,6 @@
-//! The yard of the process, and the type that stands for the library.
+//! The yard of the process, and the type that represents the library.
 //!
-//! Neighbour: [`crate::object_caches`] says what the library does that malloc's does not.
+//! Neighbour: [`crate::object_caches`] says what this library does beyond malloc's.
 
 use slabyard::engine::Any;
 use slabyard::platform::linux::Linux;

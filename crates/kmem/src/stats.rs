@@ -1,8 +1,8 @@
-//! Statistics, by C's names: what one cache holds, what all hold, and the text of it that `slabyard
-//! list --json` prints.
+//! The C functions for statistics: what one cache holds, what all hold, and this as the text of
+//! `slabyard list --json`.
 //!
-//! Neighbours: `slabyard::observe::sample` reads a cache while others use it; [`crate::json`] has the
-//! text. Nothing here takes a lock or memory.
+//! Neighbours: `slabyard::observe::sample` reads a cache while others use it; [`crate::json`] makes
+//! the text. Nothing here takes a lock or allocates.
 
 use crate::caches::{checked, refuse};
 use crate::handles::Handle;

@@ -1,25 +1,25 @@
-//! Reports objects to memcheck (of valgrind) and AddressSanitizer, so that these find a use after free,
-//! an overflow, a double free and a leak of a cache's object.
+//! Reports objects to memcheck (of valgrind) and AddressSanitizer, so that these tools find uses
+//! after free, overflows, double frees and leaks of caches' objects.
 //!
-//! Neither is linked: memcheck takes *client requests*, a sequence of instructions that does nothing
-//! elsewhere (valgrind's manual, "The Client Request mechanism"), and AddressSanitizer's functions
-//! are weak. Where one of them is there at the start, every call takes the slow path, which reports to it;
-//! else no fast path has an instruction more.
+//! Neither tool is linked: memcheck takes *client requests*, an instruction sequence that does
+//! nothing elsewhere (valgrind's manual, "The Client Request mechanism"), and AddressSanitizer's
+//! functions are weak symbols. If one of the tools is present at the start, every call takes the
+//! slow path, which reports to it; otherwise no fast path has an extra instruction.
 //!
 //! ```text
 //! slab begins   each object: no access, after its constructor, which may write there
 //! allocated     the object: access; what is between it and the next: none
 //! freed         no access; of a cache whose readers may still look, access stays
 //! ```
-//! Each cache gets a constructor and a destructor of this module's, whose [`Record`] has the
-//! program's own, and which mark a slab's memory as objects. Under memcheck caches get bytes
-//! behind each object, and an engine that keeps no addresses of objects, which memcheck would take
-//! for pointers to leaked objects; under AddressSanitizer, which knows neither leaks nor stacks of
-//! memory outside of its malloc, they get debugging that does ([`DebugFlags::TRACK`]).
+//! Each cache gets a constructor and a destructor from this module, which mark a slab's memory as
+//! objects; their [`Record`] holds the program's own. Under memcheck, caches get padding behind
+//! each object, and an engine that stores no addresses of objects, which memcheck would take for
+//! pointers to leaked objects. AddressSanitizer tracks neither leaks nor stacks for memory that is
+//! not from its own malloc, so under it caches get debugging that does ([`DebugFlags::TRACK`]).
 //!
-//! Neighbours: [`crate::create`] makes caches, [`crate::slow`], [`crate::objects`] and
-//! [`crate::kmalloc`] report their objects and blocks. Caches with debugging that was asked for check
-//! their objects themselves, and are not reported.
+//! Neighbours: [`crate::create`] creates caches; [`crate::slow`], [`crate::objects`] and
+//! [`crate::kmalloc`] report their objects and blocks. Caches for which debugging was requested
+//! check their objects themselves, and are not reported.
 
 use crate::mutex::MutexGuard;
 use crate::state::YARD;

@@ -1,8 +1,8 @@
-//! Programs in C on the library: built by gcc and g++ without a warning, run plain in each mode and
-//! with each engine, under valgrind, and with AddressSanitizer in the program.
+//! C programs on the library: built by gcc and g++ without a warning, and run in each mode and with
+//! each engine, under valgrind, and with AddressSanitizer in the program.
 //!
-//! A program checks itself and ends with [`PASSED`]. A program that is not installed is skipped
-//! with a message.
+//! A program checks itself and ends by printing [`PASSED`]. A test whose tool is not installed is
+//! skipped with a message.
 
 use serde_json::Value;
 use slabyard_observe::process::{Patience, RequestKind, StopThread};

@@ -1,4 +1,4 @@
-//! The functions of C and C++, whose frees push by the plain sequence.
+//! The C and C++ functions, whose frees use the push without a check of the object's slab.
 
 use crate::preload::Preload;
 

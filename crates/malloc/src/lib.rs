@@ -1,10 +1,10 @@
 //! A drop-in malloc: the C and C++ allocation functions on one yard, with the default engine.
 //!
-//! The yard is here ([`preload`]), and the functions are exported here ([`functions`]); what they do
-//! is in `slabyard-process`, and the same with any engine in `slabyard-engines`.
+//! The yard is defined here ([`preload`]), and the functions are exported here ([`functions`]);
+//! their code is in `slabyard-process`, and `slabyard-engines` has the same with any engine.
 //!
-//! The library has neither the standard library nor an unwinder, because they would cost each
-//! process one more library to load, and pages.
+//! The library contains neither Rust's standard library nor an unwinder, because they would cost
+//! each process memory and one more library to load.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

@@ -1,6 +1,6 @@
-//! The preload library: its yard, and what differs from the other libraries.
+//! The preload library: its yard, and its differences from the other libraries.
 //!
-//! Neighbours: `slabyard-process`, which is generic over it.
+//! Neighbour: `slabyard-process`, whose code is generic over it.
 
 use slabyard::engine::Sheaves;
 use slabyard::platform::linux::{Linux, Uncounted};

@@ -1,13 +1,13 @@
-//! A boot-like load from a seed: levels of the kernel's start, its threads, a shell and the
-//! commands that it runs, dropping caches.
+//! A boot-like load from a seed: the kernel's initcall levels, its threads, a shell and the
+//! commands that it runs, and dropping caches.
 //!
-//! Within a level the subsystems start in the order of the seed, and each makes its objects in an
-//! order of the seed's, too: objects that stay lie among others that go after a few requests, as
-//! they do in a real boot. A process asks for one piece of memory of 2^7 pages, as it does where
-//! there is no memory management unit; it goes on without, so that all seeds make the same
+//! Within a level, the seed decides the order of the subsystems and the order in which each creates
+//! its objects: objects that stay are placed among others that are freed after a few requests, as
+//! in a real boot. A process requests one contiguous block of 2^7 pages, as where there is no
+//! memory management unit; the load continues if that fails, so that all seeds make the same
 //! requests whether or not they are granted.
 //!
-//! Neighbours: [`crate::tables`] says what and how many. Invariants: those of the crate.
+//! Neighbour: [`crate::tables`] says which objects, and how many. Invariants: those of the crate.
 
 use crate::caches::ObjectType;
 use crate::random::Random;

@@ -1,5 +1,5 @@
-//! The caches of a load: a 64-bit kernel's with few options. Neighbours: [`crate::tables`] says how
-//! many objects.
+//! The caches of a load: those of a 64-bit kernel with few options. Neighbour: [`crate::tables`]
+//! says how many objects each has.
 
 /// Which allocator's call a request stands for: of `kmalloc`, or of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

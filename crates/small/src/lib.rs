@@ -1,9 +1,9 @@
 //! The requests that the boot of a small machine makes to its kernel's allocator, one by one.
 //!
-//! A [`boot::Boot`] makes such a load from a seed, in no memory but its own: it runs in a program
-//! without an operating system as it does in the lab, and makes the same requests in both. It is
-//! an iterator of [`Request`]s. The program that serves them keeps what it allocated for each
-//! slot, and needs to know no more:
+//! A [`boot::Boot`] generates such a load from a seed, using only its own memory: it runs in a
+//! program without an OS as in the lab, and makes the same requests in both. It is an iterator of
+//! [`Request`]s. The program that serves them stores what it allocated for each slot, and needs no
+//! other state:
 //!
 //! ```
 //! use slabyard_small::boot::Boot;
@@ -25,11 +25,10 @@
 //! assert!(peak > 500_000);
 //! ```
 //!
-//! Neighbours: `caches` and `tables` have the objects that are requested; the lab serves them by
-//! modelled kernels, and the image for machines without a system by a yard.
-//! Invariants: a slot is given out only while nothing lies there; each `Free` is of a slot that
-//! has an object, each `FreePages` of one that pages were asked for; if these were refused, there
-//! is nothing to give back. Equal seeds make equal loads.
+//! Neighbours: `caches` and `tables` have the requested objects; the lab serves them by modelled
+//! kernels, the firmware image by a yard. Invariants: a slot is reused only when it is empty; each
+//! `Free` names a slot that holds an object, each `FreePages` one for which pages were requested;
+//! if the request had been refused, there is nothing to free. Equal seeds give equal loads.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Numbers from a seed: SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
+//! Random numbers from a seed: SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
 //! Generators", OOPSLA 2014).
 
 /// The generator.

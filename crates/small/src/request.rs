@@ -1,4 +1,4 @@
-//! The requests of a load, and the moments at which the state is read. Neighbours:
+//! The requests of a load, and the moments at which the machine's state is read. Neighbour:
 //! [`crate::caches`] has the caches of the objects.
 
 use crate::caches::ObjectType;

@@ -1,8 +1,9 @@
-//! What a boot requests: each subsystem's objects.
+//! What a boot requests: the objects of each subsystem.
 //!
-//! Sizes are those of a 64-bit kernel with few options; the numbers are in the proportions of a
-//! traced boot of Linux 6.1 on one CPU (`docs/small-machines.md`), enlarged to what a machine of
-//! 8 MiB with a card and a shell has in slabs. Neighbours: [`crate::boot`] makes requests of them.
+//! Sizes are those of a 64-bit kernel with few options. The numbers have the proportions of a
+//! traced boot of Linux 6.1 on one CPU (`docs/small-machines.md`), scaled up to the slab memory of
+//! a machine of 8 MiB with a card and a shell. Neighbour: [`crate::boot`] turns these into
+//! requests.
 
 use crate::caches::ObjectType;
 

@@ -1,6 +1,6 @@
-//! Limits that hold in both directions: a number above its limit is a breach, and one that has
-//! fallen below it while the table still allows more is one too, so that no number that fell
-//! rises again. `ci/floors --lower` lowers the table.
+//! Limits that hold in both directions: a number above its limit is a breach; so is a number below
+//! it while the table still permits more, so that no number that fell rises again. `ci/floors
+//! --lower` lowers the limits in the table.
 
 use crate::rules::{Limit, PATH, Row, Rules};
 use std::collections::BTreeMap;

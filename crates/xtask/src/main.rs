@@ -1,9 +1,10 @@
-//! The house rules that no compiler checks. `ci/floors` and `ci/walks` call it.
+//! The project's rules that no compiler checks. `ci/floors` and `ci/walks` run it.
 //!
-//! A rule is a function from the repository's files, held in memory ([`tree`]), and the tables of
-//! `ci/rules.toml` and `ci/words.toml` ([`rules`]) to its breaches, one a line. [`floors`] has the
-//! rules of crates and modules, of which [`limits`] are those by number; [`walks`] has those of
-//! documents and comments. The test of a rule plants breaches in a tree of a few texts. The repository is what is in the working directory.
+//! A rule is a function that takes the repository's files, held in memory ([`tree`]), and the
+//! tables of `ci/rules.toml` and `ci/words.toml` ([`rules`]), and returns its breaches, one per
+//! line. [`floors`] has the rules about crates and modules, [`limits`] those with numeric limits;
+//! [`walks`] has the rules about documents and comments. A rule's test plants breaches in a tree of
+//! a few texts. The repository is the working directory.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Phrases that are looked for in text, word by word.
+//! Searches text for phrases, word by word.
 //!
 //! A phrase is words with one space between them. `a|b` is either word, a `?` at its end makes a
-//! word optional, and `...` stands for up to three words. Text is read in small letters, and what
-//! is between words is left out: a phrase `home` is not found in `homecoming`.
+//! word optional, and `...` stands for up to three words. Text is read in lower case, and
+//! everything between words is ignored: a phrase `home` is not found in `homecoming`.
 
 /// What text is held against.
 #[derive(Debug)]

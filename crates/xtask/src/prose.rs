@@ -1,4 +1,4 @@
-//! What people read in Rust files: comments, and strings, which may be messages.
+//! The parts of Rust files that people read: comments, and strings, which may be messages.
 
 use crate::source::{Source, Tokens};
 use proc_macro2::{LineColumn, Literal, TokenStream, TokenTree};

@@ -1,5 +1,5 @@
-//! The tables that the rules go by, `ci/rules.toml` and `ci/words.toml`: their comments say what
-//! each is.
+//! The tables that the rules use, `ci/rules.toml` and `ci/words.toml`: comments in these files
+//! describe each table.
 
 use crate::tree::Tree;
 use serde::Deserialize;

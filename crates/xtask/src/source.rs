@@ -1,6 +1,6 @@
-//! Rust files as tokens: those of code, in the order of the text, without comments, strings,
+//! Rust files as tokens: the tokens of code, in the order of the text, without comments, strings,
 //! characters and numbers. A macro's arguments are tokens like all others, so that a rule about
-//! names sees what is named there, too.
+//! names also sees names in them.
 
 use crate::tree::Tree;
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};

@@ -1,5 +1,5 @@
-//! The files of the repository, held in memory: a rule reads them here and never from the disk,
-//! so that a test of a rule is a few planted texts.
+//! The repository's files, held in memory: a rule reads them here and never from the disk, so that
+//! a rule's test needs only a few made-up texts.
 
 use std::collections::BTreeMap;
 use std::fs;

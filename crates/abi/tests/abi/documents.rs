@@ -1,7 +1,6 @@
-//! Tables of documents that are those of the code: the options in `docs/tuning.md`, the counters
-//! in `docs/counters.md`, the words of the readable region in `docs/region.md`. The text around
-//! them is written by hand, and the tables by
-//! `SLABYARD_BLESS=1 cargo test -p slabyard-abi --test abi`.
+//! Tables that documents copy from the code: the options in `docs/tuning.md`, the counters in
+//! `docs/counters.md`, the words of the readable region in `docs/region.md`. The text around them
+//! is written by hand, the tables by `SLABYARD_BLESS=1 cargo test -p slabyard-abi --test abi`.
 
 use slabyard_abi::counters::{CACHE_FIELDS, ReportField, Unit, YARD_FIELDS};
 use slabyard_abi::engines::EngineName;

@@ -1,4 +1,4 @@
-//! What crosses a process boundary, as its documents and its readers have it.
+//! Compares what crosses a process boundary with its documents and its readers.
 
 mod documents;
 mod region;

@@ -1,4 +1,4 @@
-//! The words of the readable region.
+//! Tests of the words of the readable region.
 
 use slabyard_abi::region::{HEADER_WORDS, MAIL_AT, MAIL_WORDS, Mail, WORDS, Word, check};
 

@@ -1,4 +1,4 @@
-//! A machine on which the image is never started: the image is only linked and measured.
+//! A machine on which the image is never started: the image is only linked and its size measured.
 
 use core::fmt;
 

@@ -1,6 +1,6 @@
-//! qemu's PC, without a system: entered in 32-bit mode by the note of PVH, with 1 GiB of addresses
-//! mapped to themselves. The serial line is a 16550 at port 0x3f8; what is written to port 0xf4
-//! ends the machine (`-device isa-debug-exit`).
+//! qemu's PC, without an OS: entered in 32-bit mode through the PVH note, with 1 GiB of addresses
+//! identity-mapped. The serial line is a 16550 at port 0x3f8; a write to port 0xf4 ends the machine
+//! (`-device isa-debug-exit`).
 
 use core::arch::{asm, global_asm};
 use core::fmt;

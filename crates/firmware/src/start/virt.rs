@@ -1,7 +1,7 @@
-//! qemu's machine `virt` for riscv, in machine mode: no firmware, no system.
+//! qemu's machine `virt` for riscv, in machine mode: without firmware or an OS.
 //!
-//! The first instruction is at the begin of memory. All CPUs but the first sleep. The serial line is
-//! a 16550 at 0x1000_0000; a word written to 0x10_0000 ends the machine.
+//! The first instruction is at the start of memory. All CPUs except the first sleep. The serial
+//! line is a 16550 at 0x1000_0000; a word written to 0x10_0000 ends the machine.
 
 use core::arch::{asm, global_asm};
 use core::fmt;

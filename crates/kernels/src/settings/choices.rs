@@ -1,7 +1,7 @@
-//! The words of options that no kernel release has.
+//! The words of options whose values no kernel release determines.
 //!
-//! Neighbour: [`super::table`] has the rows that take them; libraries decode their numbers by the
-//! same words.
+//! Neighbours: [`super::table`] has the rows that accept them; libraries decode their numbers by
+//! the same words.
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! The kinds of settings and of their values, and how values are read.
+//! The kinds of settings and of their values, and how values are parsed.
 //!
-//! Key types: [`Opt`] is an option of a library, whose values are numbers; [`ReplayRow`] a setting of
-//! a modelled kernel; [`TunableRow`] what can be set while a process runs.
-//! Neighbour: [`super::table`] has the rows.
+//! Key types: [`Opt`] is an option of a library, whose values are numbers; [`ReplayRow`] is a
+//! setting of a modelled kernel; [`TunableRow`] can be set while a process runs. Neighbour:
+//! [`super::table`] has the rows.
 
 use crate::words::is_same;
 use core::fmt;

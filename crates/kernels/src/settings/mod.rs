@@ -1,9 +1,10 @@
-//! Settings: what people may set, at every door by one table.
+//! Settings: everything that people may set, from one table for all interfaces.
 //!
-//! Neighbours: [`table`] has the rows, [`kinds`] what a row is and how its values are read, [`choices`]
-//! the words that no release has. Libraries read the options from their environment, in which
-//! `slabyard run --set` puts them after the same [`parse`]; the lab has a use for each [`ReplayKey`].
-//! Invariant: the number that [`parse`] makes of a word is decoded by the words' own table.
+//! Neighbours: [`table`] has the rows, [`kinds`] says what a row is and how its values are parsed,
+//! [`choices`] has the words of options that no release determines. Libraries read the options from
+//! their environment, into which `slabyard run --set` puts them after the same [`parse`]; the lab
+//! applies each [`ReplayKey`]. Invariant: the number that [`parse`] returns for a word is decoded
+//! by the word's own table.
 
 pub mod choices;
 mod kinds;

@@ -1,10 +1,11 @@
-//! The table of settings: a row each, from which every door is made: the variables of the libraries
-//! with `run --set` and `compare`, the keys of `replay` and `geometry`, and the tunables of `set`.
+//! The table of settings: one row each, from which all interfaces are generated: the libraries'
+//! environment variables with `run --set` and `compare`, the keys of `replay` and `geometry`, and
+//! the tunables of `set`.
 //!
-//! A row has a column for each door that takes it. What a library does not show (helps, names,
-//! what a setting needs) stands in tables of its own, which are not linked into it.
-//! Neighbour: [`super::kinds`] says what a row is, and reads its values.
-//! Invariant: a key's number is its row's place, since both are made of the row.
+//! A row has a column for each interface that accepts the setting. What a library does not show
+//! (help texts, names, what a setting requires) is in separate tables, which are not linked into
+//! the library. Neighbour: [`super::kinds`] says what a row is, and parses its values. Invariant: a
+//! key's number is the index of its row, since both are generated from the row.
 
 use super::choices::{CpuMode, NodeCount, OnMisuse, PlantedBug, PressureDrain, SlubFront};
 use super::kinds::{MULTIPLIERS, OBJECTS, ORDERS, SHEAF_OBJECTS};

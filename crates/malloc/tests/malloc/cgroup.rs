@@ -1,11 +1,11 @@
-//! The watch of a cgroup of version 2, on trees of files with the contents that
-//! `Documentation/admin-guide/cgroup-v2.rst` and `Documentation/accounting/psi.rst` give them: the
-//! library's own code finds the tree by `mountinfo` and `cgroup` of a process's directory, opens
-//! what is there, waits, and says whether memory is short.
+//! The watch of a cgroup of version 2, on made-up file trees with the contents that
+//! `Documentation/admin-guide/cgroup-v2.rst` and `Documentation/accounting/psi.rst` describe: the
+//! library's own code finds the tree by `mountinfo` and `cgroup` in a process's directory, opens
+//! the files, waits, and says whether memory is short.
 //!
-//! Such a tree cannot show what the kernel does by itself: that poll(2) returns as `memory.events`
-//! changes, and that a trigger is accepted or refused. A byte written to a pipe ends each wait in
-//! its place.
+//! Such a tree cannot show what only the kernel does: that poll(2) returns when `memory.events`
+//! changes, and whether a trigger is accepted or refused. Instead, a byte written to a pipe ends
+//! each wait.
 
 use slabyard_abi::pressure::parse;
 use slabyard_process::malloc::pressure::files;

@@ -1,8 +1,8 @@
-//! Unmodified programs whose caches have debugging: each kind of misuse is found, and named with
-//! the cache and both stacks.
+//! Unmodified programs whose caches have debugging: each kind of misuse is detected, and reported
+//! with the cache and both stacks.
 //!
-//! What it is: one test a case of `debugged/cases.c`, each in modes 1 and 3. Neighbours: the runner
-//! of processes; `misuse.rs` has the same library without debugging.
+//! There is one test per case of `debugged/cases.c`, each in modes 1 and 3. Neighbours:
+//! `process_runner`; `misuse.rs` tests the same library without debugging.
 
 use crate::process_runner::{LIMIT, Mode, Outcome, Program, tests};
 use std::fs;

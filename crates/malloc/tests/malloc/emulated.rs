@@ -1,6 +1,6 @@
-//! Programs of `process.rs` under qemu-user, as in containers of another architecture, whose
-//! system calls do not do all that they promise: it forgets pages that were moved out, and ignores
-//! advice about them.
+//! Programs of `process.rs` under qemu-user, as in containers of another architecture. Its system
+//! calls do not do all that they promise: it loses track of pages that were moved out of a mapping,
+//! and ignores `madvise`.
 
 use crate::process_runner::{LIMIT, Program};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Processes that run on the library, in one program: each program would compile what starts and
-//! judges them anew. The sources of those processes lie beside this directory.
+//! Tests of processes that run on the library, in one program, because each further program would
+//! compile the code that starts and judges them again. The sources of those processes are beside
+//! this directory.
 
 mod cgroup;
 mod debugged;

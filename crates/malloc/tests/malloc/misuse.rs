@@ -1,12 +1,12 @@
-//! Misuse of the library, one program each: `misuse/NN-name.c`.
+//! Misuse of the library, one program per case: `misuse/NN-name.c`.
 //!
-//! What it is: one test a program and mode. A program's first lines state when
-//! it must be stopped and with what words ([`Expectation`]); [`judge`] compares
-//! that with what happened; the engine `tiny` parks nothing, so it must notice at once what
-//! sheaves show at a flush or at the end; the table of `misuse/README.md` is made from the
-//! same lines. Neighbour: `process_runner`.
+//! There is one test per program and mode. A program's first lines state when it must be stopped
+//! and with which message ([`Expectation`]), and [`judge`] compares that with what happened. The
+//! engine `tiny` parks nothing, so it must detect at once what sheaves reveal at a flush or at the
+//! end. The table of `misuse/README.md` is generated from the same lines. Neighbour:
+//! `process_runner`.
 //!
-//! With `SLABYARD_BLESS=1` the table is written anew instead of compared.
+//! With `SLABYARD_BLESS=1` the table is rewritten instead of compared.
 
 use crate::process_runner::expectation::{Expectation, When, judge};
 use crate::process_runner::{LIMIT, Mode, Outcome, Program, library, shared_library, tests};

@@ -1,6 +1,6 @@
-//! Programs of another C library under the same preload library: musl's loader and threads, and no
-//! area of restartable sequences of its own. The programs are those of `process.rs`, without some
-//! that fail on musl without our library too.
+//! Programs of another C library under the same preload library: musl has its own loader and
+//! threads, and registers no rseq area. The programs are those of `process.rs`, except some that
+//! fail on musl without our library too.
 
 use crate::process_runner::{LIMIT, Mode, Program};
 

@@ -1,9 +1,9 @@
 //! Reads real processes from outside while they run on the library.
 //!
-//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` reports of them must
-//! be that. They are read without being stopped, except where a test says so.
-//! Neighbours: `process_runner` compiles and starts them; [`asking`] has what others request of
-//! them, and `standing` of those that make no calls.
+//! The programs `observed/*.c` publish what they hold; `slabyard_observe` must report the same.
+//! They are read without being stopped, except where a test says so. Neighbours: `process_runner`
+//! compiles and starts the programs; [`asking`] tests the requests of other processes, and
+//! `standing` requests to processes that make no calls.
 
 mod asking;
 #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,9 @@
 //! Real processes under the preload library, in each mode: `c/*.c` and `*.cc`.
 //!
-//! What it is: one test a program and mode; a program checks itself, prints what failed and exits
+//! There is one test per program and mode; a program checks itself, prints what failed and exits
 //! with 0 if nothing did. The mode `libc` runs a program without the library, to show that the
-//! program relies only on what every malloc guarantees. The tests of `planted` run programs on
-//! broken allocators: they must fail there.
+//! program relies only on what every malloc guarantees. The tests of `planted` run the programs on
+//! broken allocators, on which they must fail.
 
 use crate::process_runner::{LIMIT, Mode, Outcome, Program, shared_library};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Programs with more rights than their caller: their environment comes from the caller, and the
-//! library reads none of it. They are linked with the library, as all programs are if the system's
-//! preload file names it.
+//! Programs with more privileges than their caller: their environment is controlled by the caller,
+//! and the library reads none of it. They are linked with the library, which has the same effect as
+//! naming it in the OS's preload file.
 //!
-//! Only root can make such a program, on a file system that allows it.
+//! Only root can create such a program, and only on a file system that permits it.
 
 use crate::process_runner::{library, tests};
 use std::fs::{self, Permissions};

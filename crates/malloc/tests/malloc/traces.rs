@@ -1,5 +1,5 @@
-//! Which slabs survivors of a burst keep: slabs with a survivor, their memory, and the sites of
-//! the survivors if their cache keeps tracks.
+//! Which slabs the survivors of a burst pin: slabs with a survivor, their memory, and the
+//! survivors' allocation sites if their cache keeps tracks.
 //!
 //! Neighbours: `traced/burst.c` is the program; `slabyard_observe::traces` finds the sites.
 

@@ -1,16 +1,18 @@
-//! No modules of a crate name one another in a circle, at any depth, parents and parts included.
+//! Checks that no modules of a crate name one another in a circle, at any depth, parents and
+//! children included.
 //!
-//! A module is a file here; modules that are inline in a file belong to the file. The files of a
-//! crate are walked three times: for the modules, and which of them are for tests alone; for what
-//! `use` binds, so that a name is followed to the file it comes from; and for the names, those in
-//! `use` and the paths in code.
+//! A module is a file here; inline modules belong to their file. The files of a crate are walked
+//! three times: for the modules, and which of them are only for tests; for what `use` binds, so
+//! that a name can be traced to the file that defines it; and for the names, those in `use` and the
+//! paths in code.
 //!
-//! In each directory, then, its files and directories are held against each other; a directory
-//! names what a file in it names. The directory's own file (`mod.rs`; at the crate's root `lib.rs`
-//! or `main.rs`) is one of them, `self`: it may declare its parts and show them to others by
-//! `pub use`, and names a part if its own code does. What is compiled for tests only is exempt.
+//! Then, in each directory, its files and subdirectories are compared with each other; a directory
+//! names whatever a file in it names. The directory's own file (`mod.rs`; at the crate's root
+//! `lib.rs` or `main.rs`) is one of them, `self`: it may declare its submodules and re-export them
+//! by `pub use`, and counts as naming one only if its own code does. Code that is compiled only for
+//! tests is exempt.
 //!
-//! Not seen: what a `*` brings in, and methods, which no path names.
+//! Not seen: names that a `*` imports, and methods, which no path names.
 
 use super::graph::Graph;
 use crate::source::{Source, Token, Tokens};

@@ -1,5 +1,6 @@
-//! How large the concepts of the code are, over all files of a crate: a type whose methods lie in
-//! thirty files is as large as one in one. What is compiled for tests only does not count.
+//! Measures how large each type is over all files of a crate: a type whose methods are spread over
+//! thirty files is as large as one in a single file. Code that is compiled only for tests does not
+//! count.
 
 use crate::attributes::{is_for_tests, is_hidden};
 use crate::limits::Counts;

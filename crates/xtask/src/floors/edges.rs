@@ -1,5 +1,5 @@
-//! Which crate depends on which. Dependencies for tests alone are exempt: they are in no program
-//! that anybody is given.
+//! Checks which crate depends on which. Dev-dependencies are exempt: they are in no program that is
+//! distributed.
 
 use crate::rules::Rules;
 use crate::tree::Tree;

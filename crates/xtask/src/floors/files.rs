@@ -1,5 +1,5 @@
-//! Each source file, of tests too, is a module of the file above it: a file that no other names is
-//! not compiled, and its tests do not run.
+//! Checks that each source file, tests included, is a module of the file above it: a file that no
+//! other names is not compiled, and its tests do not run.
 
 use crate::source::{Source, Tokens};
 use std::collections::{HashMap, HashSet};

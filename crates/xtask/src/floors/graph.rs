@@ -1,4 +1,4 @@
-//! A graph of names, and the circles in it.
+//! A graph of names, and the search for circles in it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Symbolic links by which one crate compiles what another has.
+//! Finds symbolic links by which one crate compiles another crate's files.
 
 use crate::limits::Counts;
 use crate::tree::Tree;

@@ -1,4 +1,5 @@
-//! The rules of crates and modules. Each is a function from the tree to its breaches, one a line.
+//! The rules about crates and modules. Each is a function from the tree of files to the rule's
+//! breaches, one per line.
 
 mod circles;
 mod concepts;

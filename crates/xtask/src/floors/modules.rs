@@ -1,6 +1,7 @@
-//! Which module of the engine's crate names which: only those of its floor or below. Only names
-//! that begin at the crate's root can leave a module, so the rule looks at `crate::` and at as
-//! many `super::` as reach it. `lib.rs` and what is compiled for tests only are exempt.
+//! Checks which module of the engine's crate names which: a module may name only those of its floor
+//! or below. Only a name that starts at the crate's root can leave a module, so the rule looks at
+//! `crate::` and at chains of `super::` that reach the root. `lib.rs` and code that is compiled
+//! only for tests are exempt.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

@@ -1,4 +1,4 @@
-//! No file, directory or module has a name that says nothing.
+//! Checks that no file, directory or module has a name that says nothing.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

@@ -1,4 +1,4 @@
-//! Sizes that are lines of text.
+//! Sizes measured in lines of text.
 
 use crate::limits::Counts;
 use crate::tree::Tree;

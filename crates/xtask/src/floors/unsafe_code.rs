@@ -1,6 +1,6 @@
-//! Policy owns no `unsafe`, its tests neither. The compiler refuses it where the attribute is, in
-//! what it compiles; this rule checks that the attribute is there, and code that is compiled
-//! elsewhere.
+//! Checks that policy contains no `unsafe`, nor do its tests. The compiler rejects it where the
+//! attribute is present, in the code that it compiles; this rule checks that the attribute is
+//! present, and code that is compiled elsewhere.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

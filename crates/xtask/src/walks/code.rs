@@ -1,4 +1,4 @@
-//! The code, as rules of documents see it: its lines, and what people read in it.
+//! The code, as the rules about documents see it: its lines, and the parts that people read.
 
 use crate::prose::{ProseOfFile, prose};
 use crate::source::{Source, for_tests};

@@ -1,4 +1,5 @@
-//! The diffs that documents show as examples of a change: they fit the tree, and are small.
+//! Checks the diffs that documents show as examples of a change: they must apply to the tree, and
+//! be small.
 
 use super::documents::documents;
 use crate::tree::Tree;

@@ -1,4 +1,4 @@
-//! Documents: files in Markdown in the root and in `docs`.
+//! The documents: Markdown files in the root and in `docs`.
 
 use crate::tree::Tree;
 

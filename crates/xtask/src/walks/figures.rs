@@ -1,4 +1,4 @@
-//! Figures and tables that stand in two places.
+//! Checks that numbers and tables that are in two places agree.
 
 use super::documents::documents;
 use crate::rules::Rules;

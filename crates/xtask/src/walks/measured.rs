@@ -1,8 +1,10 @@
-//! What the figures of documents were measured at: the table `ci/measured.toml`, one row a commit.
-//! A row about a library says by how much its size may differ until the figures are too old.
+//! The commit at which each number in the documents was measured: the table `ci/measured.toml`, one
+//! row per commit. A row about a library says by how much its size may change before the numbers
+//! count as outdated.
 //!
-//! Neighbours: [`super::figures`] has the figures that stand twice; `ci/figures` prints those again
-//! that a command gives, and looks at the libraries' sizes, which a tree of sources does not have.
+//! Neighbours: [`super::figures`] checks numbers that are in two places; `ci/figures` reprints
+//! those that come from a command, and checks the sizes of the libraries, which a tree of sources
+//! does not contain.
 
 use super::documents::documents;
 use crate::tree::Tree;

@@ -1,6 +1,6 @@
-//! The rules of documents and comments against the code. Each is a function from the tree to what
-//! is wrong in it, one a line. A document is a file in Markdown in the root or in `docs`; those of
-//! crates are looked at where a rule says so.
+//! The rules that compare documents and comments with the code. Each is a function from the tree of
+//! files to what is wrong in it, one fault per line. A document is a Markdown file in the root or
+//! in `docs`; Markdown files of crates are checked where a rule says so.
 
 mod code;
 mod diffs;

@@ -1,4 +1,4 @@
-//! Names in documents and comments are those of the code.
+//! Checks that names in documents and comments exist in the code.
 
 use super::code::{Code, OWN, code_words};
 use super::documents::documents;

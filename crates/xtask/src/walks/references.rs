@@ -1,4 +1,4 @@
-//! Documents name files, functions in them, and each other.
+//! Checks that the files, the functions in them and the documents that documents name exist.
 
 use super::code::code_words;
 use super::documents::documents;

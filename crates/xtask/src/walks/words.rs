@@ -1,4 +1,5 @@
-//! Documents, comments and messages use the field's terms, and none of the words that are retired.
+//! Checks that documents, comments and messages use the field's terms, and none of the retired
+//! words.
 
 use super::code::Code;
 use crate::phrase::{Phrase, Word, add_words};

@@ -1,6 +1,6 @@
-//! Requests of another process: what they change, when they are served, and which are refused.
+//! Requests from another process: what they change, when they are served, and which are refused.
 //!
-//! Neighbour: `observed.rs` has the processes.
+//! Neighbour: `observed.rs` starts the processes.
 
 use super::{MODES, Target, counted, counts_of, exact};
 use crate::process_runner::{LIMIT, Mode};

@@ -1,8 +1,8 @@
-//! Processes at rest, whose threads are stopped to serve requests: the request is done, and the
+//! Idle processes, whose threads are stopped to serve requests: the request is served, and the
 //! program cannot notice it.
 //!
-//! Neighbours: `observed.rs` has the processes; `standing.c` and `waking.c` wait in each way; what is
-//! stopped and how is `slabyard_observe::process`'s.
+//! Neighbours: `observed.rs` starts the processes; `standing.c` and `waking.c` wait in each way;
+//! `slabyard_observe::process` decides which thread is stopped, and how.
 
 use super::Target;
 use crate::process_runner::{LIMIT, Mode};

@@ -1,8 +1,8 @@
-//! What a program of misuse must lead to, and whether it did.
+//! What a misuse program must lead to, and whether it did.
 //!
-//! What it is: [`Expectation`] is parsed from the first lines of a program,
-//! [`judge`] compares it with an [`Outcome`]. Neighbour: `misuse.rs`, which
-//! also plants wrong outcomes that [`judge`] must refuse.
+//! [`Expectation`] is parsed from the first lines of a program; [`judge`] compares it with an
+//! [`Outcome`]. Neighbour: `misuse.rs`, which also plants wrong outcomes that [`judge`] must
+//! reject.
 
 use super::Outcome;
 

@@ -1,14 +1,13 @@
 //! Runs C and C++ programs under the preload library, one process each.
 //!
-//! What it is: [`library`] and [`engines`] build the libraries under test, [`Program`]
-//! compiles a program of the tests once, [`Program::run`] runs it in a
-//! [`Mode`] and gives an [`Outcome`], which [`expectation`] judges.
-//! Neighbours: `process.rs` (programs that must pass) and `misuse.rs` (programs
-//! that must be stopped).
+//! [`library`] and [`engines`] build the libraries under test; [`Program`] compiles a test program
+//! once; [`Program::run`] runs it in a [`Mode`] and returns an [`Outcome`], which [`expectation`]
+//! judges. Neighbours: `process.rs` (programs that must pass) and `misuse.rs` (programs that must
+//! be stopped).
 //!
-//! Invariants: a run never outlives its time limit, with all its children;
-//! an output is compiled aside and renamed, so that tests that run at the same
-//! time never see half a file.
+//! Invariants: neither a run nor any of its children outlives its time limit; an output is compiled
+//! under a temporary name and renamed, so that tests that run at the same time never see half a
+//! file.
 
 pub mod expectation;
 
