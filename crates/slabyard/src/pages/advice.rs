@@ -1,19 +1,20 @@
-//! Advice against huge pages for sparse extents. An extent is the 2 MiB of one huge page; a
-//! sparse one has given a part of its pages back to the system while the rest is in use.
+//! Advises the kernel against huge pages for sparse extents. An extent is the 2 MiB of one huge
+//! page; a sparse one has given some of its pages back to the kernel while the rest is in use.
 //!
-//! If the system makes huge pages everywhere, `khugepaged` would fill such an extent again within
+//! If the kernel makes huge pages everywhere, `khugepaged` would fill such an extent again within
 //! minutes, and the pages that were given back would be resident again. So the page heap advises
-//! the system against huge pages for a sparse extent, and withdraws the advice once all of the
-//! extent is free.
+//! the kernel against huge pages for a sparse extent, and withdraws the advice once all of it is
+//! free.
 //!
-//! Extents with different advice are different mappings, of which a process may have 65 530
-//! (`vm.max_map_count`): the number of borders between them is bounded.
+//! Neighbouring extents with different advice are separate mappings, of which a process may have 65
+//! 530 (`vm.max_map_count`): so the number of such borders is bounded.
 //!
-//! Of 300 MB of which each 2000th object stayed, 10 MiB were resident after a trim and 282 some
-//! seconds later (glibc: 4 and 289); with the advice the 10 stay (cdfef7f, `ci/collapse-by-hand`).
+//! In a 300 MB heap of which each 2000th object stayed, 10 MiB were resident after a trim and 282
+//! some seconds later (glibc: 4 and 289); with the advice it stays at 10 (cdfef7f,
+//! `ci/collapse-by-hand`).
 //!
-//! Neighbours: [`super::purge`] says which pages it gave back; [`super::huge`] decides on the
-//! region's begin before the program touches it.
+//! Neighbours: [`super::purge`] reports which pages it gave back; [`super::huge`] decides about the
+//! region's first pages before the program touches them.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicBool, AtomicU16, Lock, Ordering, Rank};

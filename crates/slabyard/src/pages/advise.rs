@@ -1,6 +1,6 @@
-//! Advice on huge pages, given to the system when the heap asks for it.
+//! Advice on huge pages, given to the kernel when the heap asks for it.
 //!
-//! Neighbour: [`super::advice`] keeps what was advised.
+//! Neighbour: [`super::advice`] records the advice in force.
 
 use super::advice::{LARGE, SMALL};
 use crate::pages::PageHeap;

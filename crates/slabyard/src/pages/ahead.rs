@@ -1,18 +1,18 @@
-//! Memory that slabs take for the first time is faulted in ahead: a heap that grows takes the next
-//! pages soon, and one call that faults several pages in costs a fifth to a half less than a fault
-//! for each, because the system enters and leaves once.
+//! Faults in ahead the memory that slabs take for the first time: a growing heap takes the next
+//! pages soon, and one call that faults in several pages costs a fifth to a half less than a fault
+//! for each, because the kernel is entered only once.
 //!
-//! If little memory is dirty, so that a slab would get memory that was never touched, this CPU
-//! takes a larger run, has it faulted in by one call, and parks the rest for the next slabs. The
-//! rest is small beside the heap: a run has a [`PART`]th of it, and [`MOST`] granules at most.
-//! Only a heap that grew by as much since the last such run takes one: a heap that does not grow
-//! returns the rest when it is idle, and takes no new one.
+//! If so little memory is dirty that a slab would get memory that was never touched, this CPU takes
+//! a larger run, has it faulted in by one call, and parks the rest for the next slabs. The rest is
+//! small compared with the heap: a run is at most a [`PART`]th of it, and at most [`MOST`]
+//! granules. Only a heap that grew by as much since the last such run takes another: a heap that
+//! does not grow gives the rest back when it is idle, and takes no new run.
 //!
-//! Beside a build without it, 27 loads take 0.979 to 0.988 of the wall time and 0.975 to 0.984 of
-//! the CPU time, at 1.006 of the peak. With larger objects too the peak was 1.012, of one load
-//! 1.046, because a program may never write to the whole of such an object.
+//! Compared with a build without this, 27 loads take 0.979 to 0.988 of the wall time and 0.975 to
+//! 0.984 of the CPU time, at 1.006 of the peak. When it served larger objects too, the peak was
+//! 1.012, of one load 1.046, because a program may never write to the whole of such an object.
 //!
-//! Neighbours: [`super::percpu`] asks, and keeps the rest.
+//! Neighbours: [`super::percpu`] calls this, and keeps the rest.
 
 use super::heap::PageHeap;
 use super::huge::HUGE;

@@ -1,20 +1,20 @@
-//! The banks of a CPU: freed runs that stay whole for the next requests of their size.
+//! The banks of a CPU: freed runs that are kept whole for the next requests of their size.
 //!
-//! A program that allocates and frees a buffer again and again takes no slow path for it: a free
-//! puts the run on a stack of the platform, and the next allocation of its size takes it, each by
-//! one sequence outside of the gate, so that CPUs share no cache line. There are two banks for
-//! each doubling of the size; a request takes a run that has an eighth more than it needs at most.
+//! A program that allocates and frees a buffer again and again needs no slow path: a free pushes
+//! the run onto a stack of the platform, and the next allocation of its size pops it, each by one
+//! restartable sequence outside of the gate, so that CPUs share no cache line. There are two banks
+//! per doubling of the size; a request takes a run that is at most an eighth larger than it needs.
 //!
-//! Neighbours: [`crate::large`] asks; [`super::percpu`] frees what left the stack; drains and
-//! passes empty idle ones as they do the lists of blocks.
-//! Invariants: a run in a bank is of kind [`GranuleKind::Parked`] with the slot [`BANKED`]; all
-//! its granules are dirty, and those of a live run with that slot, which a bank gave. It counts
-//! among the live runs (`Buddy::runs`): outside of the gate only its kind changes, so a check
-//! finds the counts exact whatever other threads do, and a thread between the change of the kind
-//! and its sequence has a run that is in no stack. The child of a fork keeps such runs as live
-//! ones. A bank has room for one run, and for more while the CPU has spare room: a new bank takes
-//! half of what is left, so the sizes that a program uses first get the most. All banks of a CPU
-//! together have 3.1 MiB at most.
+//! Neighbours: [`crate::large`] calls this; [`super::percpu`] frees runs that left the stack;
+//! drains and passes empty idle banks as they empty idle page lists.
+//! Invariants: a run in a bank has kind [`GranuleKind::Parked`] and the slot [`BANKED`]; all its
+//! granules are dirty, as are those of a live run with that slot, which a bank supplied. A banked
+//! run counts as live (`Buddy::runs`): outside of the gate only its kind changes, so a check finds
+//! exact counts whatever other threads do, even if a thread has changed the kind and its sequence
+//! has not run yet, so that the run is in no stack. In the child of a fork such runs stay live. A
+//! bank has room for one run, and for more while the CPU has spare room: a new bank takes half of
+//! what is left, so the sizes that a program uses first get the most. All banks of a CPU together
+//! hold at most 3.1 MiB.
 
 use super::buddy::Buddy;
 use super::descriptor::{Descriptor, GranuleKind};

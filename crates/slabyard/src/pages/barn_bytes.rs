@@ -1,8 +1,9 @@
-//! How much the full sheaves of all barns hold, and how much they may: one number for the yard, since
-//! memory that one cache parks is missing to all.
+//! The bytes that the full sheaves of all barns hold, and their limit: one number for the yard,
+//! since all caches share its memory.
 //!
-//! Neighbours: the engine of sheaves counts and asks; reclaim passes flush what is above the limit.
-//! Invariant: without threads in slow paths, `parked` is the sum over the barns ([`crate::verify`]).
+//! Neighbours: the engine of sheaves counts; reclaim passes flush the excess.
+//! Invariant: while no thread is in a slow path, `parked` is the sum over the barns
+//! ([`crate::verify`]).
 
 use crate::sync::{AtomicUsize, Ordering};
 

@@ -1,12 +1,12 @@
-//! The lists of free blocks, of 2^order granules, aligned to their size; and the search for
-//! the position of a new run in them.
+//! The lists of free blocks of 2^order granules, aligned to their size; the search in them for a
+//! new run's position.
 //!
-//! Each order has two lists: blocks with a dirty granule, newest first, and clean ones. The search
-//! takes dirty blocks before clean ones, of higher orders too: their pages are resident already.
+//! Each order has two lists: blocks with a dirty granule, newest first, and clean blocks. The
+//! search prefers dirty blocks to clean ones, even of higher orders: their pages are resident.
 //!
 //! Neighbours: [`super::buddy`] splits and coalesces the blocks, under the lock of the lists.
 //!
-//! Equation (checked by `verify`): granules in the lists and in the freed runs that are not
+//! Equation (checked by `verify`): granules on the lists and in the freed runs that are not
 //! coalesced yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
 //! `dirty_granules`.
 

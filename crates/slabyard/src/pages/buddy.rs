@@ -1,8 +1,8 @@
 //! The buddy: splits and coalesces free blocks of 2^order granules, aligned to their size
 //! (Knowlton, "A fast storage allocator", CACM 1965).
 //!
-//! A run may be any number of granules: the buddy cuts it from the block that covers it, or from
-//! blocks that follow each other, and the rest stays free. Runs are whole pages of the machine.
+//! A run may have any number of granules: the buddy cuts it from a block that covers it, or from
+//! consecutive blocks, and the rest stays free. Runs are multiples of the machine's page size.
 //!
 //! Neighbours: [`super::blocks`] holds the lists and finds a run's position in them;
 //! [`super::coalesce`] keeps freed runs for a while before they are coalesced; [`super::region`]

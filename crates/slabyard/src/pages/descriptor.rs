@@ -1,13 +1,13 @@
-//! The page descriptor: the state of one granule (4096 bytes) of the region, one cache line
-//! in a table apart from the granules.
+//! The page descriptor: the state of one granule (4096 bytes) of the region, in one cache line of a
+//! table that is separate from the granules.
 //!
-//! Neighbours: [`super::region`] has the table; buddy, per-CPU lists and slabs each use the
-//! fields of the runs that they own.
+//! Neighbours: [`super::region`] has the table; buddy, per-CPU lists and slabs each use the fields
+//! of their own runs.
 //!
-//! Only the first descriptor of a run carries a [`GranuleKind`]; the others have
-//! [`GranuleKind::None`]. So one load says whether a run begins at a granule.
-//! The free set of a slab extends over the descriptors of all its granules: 256 bits
-//! each, enough for objects of 16 bytes; smaller ones have further bits in the slab.
+//! Only the first descriptor of a run has another [`GranuleKind`] than [`GranuleKind::None`]. So
+//! one load shows whether a run starts at a granule. The free set of a slab extends over the
+//! descriptors of all its granules: 256 bits each, enough for 16-byte objects; slabs of smaller
+//! objects hold further bits themselves.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::Zeroed;

@@ -1,4 +1,4 @@
-//! The layout of a sheaf's memory: an array of elements, of one of three sizes.
+//! The layout of a sheaf's memory: an array of elements, in one of three sizes.
 //!
 //! ```text
 //! Elements (of 9, 33 or 129 cache lines; an odd number spreads over L1's sets)
@@ -7,13 +7,13 @@
 //! +------+-----+-------+-----------------------------------+-----+
 //!                ^ top of an empty stack
 //! ```
-//! The guard holds 0: a pop that reads it knows that the stack is empty. A row refers to an
-//! element by its number ([`crate::platform::stack`]). A tag, if a stack has one, lies behind the
-//! stack's end: in the last two words, or in objects if the capacity is lower.
+//! The guard holds 0: a pop that reads it finds the stack empty. A row refers to an element by its
+//! number ([`crate::platform::stack`]). A stack's tag, if it has one, follows the stack's end: in
+//! the last two words, or in unused elements if the capacity is lower.
 //!
-//! A sheaf of large objects holds few: with one size for all, each would touch a page of its
-//! own, while sheaves of the smaller sizes share pages. Each size has a part of the memory,
-//! one behind the other, so that the number of an element gives the size of its sheaf.
+//! A sheaf of large objects holds few objects: if all sheaves had one size, each would touch a page
+//! of its own, while sheaves of the smaller sizes share pages. Each size has its own part of the
+//! memory, so that an element's number determines the size of its sheaf.
 //!
 //! Neighbours: [`super::sheaf`] hands the arrays out; other processes read them by
 //! `abi::region::sheaf`.

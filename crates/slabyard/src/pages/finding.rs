@@ -1,8 +1,8 @@
-//! A finding of debugging, and the functions that a yard calls for caches with debugging: they
-//! know stacks, threads and standard error, which the allocator does not.
+//! A debugging finding, and the hooks that a yard calls for caches with debugging: they know
+//! stacks, threads and standard error, which the allocator does not.
 //!
-//! Neighbours: [`crate::slab::debug`] checks; the library that has the yard reports.
-//! Invariant: no lock of the yard is held during such a call, and what it allocates is served as
+//! Neighbours: [`crate::slab::debug`] checks; the library that contains the yard reports.
+//! Invariant: no lock of the yard is held during such a call; what the hook allocates is served as
 //! in a signal handler that interrupts a slow path.
 
 /// Frames of a stack that are kept.

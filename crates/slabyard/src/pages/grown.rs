@@ -1,8 +1,8 @@
-//! Growth of a run: in place, if the granules behind it are free, or by moving its pages to a
+//! Growth of a run: in place, if the granules after it are free, or by moving its pages to a
 //! mapping of its own, which grows without copying.
 //!
-//! Neighbours: [`super::buddy`] allocates runs where there is room behind them;
-//! [`super::mappings`] records the mapping.
+//! Neighbours: [`super::buddy`] allocates runs where free granules follow; [`super::mappings`]
+//! records the mapping.
 
 use super::blocks::free_from;
 use super::descriptor::GranuleKind;

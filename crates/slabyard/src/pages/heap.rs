@@ -1,8 +1,8 @@
-//! The page heap as a value: the platform and all parts that lie on its pages.
+//! The page heap as a value: the platform and all parts that use its pages.
 //!
-//! Each field is a part with a file of its own, whose head says what state it is, which lock it
-//! has and what holds of it. What works on one part takes that part; what takes the whole heap
-//! moves memory between parts.
+//! Each field is a part with its own file, whose head names its state, its lock and its invariants.
+//! Functions that work on one part take that part; those that move memory between parts take the
+//! whole heap.
 
 use super::barn_bytes::BarnBytes;
 use super::held_list::HeldSlabs;

@@ -1,8 +1,8 @@
-//! The list of slabs that ended and wait for readers, through their descriptors, in the order in
-//! which they ended.
+//! The list of discarded slabs that wait for readers, linked through their descriptors, in the
+//! order in which they were discarded.
 //!
-//! Neighbour: [`super::held`] puts them there and takes them.
-//! Invariant: the epochs on the list do not fall from its head on.
+//! Neighbour: [`super::held`] adds and removes them.
+//! Invariant: epochs never decrease from the head to the tail.
 
 use super::descriptor::NIL;
 use crate::sync::{AtomicUsize, Lock, Once, Ordering, Rank};

@@ -1,13 +1,13 @@
-//! Huge pages: which parts of the region's begin may have them, if the system makes them
-//! everywhere (`always`).
+//! Huge pages: which parts of the region's start may have them, if the kernel makes them everywhere
+//! (`always`).
 //!
-//! A huge page is resident as a whole once a part of it is touched, and a program may never touch
+//! A huge page is resident as a whole once any part of it is touched, and a program may never touch
 //! much of a small heap: large objects that are not written to their end, pages that were given
-//! back, objects in sheaves that were never used. The page size of what the region grows into can
-//! be chosen only before it is touched. So the region examines the pages before: if all but a
-//! tenth of them are resident, the next ones may be huge.
+//! back, objects in sheaves that were never used. The page size of new memory of the region can be
+//! chosen only before it is touched. So the region examines the preceding pages: if at least nine
+//! tenths of them are resident, the next ones may be huge.
 //!
-//! Neighbours: [`super::region`] asks while it grows, which one thread does at a time.
+//! Neighbours: [`super::region`] calls this while it grows, which one thread does at a time.
 
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

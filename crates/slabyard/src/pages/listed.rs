@@ -1,7 +1,7 @@
-//! Page lists of a chosen kind, in front of the buddy of a yard.
+//! Page lists of a selectable kind, in front of a yard's buddy.
 //!
-//! Neighbours: [`super::lists`] has the kinds and what a call does; [`super::on_cpus`] the lists
-//! of real runs; [`super::percpu`] serves a yard without a chosen kind.
+//! Neighbours: [`super::lists`] has the kinds and the policy of a call; [`super::on_cpus`] has the
+//! lists of real runs; [`super::percpu`] serves a yard for which no kind was selected.
 
 use super::heap::PageHeap;
 use super::lists::policy;

@@ -1,15 +1,15 @@
-//! Blocks that are too large for a run: each is a mapping of its own, and hash tables map its
-//! address to its bytes. The tables have no lock, so that a signal handler that interrupts a
-//! slow path can use them.
+//! Blocks that are too large for a run: each is a separate mapping, and hash tables map its address
+//! to its size. The tables have no lock, so that a signal handler that interrupts a slow path can
+//! use them.
 //!
-//! They use open addressing. A search is bounded by the largest distance that any address
-//! ever had from its own slot. So a slot that became free again is like one that was never
-//! used, and a search for an absent address is short however many mappings came and went.
-//! At most half of a table's slots are used, which keeps that distance small.
+//! They use open addressing. A search is bounded by the largest distance that any address ever had
+//! from its home slot. So a slot that was freed needs no tombstone, and a search for an absent
+//! address is short however many mappings were made and freed. At most half of a table's slots are
+//! used, which keeps that distance small.
 //!
-//! The first table exists from the begin. The second is made when a program has more mappings than
-//! the first has room for: from then on smaller blocks come from the region, but sparse ones would
-//! be most of it.
+//! The first table exists from the start. The second is made when a program has more mappings than
+//! the first has room for: from then on smaller blocks come from the region, which sparse ones
+//! would otherwise fill.
 
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};

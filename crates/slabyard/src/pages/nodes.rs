@@ -1,18 +1,18 @@
-//! Memory nodes: which part of the region belongs to which of them.
+//! Memory nodes: which parts of the region belong to which node.
 //!
 //! ```text
 //! granule   0        4096       8192       12288
 //!          | node 0 | node 1   | node 0   | node 1   | ...     of two nodes
 //! ```
 //!
-//! The region is cut into stripes of [`STRIPE`] granules, which belong to the nodes in turn. Its
-//! begin is aligned so that bits of an address are the node's number: a sequence finds by a mask
-//! which node an object belongs to. As with a kernel's made-up nodes (`numa=fake`), a node is a
-//! part of the addresses; if it is a real one, the system is asked to take the stripe's pages
-//! there.
+//! The region is cut into stripes of [`STRIPE`] granules, which are assigned to the nodes in turn.
+//! Its start is aligned so that some bits of an address are the node's number: a restartable
+//! sequence finds an object's node by a mask. As with a kernel's emulated nodes (`numa=fake`), a
+//! node is a set of addresses; if it is a real node, the kernel is asked to place the stripe's
+//! pages there.
 //!
-//! Neighbours: [`super::region`] grows by whole stripes if need be; [`super::blocks`] looks for a
-//! run among a node's blocks only.
+//! Neighbours: [`super::region`] grows by whole stripes if needed; [`super::blocks`] searches for a
+//! run only among a node's blocks.
 //! Invariant: if there is more than one node, no block and no run spans two stripes.
 
 use super::blocks::Lists;

@@ -1,13 +1,12 @@
 //! A yard's page lists: this CPU's stacks of runs, in the slots of [`crate::pages::percpu`].
 //!
-//! The list of an order is in that order's slot, counted in granules; cold pages are in the last
-//! one. The head is the stack's top. A pop and a push are the platform's; a refill and a give-back
-//! take the stack out of its entry by an exchange, work on it in private, and put it back by
-//! another. Runs that another thread on this CPU put there meanwhile go to the buddy; so do all
-//! runs if the stack was stopped. Drains, passes and checks find the lists as they find the yard's
-//! own ones.
+//! Each order's list is in that order's slot, counted in granules; cold pages are in the last slot.
+//! The list's head is the stack's top. The platform pops and pushes; a refill and a give-back take
+//! the stack out of its entry by an exchange, work on it in private, and put it back by another.
+//! Runs that another thread on this CPU pushed meanwhile go to the buddy; so do all runs if the
+//! stack was stopped. Drains, passes and checks treat these lists as the yard's own ones.
 //!
-//! Invariant: a run on a list is of kind [`GranuleKind::Parked`], with its order.
+//! Invariant: a run on a list has kind [`GranuleKind::Parked`], and its order.
 
 use super::lists::policy::{End, Lists, Tuning};
 use super::lists::table::{List, Rules};

@@ -1,6 +1,6 @@
-//! Blocks that are mappings of their own: made, resized, freed.
+//! Allocates, resizes and frees blocks that are separate mappings.
 //!
-//! Neighbour: [`super::mappings`] knows them.
+//! Neighbour: [`super::mappings`] records them.
 
 use crate::pages::PageHeap;
 use crate::platform::Platform;

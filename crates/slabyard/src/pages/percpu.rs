@@ -1,10 +1,10 @@
-//! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot for
-//! each order, in front of those of the caches.
+//! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot per order;
+//! these slots precede those of the caches.
 //!
-//! A run on such a list is of kind [`GranuleKind::Parked`] and dirty. Runs that programs freed have other
-//! stacks, behind these ([`super::bank`]).
+//! A run on such a list has kind [`GranuleKind::Parked`] and is dirty. Runs that programs freed are
+//! on other stacks, in later slots ([`super::bank`]).
 //!
-//! Neighbours: slabs take and free their runs here; [`super::buddy`] serves what the lists
+//! Neighbours: slabs take and free their runs here; [`super::buddy`] serves requests that the lists
 //! cannot; a reclaim pass drains the lists of idle CPUs.
 
 use super::descriptor::GranuleKind;

@@ -1,8 +1,8 @@
-//! What readers outside of the process find of the page heap: the addresses of its tables and
-//! counters, in words of the header.
+//! The page heap's part of the header for readers outside of the process: the addresses of its
+//! tables and counters.
 //!
-//! Neighbours: each part of the heap says where its own words lie; [`crate::mail`] publishes the rest
-//! of the header.
+//! Neighbours: each part of the heap supplies the addresses of its own words; [`crate::mail`]
+//! publishes the rest of the header.
 
 use super::heap::PageHeap;
 use super::listed;

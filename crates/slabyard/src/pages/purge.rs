@@ -1,19 +1,19 @@
-//! The purge: gives pages of free blocks back to the system, of those that stayed free for a
-//! while, or of all at once.
+//! The purge: gives pages of free blocks back to the kernel, either those that stayed free for a
+//! while, or all at once.
 //!
-//! A purge makes one system call a slice, for at most [`MOST_BYTES`], or for as much as its
-//! caller asked for. It takes the parts that the call is about out of the buddy, so that it
-//! holds no lock during the call; the rest of their blocks stays in the buddy.
+//! A purge makes one system call per slice, for at most [`MOST_BYTES`], or for as much as its
+//! caller requested. It takes the granules that the call covers out of the buddy, so that it holds
+//! no lock during the call; the rest of their blocks stays in the buddy.
 //!
-//! The purge also releases the metadata of a large free block: its descriptors (but the
-//! first) and its part of the page map are zeros, as in memory that was never touched. Without
-//! this, 88 MB stayed resident 3 s after 3 GB were freed, in place of 46 (462e753).
-//! The first descriptor's `granules` counts the slices made for it; a block with all of them
-//! is *released*. In a small heap this waits: its descriptors are little memory, and an
-//! allocation from the block would fault their pages in one by one.
+//! The purge also releases the metadata of a large free block: its descriptors (except the first)
+//! and its part of the page map read as zeros, as in memory that was never touched. Without this,
+//! 88 MB stayed resident 3 s after 3 GB were freed, instead of 46 (462e753). The first descriptor's
+//! `granules` counts the slices of metadata released; a block with all of them is *released*. A
+//! small heap defers this: its descriptors take little memory, and an allocation from the block
+//! would fault their pages in one by one.
 //!
-//! Neighbours: a reclaim pass calls it, and slow paths with a purge backlog; it takes blocks
-//! from [`super::buddy`]; [`super::advice`] learns which extents became sparse.
+//! Neighbours: reclaim passes call it, and slow paths with a purge backlog; it takes blocks from
+//! [`super::buddy`]; [`super::advice`] learns which extents became sparse.
 
 use super::blocks::ORDERS;
 use super::descriptor::{Descriptor, GranuleKind};

@@ -1,11 +1,11 @@
-//! The page heap of the child of a fork whose parent's threads were at work on it: locks of
-//! threads that do not exist, lists between two stores.
+//! Repairs the page heap in the child of a fork if the parent's threads were working on it: locks
+//! may belong to threads that do not exist, and lists may be half changed.
 //!
-//! Page descriptors are always right: a live run and a slab have their kind and their size before
-//! their owner has them, and lose the kind before any other thread loses it. What lies between them
-//! is free, even if a thread had it in its hands; it is dirty where its dirty bits say so, which
-//! are set before the kind is lost. So one walk over the descriptors makes the buddy's lists again
-//! ([`rebuild`]). It writes only to descriptors of free memory, so that the child copies few pages.
+//! Page descriptors are always right: a live run or slab gets its kind and its size before its
+//! owner gets it, and loses the kind before any other thread gets its memory. All granules between
+//! them are free, even if a thread was moving them; they are dirty where their dirty bits say so,
+//! which are set before the kind is cleared. So one walk over the descriptors rebuilds the buddy's
+//! lists ([`rebuild`]). It writes only to free memory's descriptors, so the child copies few pages.
 //!
 //! Neighbours: [`crate::child`] calls it and examines each slab on the way.
 //! Invariant: no other thread is in a slow path.

@@ -1,16 +1,16 @@
-//! The region: one reservation of address space, cut into granules of 4096 bytes, in use
-//! from its begin up to `top`; and three tables beside it: descriptors, the page map
-//! (granule to slot, which `free` reads), and the dirty bits.
+//! The region: one reservation of address space, of granules of 4096 bytes, in use from its start
+//! up to `top`; and three tables beside it: descriptors, the page map (granule to slot, which
+//! `free` reads), and the dirty bits.
 //!
-//! It is committed in larger steps than `top` moves. When it grows for a large run, `top` moves to
-//! the run's end, so that no block lies behind it: the block's descriptors would be touched, and a
-//! program that leaves its large blocks untouched may never need them. If large runs come and go,
-//! free memory behind one lets the next one fit in its place.
+//! It is committed in larger steps than those in which `top` moves. When it grows for a large run,
+//! `top` moves only to the run's end, so that no free block follows: the block's descriptors would
+//! be touched, and a program that never frees its large blocks may never need them. If a program
+//! frees and allocates large runs in turn, free memory after one lets the next one take its place.
 //!
-//! Granule 0 is never allocated: index 0 ends lists.
+//! Granule 0 is never allocated: index 0 terminates lists.
 //!
-//! A dirty bit says that a free granule may contain other bytes than zeros. A free of a run sets
-//! it, and a purge clears it.
+//! A set dirty bit means that a free granule may contain nonzero bytes. The free of a run sets it,
+//! a purge clears it.
 //!
 //! Neighbours: [`super::buddy`] grows the region and allocates from it; [`super::huge`]
 //! decides which page sizes a new part may have.

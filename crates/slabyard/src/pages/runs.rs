@@ -1,4 +1,4 @@
-//! Runs: taken out of the buddy's blocks, and returned.
+//! Runs: allocated from the buddy's blocks, and returned to them.
 //!
 //! Neighbours: [`super::buddy`] has the free blocks; [`super::coalesce`] keeps freed runs for a
 //! while before they are coalesced; [`super::region`] grows when no block is free.

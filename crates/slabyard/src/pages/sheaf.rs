@@ -1,5 +1,5 @@
-//! A sheaf in private: the handle to an array of elements ([`super::elements`]) that no entry
-//! and no barn holds. It becomes a stack or an item of a list, and back.
+//! A sheaf in private use: the handle to an array of elements ([`super::elements`]) that is in no
+//! entry and in no barn. It can become a stack or a list item, and a handle again.
 //!
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
 //!

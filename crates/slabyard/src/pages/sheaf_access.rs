@@ -1,7 +1,7 @@
-//! What the pool of sheaves does with a handle: elements are pushed and popped, a stack is
-//! published and adopted, lists are linked.
+//! The sheaf pool's operations on a handle: push and pop elements, publish it as a stack, take it
+//! back, list it.
 //!
-//! Neighbours: [`super::sheaf`] is the handle; [`super::sheaf_pool`] makes and keeps the arrays.
+//! Neighbours: [`super::sheaf`] is the handle; [`super::sheaf_pool`] has the arrays.
 
 use super::elements::LARGE;
 use crate::pages::Sheaf;

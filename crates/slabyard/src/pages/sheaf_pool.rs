@@ -1,8 +1,8 @@
-//! The pool of sheaves: it makes arrays of elements of three sizes ([`super::elements`]), for
-//! the stacks of rows and for barns, and keeps the unused ones.
+//! The pool of sheaves: it makes arrays of elements in three sizes ([`super::elements`]), for the
+//! stacks of rows and for barns, and keeps the unused ones.
 //!
-//! Neighbours: engines take sheaves here, as [`super::sheaf`]'s handles; a reclaim pass asks
-//! for the pages of the unused ones.
+//! Neighbours: engines take sheaves here, as handles ([`super::sheaf`]); a reclaim pass purges the
+//! pages of the unused ones.
 
 use super::elements::{BYTES, Elements, LARGE, ROOM, SIZES, STRIDES, size_for};
 use super::sheaf::{NO_SHEAF, Sheaf};

@@ -1,7 +1,7 @@
-//! Counts that the policy reports to a platform that keeps them. The others have no code for it.
+//! Counts that the policy reports to platforms that keep them. Others have no code for it.
 //!
-//! Neighbours: `abi::stats` lays the words out; the engines count, [`crate::mail`] says where the
-//! words are.
+//! Neighbours: `abi::stats` defines the layout of the words; the engines count, [`crate::mail`]
+//! publishes where the words are.
 
 use super::stack::Slot;
 

@@ -1,11 +1,11 @@
-//! The words that an inlined pop or push reads: they lead from one cache to this CPU's stack.
+//! The words that an inlined pop or push reads to get from a cache to this CPU's stack.
 //!
-//! Neighbours: [`super::rseq`] has the sequences; the typed caches and the global allocator keep
-//! these words.
-//! Invariant: rows and offset never change. The slot may become 0 at any moment, for ever: the
-//! sequences read it in the part that the kernel aborts, so that after a fence of all CPUs every
-//! call of this cache is slow. A pop has its offset from a word of the yard's, which is 0 while
-//! each allocation must take the slow path.
+//! Neighbours: [`super::rseq`] has the restartable sequences; the typed caches and the global
+//! allocator keep these words.
+//! Invariant: rows and offset never change. The slot may become 0 at any moment, and then stays 0:
+//! the sequences read it in the part that the kernel aborts, so that after a fence of all CPUs
+//! every call on this cache is slow. A pop reads its offset from a word of the yard, which is 0
+//! while each allocation must take the slow path.
 
 use super::stack::{Rows, Slot};
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
-//! A mark of a slow path: a word in the stack frame of its call, of which the thread knows the
+//! A mark of a slow path: a word in the stack frame of its call; the thread records the word's
 //! address. As long as the frame is alive no other code writes there, whichever stack a handler or
-//! a coroutine runs on; so a word that is not the mark any more says that the frame is gone.
+//! a coroutine runs on; so once the word differs from the mark, the frame is gone.
 //!
-//! Neighbours: `slow_path` sets it; [`crate::jumped`] asks.
-//! Invariant: while the thread's word has a mark without [`PASSING`], the gate counts this thread
+//! Neighbours: `slow_path` sets it; [`crate::jumped`] compares it.
+//! Invariant: while the thread's word holds a mark without [`PASSING`], the gate counts this thread
 //! once.
 
 use super::Threads;

@@ -1,9 +1,9 @@
-//! Memory from the system: addresses are reserved, parts of them committed, and pages given back;
-//! besides, there are mappings of their own.
+//! Memory from the kernel: addresses are reserved, parts of them committed, and pages given back;
+//! besides, there are separate mappings.
 //!
-//! Neighbours: [`super::object_memory`] has what such memory holds; [`crate::pages`] and
-//! [`crate::table`] ask for it.
-//! Invariant: every function may fail. Each says what a refusal leaves.
+//! Neighbours: [`super::object_memory`] reads and writes the contents of such memory;
+//! [`crate::pages`] and [`crate::table`] request it.
+//! Invariant: every function may fail. Each documents the state that a failure leaves.
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;

@@ -1,20 +1,20 @@
-//! Floor 1: what an engine needs from the machine below it.
+//! Floor 1: what an engine needs from the machine.
 //!
-//! Two implementations, one contract (`tests/platform_contract.rs`): [`linux::Linux`] runs on real
-//! CPUs, by restartable sequences or private slots; `Machine` of the crate `slabyard-testkit`
+//! Two implementations of one contract (`tests/platform_contract.rs`): [`linux::Linux`] runs on
+//! real CPUs, by restartable sequences or private slots; `Machine` of the crate `slabyard-testkit`
 //! models N CPUs and any page size, with seeded preemption between any two steps.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`Memory`] | addresses, pages, mappings, nodes |
-//! | [`ObjectMemory`] | what memory for objects holds |
+//! | [`ObjectMemory`] | contents of memory for objects |
 //! | [`PerCpu`] | this CPU's stacks, and the fence of the others |
 //! | [`Threads`] | this thread, readers, and the child of a fork |
 //! | [`Time`] | a clock |
-//! | [`Counts`] | what is counted of slow paths |
+//! | [`Counts`] | counts of slow paths |
 //!
-//! Both keep the same rows of stacks ([`stack::Rows`]). "I am a malloc(64)
-//! call" passes here at `pop`, "I am a freed object" at `push`.
+//! Both implementations use the same rows of stacks ([`stack::Rows`]). The walk "I am a malloc(64)
+//! call" comes through `pop`, "I am a freed object" through `push`.
 
 pub mod birth;
 mod counts;

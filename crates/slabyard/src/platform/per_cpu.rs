@@ -1,10 +1,10 @@
-//! The stacks of this CPU: the row of the running thread, the sequences that work on it, and the
-//! fence that ends sequences of other CPUs.
+//! The stacks of this CPU: the row of the running thread, the restartable sequences that work on
+//! it, and the fence that aborts sequences on other CPUs.
 //!
 //! Neighbours: [`super::stack`] draws a row; [`super::stops`] stops stacks, by marks and a fence;
 //! [`super::rseq`] has the sequences on real CPUs.
-//! Invariant: only the owner of a row changes a stack, by one committing store, and a thread that
-//! [stopped](super::stop) it.
+//! Invariant: a stack is changed only by the owner of its row, by one committing store, and by a
+//! thread that [stopped](super::stop) it.
 
 use super::FastPath;
 use super::stack::{Rows, Slot, Stack, Stopped};

@@ -1,8 +1,8 @@
-//! Bugs that tests plant, to see that the checks find them. The code that would have the bug asks
-//! its platform: the modelled machine (`slabyard-testkit`) answers what a test planted there.
-//! Every other platform has none, as a constant, so that no library has code for them.
+//! Bugs that tests plant, to show that the checks find them. The code that would contain the bug
+//! asks its platform: the modelled machine (`slabyard-testkit`) answers as the test has set it. On
+//! every other platform the answer is a constant, so no library contains code for them.
 //!
-//! Neighbours: [`crate::reclaim`] and [`crate::child`] ask.
+//! Neighbours: [`crate::reclaim`] and [`crate::child`] contain such code.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

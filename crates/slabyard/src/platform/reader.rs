@@ -1,5 +1,5 @@
-//! A reader slot: the words of one thread that others read to learn whether it is in a section
-//! ([`crate::rcu`] has the slots, a platform takes them back when threads end).
+//! A reader slot: the words of one thread from which others learn whether it is in a section
+//! ([`crate::rcu`] assigns the slots; a platform takes them back when threads exit).
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! The one structure that assembly touches: a bounded stack in 8 bytes.
+//! The only structure that assembly code touches: a bounded stack in 8 bytes.
 //!
 //! ```text
 //! row (64 KiB for each CPU)            entry (8 bytes)
@@ -13,31 +13,31 @@
 //!                   +-------+------+------+------+------+- - -
 //! ```
 //!
-//! An element is a word; its number counts words from row 0's begin, so that numbers
-//! of 32 bits reach 16 GiB. `top` is the number of the topmost object's element (the
-//! guard's, if there is none), `end` that of the last element that may be filled.
+//! An element is a word; its number counts words from the start of row 0, so that 32-bit numbers
+//! reach 16 GiB. `top` is the number of the topmost object's element (the guard's, if the stack is
+//! empty), `end` that of the last element that may be filled.
 //!
-//! A cache uses two entries side by side, in one cache line: its main sheaf's and its spare
-//! sheaf's. The first page of each row is usable from the begin, further ones when caches come
-//! that use them ([`super::PerCpu::commit_rows`]).
+//! A cache uses two adjacent entries, in one cache line: its main sheaf's and its spare sheaf's.
+//! The first page of each row is usable from the start, further pages once created caches use them
+//! ([`super::PerCpu::commit_rows`]).
 //!
-//! A stack may have a *tag*, in the two elements behind its end: an address, and a mask of the
-//! bits in which an object must agree with it. By it a CPU slab's stack takes the objects of its
-//! slab alone ([`super::Takes::Tagged`]), and one exchange turns stack and tag. Two zeros
-//! let each object pass.
+//! A stack may have a *tag*, in the two elements after its end: an address, and a mask of the bits
+//! in which an object must agree with it. With it a CPU slab's stack accepts only objects of its
+//! slab ([`super::Takes::Tagged`]), and one exchange replaces both stack and tag. A tag of two
+//! zeros accepts every object.
 //!
 //! Invariants:
-//! * the guard and the elements -1 and 0 hold 0, which is no object's address: what
-//!   a pop that reads it takes the slow path: the stack is empty, stopped or absent;
-//! * `top` is -1 while the stack is stopped, and 0 if there is none: an entry of
-//!   zeros is empty and full at once, every call takes the slow path;
-//! * slot 0 is zeros for ever: it is what the page map says of a page that is no
-//!   slab, and it is element 0;
-//! * two rows whose entries are zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to
-//!   the CPU numbers -1 (no sequence registered) and -2 (registration failed).
+//! * the guard and the elements -1 and 0 hold 0, which is no object's address: a pop that reads 0
+//!   takes the slow path, because the stack is empty, stopped or absent;
+//! * `top` is -1 while the stack is stopped, and 0 if there is none: an all-zero entry is empty and
+//!   full at once, so every call takes the slow path;
+//! * slot 0 is always all zeros: the page map maps every page that is no slab to it, and it is
+//!   element 0;
+//! * two rows of all-zero entries are at distance [`ZERO_ROWS_AT`] from row 0: they belong to the
+//!   CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
 //! Only the owner (the CPU, or the thread whose private slot the row is) changes an entry, by one
-//! committing store; anybody may set `end` to 0 or mark an entry as stopped ([`super::stop`]).
+//! committing store; any thread may set `end` to 0 or mark an entry as stopped ([`super::stop`]).
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

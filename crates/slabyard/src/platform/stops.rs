@@ -1,8 +1,8 @@
-//! Stopped stacks: their owner can neither pop nor push, and the thread that stopped them owns
-//! what they hold.
+//! Stopped stacks: their owner can neither pop nor push, and the thread that stopped them owns the
+//! objects in them.
 //!
-//! Neighbours: [`super::stack`] has the marks, [`super::PerCpu::fence`] ends the sequences that may
-//! have read a stack before its mark; [`crate::reclaim`] drains what is stopped.
+//! Neighbours: [`super::stack`] has the marks, [`super::PerCpu::fence`] aborts the restartable
+//! sequences that may have read a stack before its mark; [`crate::reclaim`] drains stopped stacks.
 //! Invariant: the caller ensures that no other thread stops or starts these stacks, and that
 //! [`super::PerCpu::can_stop`] was true.
 

@@ -1,5 +1,4 @@
-//! System calls, made directly: they leave the C library's `errno` alone, which
-//! `free` must not change.
+//! System calls, made directly: they leave the C library's `errno` unchanged, as `free` must.
 
 macro_rules! numbers {
     ($($name:ident: $x86:expr, $generic:expr;)*) => {$(

@@ -1,9 +1,9 @@
-//! Threads: the words of the running thread, what it announces as a reader, and the child of a
-//! fork, in which the other threads are gone.
+//! Threads: the words of the running thread, those by which it is a reader, and the child of a
+//! fork, in which the other threads do not exist.
 //!
-//! Neighbours: [`super::birth`] tells a child from its parent, and [`crate::child`] repairs its
-//! yard; [`super::mark`] marks slow paths; [`super::reader`] has a reader's slot, and
-//! [`crate::rcu`] the slots.
+//! Neighbours: [`super::birth`] distinguishes a child from its parent, and [`crate::child`] repairs
+//! its yard; [`super::mark`] marks slow paths; [`super::reader`] defines a reader's slot, and
+//! [`crate::rcu`] holds all slots.
 
 use super::{birth, reader};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

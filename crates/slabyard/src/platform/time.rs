@@ -1,4 +1,4 @@
-//! Time: a clock. ([`super::Park`] has sleep.)
+//! Time: the clock of a platform. ([`super::Park`] sleeps.)
 
 /// A clock that never goes back.
 pub trait Time {

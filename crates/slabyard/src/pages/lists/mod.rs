@@ -1,12 +1,12 @@
-//! Per-CPU page lists of chosen kinds, in front of the buddy: those that kernels had, and the
-//! yard's own.
+//! Per-CPU page lists of selectable kinds, in front of the buddy: those of kernels, and the yard's
+//! own.
 //!
-//! [`table`] has the kinds and their numbers, [`policy`] what a call does, [`super::on_cpus`] a
-//! yard's lists; those of modelled kernels are in the crate `slabyard-model`.
+//! [`table`] has the kinds and their numbers, [`policy`] the steps of a call, [`super::on_cpus`] a
+//! yard's lists; the lists of modelled kernels are in the crate `slabyard-model`.
 //!
-//! A yard follows a kind only once one was chosen ([`choose`](crate::pages::listed::choose)), and
+//! A yard uses a kind only once one was selected ([`choose`](crate::pages::listed::choose)), and
 //! has the code for it only on a platform that [says
-//! so](crate::platform::Platform::HAS_PAGE_LISTS). Else [`super::percpu`] serves.
+//! so](crate::platform::Platform::HAS_PAGE_LISTS). Otherwise [`super::percpu`] serves.
 
 pub mod policy;
 pub mod table;

@@ -1,17 +1,17 @@
-//! What an allocation and a free of pages do with a CPU's lists, by the [`Rules`] of a kind,
-//! wherever the lists are.
+//! How an allocation and a free of pages use a CPU's lists, by the [`Rules`] of a kind, wherever
+//! the lists are.
 //!
-//! A refill puts a batch from the buddy behind what the list has; a give-back returns the list's
-//! oldest pages. Each of them takes the buddy's lock once. Between them a call takes no lock, and
-//! the page that was freed last is allocated next, because its lines may still be in the CPU's
-//! caches.
+//! A refill appends a batch from the buddy to the list's tail; a give-back returns the list's
+//! oldest pages. Each refill or give-back takes the buddy's lock once. In between, calls take no
+//! lock, and the page that was freed last is allocated next, because its lines may still be in the
+//! CPU's caches.
 //!
-//! Neighbours: [`crate::pages::on_cpus`] are lists of real runs; those of modelled kernels are in
+//! Neighbours: [`crate::pages::on_cpus`] has lists of real runs; those of modelled kernels are in
 //! the crate `slabyard-model`.
 //!
-//! Sources: as [`super::table`]'s. Of 6.18's lists: a refill doubles while nothing is freed, and is
-//! scaled down by the order; a refill, and a free that finds the list full, raise what it may hold;
-//! frees in a row give back more.
+//! Sources: those of [`super::table`]. The lists of 6.18: refills double while nothing is freed,
+//! and are scaled down by the order; each refill, and each free that finds the list full, raises
+//! the list's limit; consecutive frees give back more.
 
 use super::table::{Cold, List, Rules, Warmth};
 use slabyard_abi::stats::Counter;

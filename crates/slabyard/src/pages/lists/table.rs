@@ -1,12 +1,12 @@
-//! The kinds of per-CPU page lists, one row each, and the numbers that follow for a zone.
+//! The kinds of per-CPU page lists, one row each, and the numbers that result for a zone.
 //!
-//! Neighbours: [`super::policy`] allocates and frees by these numbers; the kinds and their words are
-//! those of `slabyard-kernels`.
+//! Neighbours: [`super::policy`] allocates and frees by these numbers; the kinds and their names
+//! come from `slabyard-kernels`.
 //!
 //! Sources: "hot-n-cold pages" as announced for 2.5.45 (M. Bligh and A. Morton, October 2002); the
-//! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186;
-//! the tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the least that is kept
-//! free as the kernel's document of its `vm` settings tells it.
+//! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186; the
+//! tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the minimum that is kept
+//! free, from the kernel's documentation of its `vm` settings.
 
 pub use slabyard_kernels::PageLists;
 

@@ -1,4 +1,4 @@
-//! The numbers of each kind: the values that kernels showed.
+//! Tests the numbers of each kind against the values that kernels showed.
 
 use super::policy::Tuning;
 use super::table::{List, PageLists, Rules, Warmth, Zone};

@@ -1,10 +1,10 @@
-//! The addresses that yards use: far below all that is mapped, and mapped only as they are
+//! The addresses that yards use: far below all mappings of the process, and mapped only as they are
 //! committed.
 //!
-//! The kernel maps from high addresses down, into the first gap that is large enough. Addresses
-//! far below its choice stay free, unless the program asks for an address there, or maps more than
-//! the gap: then the kernel fills the gaps between our parts, from their ends. A mapping of others
-//! that is there nevertheless is not replaced: a commit there fails.
+//! The kernel maps from high addresses down, into the first gap that is large enough. Addresses far
+//! below its choice stay free, unless the program asks for an address there, or maps more than the
+//! gap: then the kernel fills the gaps between our parts, from their ends. A foreign mapping that
+//! is there nevertheless is not replaced: a commit there fails.
 //!
 //! ```text
 //!   range                             gap                     the kernel's choice
@@ -16,15 +16,14 @@
 //!
 //! Under a limit of address space (`ulimit -v`) a process cannot map more than the limit, so it
 //! cannot fill a gap of several times that size. In a program with ThreadSanitizer the gap is
-//! small, because its shadow memory knows the uppermost 1.5 TiB of addresses alone (compiler-rt,
-//! `tsan_platform.h`); MemorySanitizer's has the uppermost 16 TiB. A reserve was tried, of 1 TiB,
-//! or of half of what `ulimit -v` grants: small objects then reached half of what they reach with
-//! the C library's malloc (2b6459f), and a limit that another process set was not seen. The price
-//! of reserving nothing: a program that maps more than 9 TiB, or just these addresses, keeps the
+//! small, because its shadow memory covers only the uppermost 1.5 TiB of addresses (compiler-rt,
+//! `tsan_platform.h`); MemorySanitizer's covers the uppermost 16 TiB. Rejected: a reserve of 1 TiB,
+//! or of half of what `ulimit -v` grants: small objects then reached half of the speed of the C
+//! library's malloc (2b6459f), and a limit set by another process went unnoticed. The price of
+//! reserving nothing: a program that maps more than 9 TiB, or exactly these addresses, keeps the
 //! heap from growing there.
 //!
-//! Invariant: two parts have no address in common, those of different yards neither, and no part
-//! touches another.
+//! Invariant: no two parts, of the same or of different yards, overlap or touch.
 
 use super::calls::{MAP_NORESERVE, PROT_NONE, is_mapped_here, mmap, unmap};
 use crate::sync::{AtomicUsize, Ordering};

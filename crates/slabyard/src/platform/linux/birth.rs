@@ -1,10 +1,10 @@
-//! The word of [`crate::platform::birth`] on Linux: in a page that a fork wipes, or where the
-//! system refuses such a page (before 4.14) a plain word.
+//! The word of [`crate::platform::birth`] on Linux: in a page that a fork wipes, or, where the
+//! kernel refuses such a page (before 4.14), a plain word.
 //!
-//! A handler of `fork` sets the word, too, because an emulator may promise to wipe the page and
-//! not do it. It must not do so if a slow path of the child came first, so beside the word stands
-//! the process that it belongs to. Another library's handler may come before ours in the child and
-//! allocate: without a page, a thread that forks compares the processes by itself.
+//! A `fork` handler sets the word, too, because an emulator may accept the request to wipe the page
+//! and not do it. It must not set the word if a slow path of the child came first, so beside the
+//! word is the id of the process to which it belongs. Another library's handler may run before ours
+//! in the child and allocate: so without such a page, a forking thread compares the ids itself.
 
 use super::calls::{PROT_RW, mmap, unmap};
 use crate::platform::birth::{CHILD, WHOLE};

@@ -1,7 +1,7 @@
-//! Checks bytes that a program may write to meanwhile; if it does, it has the bug that the check
+//! Checks bytes to which a program may write meanwhile; if it does, it has the bug that the check
 //! looks for.
 //!
-//! Neighbour: [`super`] checks memory of objects, for caches with debugging.
+//! Neighbour: [`super`] checks the memory of objects, for caches with debugging.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 

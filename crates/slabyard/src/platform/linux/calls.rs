@@ -1,7 +1,7 @@
-//! The system calls that change mappings, each with its fallback if a filter (seccomp) refuses an
-//! option of it.
+//! The system calls that change mappings, each with its fallback in case a filter (seccomp) refuses
+//! one of its options.
 //!
-//! Neighbour: [`super::memory`] decides what is mapped where.
+//! Neighbour: [`super::memory`] decides what to map where.
 
 use crate::platform::{Stretch, sys};
 

@@ -1,8 +1,8 @@
-//! Counts of slow paths: the words of `abi::stats`, for each row and each cache.
+//! Counts of slow paths: the words of `abi::stats`, per row and per cache.
 //!
-//! Apart from the rows, in a mapping of its own, because it is made only if someone asks. Its
-//! pages are touched as caches count: some 75 KiB of memory for each CPU.
-//! Invariant: words only grow; threads of one row add to the same words, atomically.
+//! They are in a separate mapping, not in the rows, because it is made only if someone asks for
+//! counts. Its pages are touched only as caches count: some 75 KiB of memory per CPU.
+//! Invariant: words only grow; threads on one row add to the same words, atomically.
 
 use super::calls::{PROT_RW, mmap};
 use crate::platform::Event;

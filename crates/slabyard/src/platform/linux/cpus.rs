@@ -1,13 +1,13 @@
-//! How many CPUs there may ever be: rows are made for all that the kernel can name, because the fast
-//! path does not compare the CPU number with them.
+//! How many CPUs there may ever be: rows are made for every CPU number that the kernel can use,
+//! because the fast path does not check the CPU number against them.
 //!
-//! The masks in `/proc/self/status` have a digit for four CPUs that the kernel can name
+//! The masks in `/proc/self/status` have one digit per four CPUs that the kernel can use
 //! (proc_pid_status(5)), so their width is that number, rounded up. The file of possible CPUs in
-//! sysfs would be exact, but it may say too little: containers show their own share there, or a
-//! mount lies over it. The width counts only if it is possible: no less than the highest CPU that
-//! this thread may use, and no more than the kernel's masks have room for, which is what the
-//! system call for a thread's mask returns (sched_getaffinity(2)). Otherwise there are rows for
-//! all of that room.
+//! sysfs would be exact, but it may show too few: containers show their own share there, or another
+//! mount covers it. The width is accepted only if it is plausible: no less than the highest CPU
+//! that this thread may use, and no more than the kernel's masks have room for, which is what the
+//! system call for a thread's mask returns (sched_getaffinity(2)). Otherwise there is a row for
+//! each CPU for which the masks have room.
 
 use crate::platform::sys;
 

@@ -1,9 +1,9 @@
-//! The fence of all CPUs that run our threads, by `membarrier`: the sequences under way there are
-//! aborted (membarrier(2)).
+//! The fence of all CPUs that run our threads, by `membarrier`, which aborts the restartable
+//! sequences under way there (membarrier(2)).
 //!
 //! Neighbours: the platform calls it in modes with restartable sequences; [`super::readers`] has
 //! the fence for readers.
-//! Invariant: a call that was refused once is not tried again, except by the child of a fork.
+//! Invariant: once the kernel refused the call, only the child of a fork tries it again.
 
 use crate::platform::sys;
 use crate::sync::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
-//! A process under a filter of system calls (seccomp(2)): which calls are still made.
+//! A process under a system-call filter (seccomp(2)): which calls the allocator still makes.
 //!
-//! Neighbour: the malloc library sees the filters that a program installs.
-//! Invariant: what is restricted or sealed stays so.
+//! Neighbour: the malloc library detects the filters that a program installs.
+//! Invariant: once restricted or sealed, a process stays so.
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::{rseq, sys};

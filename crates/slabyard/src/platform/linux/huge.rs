@@ -1,5 +1,5 @@
-//! Transparent huge pages: whether the system makes them of mappings that did not ask for them,
-//! and advice for parts of a reservation (madvise(2)).
+//! Transparent huge pages: whether the kernel uses them for mappings that did not request them, and
+//! advice for parts of a reservation (madvise(2)).
 
 use super::calls::advise;
 use crate::platform::sys;

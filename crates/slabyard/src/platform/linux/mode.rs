@@ -1,4 +1,4 @@
-//! The mode of a process: how CPUs are told apart.
+//! The mode of a process: how its fast path selects a row.
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! Memory nodes: those that the machine has, or as many as are declared (as the kernel's
-//! `numa=fake`).
+//! Memory nodes: those of the machine, or as many as are declared (as the kernel's `numa=fake`).
 //!
-//! With real nodes, a table has the node of each CPU, as sysfs tells it (sysfs-devices-node), and
-//! parts of the region are asked for by mbind(2). A refusal changes nothing but where pages lie,
-//! and is counted. Declared nodes take the CPUs in turn. If rows are private slots, no row has a
-//! CPU, and nodes are declared ones: each thread belongs to a node.
+//! With real nodes, a table holds each CPU's node, read from sysfs (sysfs-devices-node), and
+//! mbind(2) requests that parts of the region be placed on their nodes. If the kernel refuses, only
+//! the placement of pages changes, and the refusal is counted. Declared nodes are assigned CPUs in
+//! turn. If rows are private slots, no row has a CPU, and nodes are declared: each thread belongs
+//! to a node.
 //!
-//! Neighbour: [`crate::pages::nodes`] says which address belongs to which node.
+//! Neighbour: [`crate::pages::nodes`] maps addresses to nodes.
 
 use super::calls::{PROT_RW, mmap};
 use crate::platform::sys;

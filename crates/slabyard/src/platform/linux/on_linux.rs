@@ -1,8 +1,8 @@
-//! The platform of a real process, as a value: what it keeps, how it begins, and a thread's first
-//! slow path.
+//! The platform of a real process, as a value: its state, its start, and a thread's first slow
+//! path.
 //!
-//! Neighbours: [`super::memory`], [`super::per_cpu`] and [`super::threads`] are what the engines use
-//! of it; [`super::process`] finds out what this process and machine have.
+//! Neighbours: the engines use it through [`super::memory`], [`super::per_cpu`] and
+//! [`super::threads`]; [`super::process`] finds out what this process and machine support.
 
 use super::counts::CountedWords;
 use super::mode::Mode;

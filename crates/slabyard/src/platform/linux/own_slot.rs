@@ -1,7 +1,7 @@
-//! A thread's private slot: returned at its end, and by the child of a fork for threads that are
-//! not there.
+//! A thread's private slot: released when the thread exits; the child of a fork releases those of
+//! threads that it does not have.
 //!
-//! Neighbours: [`super::slots`] keeps them; [`super::on_linux`] gives a thread its slot at its
+//! Neighbours: [`super::slots`] has all slots; [`super::on_linux`] assigns a thread its slot in its
 //! first slow path.
 
 use super::mode::Mode;

@@ -1,4 +1,4 @@
-//! How threads wait for locks: futexes of the process.
+//! How threads wait for locks: by process-private futexes.
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::birth::CHILD;

@@ -1,7 +1,7 @@
 //! The stacks of this CPU on Linux: restartable sequences, or plain code on a private slot.
 //!
-//! Neighbours: [`crate::platform::rseq`] has the sequences; [`super::fence`] ends those of other
-//! CPUs; [`super::shared`] says when a thread has left its row.
+//! Neighbours: [`crate::platform::rseq`] has the sequences; [`super::fence`] aborts those of other
+//! CPUs; [`super::shared`] records when a thread has given up its row.
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};

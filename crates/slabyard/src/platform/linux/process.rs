@@ -1,4 +1,4 @@
-//! Properties of this process: the mode that is possible, the page size, and the limit of address
+//! Properties of this process: which mode is possible, the page size, and the limit of address
 //! space.
 
 use super::mode::Mode;

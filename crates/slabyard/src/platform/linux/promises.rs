@@ -1,13 +1,14 @@
-//! Tests what system calls guarantee before their first use, on pages of our own.
+//! Tests, on pages of our own, what system calls guarantee, before their first use.
 //!
-//! Emulators and sandboxes report a call as done that was not done. Under qemu-user
-//! `MREMAP_DONTUNMAP` unmaps what it should leave, as its other calls see it, and `MADV_DONTNEED`
-//! keeps the contents of what was ever moved, and answers 0 (its `linux-user/mmap.c`); gVisor's
-//! `mincore` says that each page is resident (its compatibility list). A call that fails the test
-//! is not used. A *refused* call passes the test, because its caller handles the error.
+//! Some emulators and sandboxes report success for calls that they did not carry out. Under
+//! qemu-user `MREMAP_DONTUNMAP` unmaps the old range, as its other calls see it, and
+//! `MADV_DONTNEED` keeps the contents of pages that were ever moved, and returns 0 (its
+//! `linux-user/mmap.c`); gVisor's `mincore` reports every page as resident (its compatibility
+//! list). A call that fails the test is not used. A *refused* call passes, as its caller handles
+//! the error.
 //!
-//! Neighbour: [`super::memory`] asks before it makes such a call.
-//! Invariant: a test changes only memory of its own, and unmaps what it mapped.
+//! Neighbour: [`super::memory`] asks here before it makes such a call.
+//! Invariant: a test changes only its own memory, and unmaps it again.
 
 use super::calls::{
     MAP_NORESERVE, MREMAP_DONTUNMAP, MREMAP_MAYMOVE, PROT_RW, find_resident, mmap, purge,

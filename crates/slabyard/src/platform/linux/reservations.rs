@@ -1,4 +1,4 @@
-//! Reservations of a yard: the block of rows, and addresses that are mapped piece by piece as they
+//! A yard's reservations: the block of rows, and addresses that are mapped piece by piece as they
 //! are committed.
 //!
 //! ```text
@@ -8,18 +8,18 @@
 //! +--------+------+- - - - +-------------+---------------+- - - - - - - -+
 //!  ^ mapped        ^ never  ^ mapped                     ^ mapped when committed
 //! ```
-//! A small process must make few system calls, so the memory that every process needs is mapped by
-//! few of them.
+//! A small process must make few system calls, so a few calls map the memory that every process
+//! needs.
 //!
-//! Nothing is reserved: the system counts a reserve against the limits of a process (`ulimit
-//! -v`, `mlockall`), and a limit may be set at any time, by another process too. A reservation is
-//! a range of addresses that stay free because of where they lie ([`address_range`]). So core files
-//! hold what is committed and no more.
+//! Nothing is really reserved: the kernel counts a reserved mapping against the limits of a process
+//! (`ulimit -v`, `mlockall`), and a limit may be set at any time, by another process too. A
+//! reservation is a range of addresses that stay free because of their position
+//! ([`address_range`]). So core files contain only what is committed.
 //!
-//! Nothing is ever mapped where a CPU beyond the rows would have its row: if the system reports a
-//! CPU number that it denied at the start, the thread faults, and overwrites no table.
+//! The places of rows for CPUs beyond the last row are never mapped: if the kernel reports a CPU
+//! number that it excluded at the start, the thread faults, and overwrites no table.
 //!
-//! Neighbour: [`super::memory`] is what the engines use of it.
+//! Neighbour: the engines use it through [`super::memory`].
 
 use super::address_range;
 use super::calls::{PROT_RW, find_resident, is_mapped_here, unmap};

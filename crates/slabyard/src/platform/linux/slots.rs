@@ -1,7 +1,7 @@
 //! Private slots: rows that belong to one thread each, for processes without restartable sequences.
 //!
-//! A thread has one slot, whatever the number of yards: it is the same row of each. Therefore the
-//! slots belong to the process.
+//! A thread has one slot, whatever the number of yards: the slot selects the same row in each. So
+//! the slots belong to the process.
 //!
 //! Neighbour: [`super::own_slot`] takes and frees them.
 

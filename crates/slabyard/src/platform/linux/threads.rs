@@ -1,8 +1,8 @@
-//! The thread that runs, and its process, on Linux.
+//! The running thread, and its process, on Linux.
 //!
-//! Neighbours: [`super::birth`] has the word that a fork wipes; [`super::readers`] fences all threads
-//! and finds the ends of those that have a place. A call of a signal handler ([`crate::jumped`])
-//! asks about a word that may be gone, and holds signals back.
+//! Neighbours: [`super::birth`] has the word that a fork wipes; [`super::readers`] fences all
+//! threads and detects the exit of those that have a reader's place. For [`crate::jumped`],
+//! `is_other` compares a word that may be unmapped, and `without_handlers` blocks signals.
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::reader::ReaderSlot;

@@ -1,5 +1,4 @@
-//! The clock of Linux, of which the coarse reading is never a system call where there is a vDSO
-//! (vdso(7)).
+//! The clock of Linux; its coarse reading needs no system call where there is a vDSO (vdso(7)).
 
 use super::on_linux::{Counting, OnLinux};
 use crate::platform::Time;

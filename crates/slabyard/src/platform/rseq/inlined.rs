@@ -1,7 +1,7 @@
-//! The sequences of [`super`], inlined into the caller's function without a call.
+//! The restartable sequences of [`super`], inlined into the caller's function without a call.
 //!
 //! Each copy has its own descriptor, beside those of the functions. It reads the slot in the part
-//! that the kernel aborts, so that a fence of all CPUs is also a fence for a change of the slot.
+//! that the kernel aborts, so that after a fence of all CPUs no sequence uses an old slot.
 
 use crate::platform::fast::{FastPath, at};
 use crate::platform::stack::COUNTDOWN_AT;

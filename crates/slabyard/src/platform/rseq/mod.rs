@@ -1,10 +1,10 @@
-//! Restartable sequences, one file an architecture behind one set of names.
+//! Restartable sequences, one file per architecture behind one set of names.
 //!
-//! `pop`, `push`, `push_if`, `exchange`, `pop_many` and `push_many` work on the row of the CPU (or private slot)
-//! whose number stands 4 bytes in front of the field `rseq_cs`, at `cs_offset`
-//! from this thread's thread pointer. [`thread`] is this thread's own block.
+//! `pop`, `push`, `push_if`, `exchange`, `pop_many` and `push_many` work on the row of the CPU (or
+//! private slot) whose number is stored 4 bytes before the field `rseq_cs`, at `cs_offset` from
+//! this thread's thread pointer. [`thread`] is this thread's own block.
 //!
-//! `docs/design.md` says what each mode guarantees.
+//! `docs/design.md` lists what each mode guarantees.
 
 use crate::platform::ThreadWords;
 use crate::sync::AtomicU32;

@@ -1,8 +1,8 @@
-//! Architectures without sequences of ours: mode 3 only, in plain code.
+//! Architectures for which we have no restartable sequences: only mode 3, in plain code.
 //!
 //! A private slot belongs to one thread, so load, change and store need no restart; a signal
-//! handler that allocates inside is undefined, as mode 3 says. The thread block is found by a key
-//! of the C library.
+//! handler that allocates in between has undefined behaviour, as mode 3 states. A key of the C
+//! library finds the thread block.
 
 use super::Thread;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag};

@@ -1,6 +1,6 @@
-//! Sequences that pop or push several objects at once.
+//! Restartable sequences that pop or push several objects at once.
 //!
-//! Registers and labels are those of [the others](super); `r8` holds the number of objects.
+//! Registers and labels are as in [the others](super); `r8` holds the number of objects.
 
 use core::arch::naked_asm;
 

@@ -1,24 +1,24 @@
-//! The sequences on x86-64.
+//! The restartable sequences on x86-64.
 //!
-//! One sequence is one function; its text is a macro, because the malloc
-//! library puts the same text into `malloc` and `free` themselves. Registers:
+//! Each sequence is one function; its text is a macro, because the malloc library puts the same
+//! text into `malloc` and `free` themselves. Registers:
 //!
 //! | register | holds |
 //! |---|---|
 //! | `rdx` | offset of the field `rseq_cs` from `fs`; then the number of the top's element |
 //! | `rdi` | the object (push) |
 //! | `rsi` | row 0, from which elements are numbered (`free_sized`: `r8`) |
-//! | `rcx` | the entry's distance from it |
-//! | `rax` | the object popped |
+//! | `rcx` | the entry's distance from row 0 |
+//! | `rax` | the popped object |
 //!
-//! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread was
-//! preempted, migrated or interrupted by a signal: it goes on at 24, and from there at 29, the
-//! caller's label for "slow", where the caller's arguments are still in their registers, and 0 in
-//! the `rax` of a pop. The last instruction before 22 is the committing store. It does not begin
-//! again: under a debugger's single step, each of which aborts it, it would never end. An abort is
-//! as rare as a preemption within these few instructions.
+//! After the descriptor is stored, the kernel aborts the part from label 21 to 22 if the thread was
+//! preempted, migrated or interrupted by a signal: it continues at 24, and from there at 29, the
+//! caller's "slow" label, where the caller's arguments are still in their registers, and `rax` is 0
+//! after a pop. The last instruction before 22 is the committing store. An aborted sequence is not
+//! retried: under a debugger's single-stepping, which aborts it at each step, it would never end.
+//! An abort is as rare as a preemption within these few instructions.
 //!
-//! The CPU number is read two bytes in front of where it stands: these are zeros (the high half of
+//! The CPU number is read from two bytes before its field: these are zeros (the high half of
 //! `cpu_id_start`, a number below 2^16), so that the 32 bits read are the number times
 //! [`ROW_STRIDE`], and the slot's offset replaces the zeros.
 //!
