@@ -1,6 +1,6 @@
 //! Instructions of one pair of malloc(64) and free, counted by valgrind's callgrind.
 //!
-//! The pair load runs N and 2N pairs; the difference divided by N is the count per pair, which
+//! The pair load runs N and 2N pairs. The difference divided by N is the count per pair, which
 //! includes the seven or so instructions of the load's loop and PLT. valgrind has no restartable
 //! sequences (rseq): there our library runs in its private-slot mode, not in the mode that runs in
 //! production.

@@ -17,8 +17,8 @@
 //!
 //! A [`Yard`] has a board ([`Board`]: how calls exclude each other, how large a page is) and an
 //! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). Besides the pages
-//! that it hands out, it costs the yard itself, ten bytes per page, and [`Yard::cache_bytes`] per
-//! cache; unused features take no memory.
+//! that it hands out, a yard takes memory for its own struct, ten bytes per page, and
+//! [`Yard::cache_bytes`] per cache; unused features take no memory.
 //!
 //! It is not built as a [`slabyard::platform::Platform`] below a page-heap yard, because such a
 //! yard treats addresses as free of charge: it has rows of 64 KiB for lock-free fast paths, 64

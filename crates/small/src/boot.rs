@@ -1,4 +1,4 @@
-//! A boot-like load from a seed: the kernel's initcall levels, its threads, a shell and the
+//! A boot-like load from a seed: the levels of the kernel's start-up, its threads, a shell and the
 //! commands that it runs, and dropping caches.
 //!
 //! Within a level, the seed decides the order of the subsystems and the order in which each creates

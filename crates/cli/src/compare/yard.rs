@@ -1,8 +1,8 @@
 //! How much memory one of our allocators needs beyond the live objects: the most that it held
-//! (committed and not given back) less the most that was live. Berger and others call this
-//! fragmentation, as a ratio ("Hoard: a scalable memory allocator for multithreaded applications",
-//! 2000); here it is a difference. The two maxima need not belong to the same moment, because how
-//! much is not live when the allocator holds most varies from run to run.
+//! (committed and not returned to the kernel) less the most that was live. Berger and others call
+//! this fragmentation, as a ratio ("Hoard: a scalable memory allocator for multithreaded
+//! applications", 2000); here it is a difference. The two maxima need not belong to the same
+//! moment, because how much is not live when the allocator holds most varies from run to run.
 //!
 //! The yard is sampled from outside while the program runs, and read once more from the report at
 //! the end; that report alone would say little about a program that frees everything before it

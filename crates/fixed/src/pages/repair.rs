@@ -3,7 +3,7 @@
 //!
 //! Why the page-table heads of blocks in use can be trusted, whatever the call had done: a call
 //! writes heads only for pages that it owns, which are free pages or a block whose bit it has
-//! cleared; and each head that it writes there describes such pages again. In blocks with live bits
+//! cleared. And each head that it writes there describes such pages again. In blocks with live bits
 //! it changes at most which list a slab is on, by one store to the head.
 //!
 //! Neighbours: [`super::buddy`] and [`super::meta`] have the lists; [`crate::repair`] says which

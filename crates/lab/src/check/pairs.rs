@@ -15,8 +15,8 @@
 //!
 //! Neighbours: [`super::one_step`] predicts first, and only then corrects the model by the kernel's
 //! choice; the engine's [`follow`](slabyard_model::cache::follow) moves the slabs. Invariant, for
-//! each slab: its free objects in the model, plus those denied, are at most its free objects by the
-//! trace, plus those that the kernel proved to be free.
+//! each slab: its free objects in the model, plus those that this module has marked as in use, are
+//! at most its free objects by the trace, plus those that the kernel proved to be free.
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
 use slabyard_model::cache::{KernelCache, NONE, Page, State};

@@ -2,7 +2,7 @@
 //! shrunk.
 //!
 //! - A CPU that goes offline gives back everything that it held, as a kernel does for each cache of
-//!   a dead CPU: its slab and its partial list go to their nodes' lists, the objects in its sheaves
+//!   a dead CPU. Its slab and its partial list go to their nodes' lists, the objects in its sheaves
 //!   (under SLAB, in its array) to their slabs, its page lists to the buddy. Its tasks move
 //!   ([`super::tasks`]).
 //! - A CPU that comes online holds nothing, and takes tasks as they wake. A CPU whose first event
@@ -11,7 +11,7 @@
 //!   nodes' lists are sorted. A trace does not say which objects a kernel's shrinkers would free,
 //!   so these stay.
 //!
-//! Neighbours: [`super::replay`] runs each event before the first step that is not earlier.
+//! Neighbours: [`super::replay`] runs each event before the first step of the same or a later time.
 //! Invariant: events are in order of time, and at least one CPU is always online ([`check`]).
 
 /// What can happen to a machine.

@@ -1,4 +1,5 @@
-//! One look at a yard: reads everything, then the slabs, then everything again.
+//! One look at a yard (all reads for one snapshot): reads everything, then the slabs, then
+//! everything again.
 //!
 //! The numbers of a cache are ranges over both readings; what did not change is exact. If live
 //! changed from one reading to the next, it also changed unseen in between: its range is made three

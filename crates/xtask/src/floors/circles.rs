@@ -2,9 +2,9 @@
 //! children included.
 //!
 //! A module is a file here; inline modules belong to their file. The files of a crate are walked
-//! three times: for the modules, and which of them are only for tests; for what `use` binds, so
-//! that a name can be traced to the file that defines it; and for the names, those in `use` and the
-//! paths in code.
+//! three times. The first walk finds the modules, and which of them are only for tests; the second
+//! finds what `use` binds, so that a name can be traced to the file that defines it; the third
+//! finds the names, those in `use` and the paths in code.
 //!
 //! Then, in each directory, its files and subdirectories are compared with each other; a directory
 //! names whatever a file in it names. The directory's own file (`mod.rs`; at the crate's root
