@@ -58,8 +58,8 @@ fn page(written: &ResultsFile) -> Result<String> {
         .filter_map(|shown| Some((shown, written.suites.get(shown.name)?)))
         .collect();
     let mut text = "# Benchmarks\n\n\
-         Slabyard's malloc beside its peers, preloaded into the same programs; \
-         [slabyard-bench](../crates/bench/README.md) writes this page.\n\n"
+         This page compares Slabyard's malloc with its peers, all preloaded into the same \
+         programs; [slabyard-bench](../crates/bench/README.md) generates it.\n\n"
         .to_owned();
     text += &machine(&measured)?;
     text += &commands(&measured);

@@ -89,9 +89,9 @@ pub fn loads(report: &str) -> Result<String> {
     let Loads { allocators, rounds, settings } = serde_json::from_str(report)?;
     let loads = settings.first().map_or(0, |setting| setting.loads.len());
     let mut text = format!(
-        "{loads} loads, each a process from its start to its end, {rounds} rounds in random order. \
-         A ratio is ours to a peer's in the same round, of these the median; means are geometric, \
-         with 95 % bootstrap intervals. Less is better.\n\n{}\n\n",
+        "{loads} loads, each a process timed from start to end, ran in {rounds} rounds in random \
+         order. A ratio is the median over rounds of our value divided by the peer's in the same \
+         round; means are geometric, with 95 % bootstrap intervals. Less is better.\n\n{}\n\n",
         means(&allocators, &settings)
     );
     let mut failures: Vec<String> = Vec::new();
@@ -111,8 +111,8 @@ pub fn programs(report: &str) -> Result<String> {
     let settings = [setting];
     let names: Vec<&str> = settings[0].loads.iter().map(|load| load.name.as_str()).collect();
     Ok(format!(
-        "{}; {rounds} rounds. Much of the time is the program's own, so means are not judged; of \
-         wall time and peak memory they are {}.\n\n{}",
+        "{}; {rounds} rounds. Much of the time is spent outside the allocator, so means are not \
+         judged; for wall time and peak memory they are {}.\n\n{}",
         names.join(", "),
         mean_pairs(&allocators, &settings[0]),
         losses(&settings)
@@ -181,7 +181,7 @@ fn losses(settings: &[Setting]) -> String {
     if !reasons.is_empty() {
         let _ = write!(
             text,
-            "\nWhy, from {EXPLAINED_FROM} on; `crates/bench/explained.txt` has all reasons:\n\n{}",
+            "\nReasons for ratios from {EXPLAINED_FROM} on (`crates/bench/explained.txt` has all):\n\n{}",
             reasons.concat()
         );
     }
@@ -273,9 +273,9 @@ pub fn rest(report: &str) -> Result<String> {
     let rows = allocators.iter().enumerate().map(row).collect();
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     Ok(format!(
-        "{objects} objects of 16 bytes to 8 MiB, of which 99 % are freed at random; then 1000 small \
-         pairs of calls a second, or no call. Back: the share of the pages without a live object \
-         that left memory, medians of {rounds} rounds.\n\n{}\n",
+        "The load frees 99 % of {objects} objects of 16 bytes to 8 MiB at random; then it makes 1000 \
+         small pairs of calls per second, or no call. \"Back\" is the share of the pages without a \
+         live object that left memory; medians of {rounds} rounds.\n\n{}\n",
         screen::table(&heading, rows)
     ))
 }
@@ -340,7 +340,7 @@ pub fn calls(report: &str) -> Result<String> {
     let rows = allocators.iter().enumerate().map(row).collect();
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     Ok(format!(
-        "The slowest thousandth of {pairs} pairs, in thread CPU time with the clock's reading; \
+        "The slowest thousandth of {pairs} pairs, in thread CPU time including the clock's reading; \
          medians of {rounds} rounds.\n\n{}\n",
         screen::table(&heading, rows)
     ))
@@ -360,7 +360,8 @@ pub fn instructions(report: &str) -> Result<String> {
     let counts = allocators.iter().zip(&instructions_per_pair);
     let counts: Vec<String> = counts.map(|(a, count)| format!("{} {count:.1}", a.name)).collect();
     let mut text = format!(
-        "Of one `malloc(64)` and `free` with the loop ({valgrind}, where ours has private slots): {}.",
+        "Those of one `malloc(64)` and `free`, including the loop ({valgrind}, where ours uses \
+         private slots): {}.",
         counts.join(", ")
     );
     if !absent.is_empty() {

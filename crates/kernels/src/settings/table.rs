@@ -160,7 +160,7 @@ settings! {
     CheckFrees "check_frees" {
         needs: Nothing,
         library: ValueKind::Number(0, u32::MAX as u64), default 32,
-            "check this many of the first frees at once for double frees and interior pointers; 4294967295: all",
+            "check this many of the first frees immediately for double frees and interior pointers; 4294967295: all",
     }
     /// Check the whole yard at exit.
     VerifyAtExit "verify_at_exit" {
