@@ -1,8 +1,8 @@
-//! All engines behind one type: each cache has the engine that was chosen before it began, and in
-//! its place debugging, if that was chosen too.
+//! All engines behind one type: each cache has the engine that was chosen before the cache was
+//! created, or debugging instead, if that was chosen too.
 //!
-//! The library that holds every engine has a yard of it; a yard of one engine emits no code of the
-//! others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
+//! The library that contains every engine has a yard of this type; a single-engine yard contains no
+//! code of others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
 
 use super::array_cache::{self, Choice};
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};

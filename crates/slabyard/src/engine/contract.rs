@@ -1,8 +1,8 @@
-//! The engine of a yard: the sum of what each engine implements ([`super::kind`],
+//! The engine of a yard: the union of the traits that each engine implements ([`super::kind`],
 //! [`super::slow_paths`], [`super::inspect`], [`super::orphans`]), and the two engines that a yard
-//! knows by their type: debugging, and the array caches that the clock of 2.4 reaps.
+//! knows by their types: debugging, and the array caches that the clock of 2.4 reaps.
 //!
-//! Invariant: no engine names this module, but [`super::any`].
+//! Invariant: of all engines, only [`super::any`] names this module.
 
 use super::array_cache::{self, ArrayCaches};
 use super::cpu_slabs::{Mixed, OnCpus};

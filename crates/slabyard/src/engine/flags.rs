@@ -1,6 +1,6 @@
-//! Flags of a cache, by the kernel's names.
+//! Flags of a cache, named as in the kernel.
 //!
-//! Neighbours: [`super::Shape`] keeps them; [`crate::cache::CacheSettings`] takes them.
+//! Neighbours: [`super::Shape`] stores them; [`crate::cache::CacheSettings`] accepts them.
 
 /// A set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,20 +1,20 @@
-//! The flush: returns the objects of a sheaf to their slabs, as bits of the free sets.
+//! The flush: returns the objects of a sheaf to their slabs, by setting bits of the free sets.
 //!
-//! Neighbours: engines call it; the free set ([`crate::slab::freeset`]) takes the bits;
-//! [`super::partial`] relists or ends a slab that stopped being full or became empty.
+//! Neighbours: engines call it; the free set ([`crate::slab::freeset`]) sets the bits;
+//! [`super::partial`] relists a slab that is no longer full, and discards or keeps one that became
+//! empty.
 //!
-//! Objects that were freed one after the other often lie near each other. Therefore the flush
-//! groups them by bitmap word in a small hash table, and puts a group into its slab when another
-//! word needs the bucket, or at the end. It runs over the objects once and sorts nothing; for any
-//! order in which a program frees a structure, it makes no more operations than one for each
-//! bitmap word and one for its slab.
+//! Objects that were freed one after another are often neighbours in memory. So the flush groups
+//! them by bitmap word in a small hash table, and adds a group to its slab when another word needs
+//! the bucket, or at the end. It visits each object once and sorts nothing; in whatever order a
+//! program frees a structure, it makes at most one operation per bitmap word and one per slab.
 //!
-//! Tried and refused: sorted by address first, 256 at a time, a tree of small nodes took 17 %
-//! longer (a899870); a comparison of each object with the one flushed before it cost 1 to 6 % of
-//! the instructions of four loads, and gained none.
+//! Tried and rejected: sorting by address first, 256 at a time, a tree of small nodes took 17 %
+//! longer (a899870); comparing each object with the one flushed before it cost 1 to 6 % of the
+//! instructions of four loads, and gained nothing.
 //!
-//! It checks that an address lies in a slab of this cache once for each group, and that it
-//! is the begin of an object for each object.
+//! It checks once per group that an address is in a slab of this cache, and for each object that an
+//! object starts there.
 
 use super::slabs::{Group, Slabs};
 use super::{Counter, Shape};

@@ -1,7 +1,8 @@
-//! What checks and readers ask of an engine: walks over what it parks and lists, and whether the
-//! words that it publishes are true.
+//! The queries of checks and readers to an engine: walks over parked objects and listed slabs, and
+//! whether the words that it publishes are true.
 //!
-//! Neighbours: [`crate::verify`], [`crate::observe`] and [`crate::live`] ask; no slow path does.
+//! Neighbours: [`crate::verify`], [`crate::observe`] and [`crate::live`] call these, slow paths
+//! never.
 
 use super::kind::EngineKind;
 use super::partial;

@@ -1,6 +1,6 @@
-//! Which engine a cache has, by what it differs from others, and what slabs it asks for.
+//! The kind of a cache's engine: the properties by which engines differ, and their slab sizes.
 //!
-//! Neighbours: [`crate::created`] and [`crate::yard`] ask before a cache begins.
+//! Neighbours: [`crate::created`] and [`crate::yard`] read it before a cache is created.
 
 use super::Header;
 use crate::slab::Geometry;

@@ -1,26 +1,26 @@
-//! Floor 4: policy. Engines move objects between containers; they own no `unsafe` code.
+//! Floor 4: the engines' policy. Engines move objects between stacks, arrays, barns and slabs,
+//! without `unsafe`.
 //!
-//! An [`Engine`] is the slow paths of one cache ([`slow_paths`]), what checks and readers see of it
-//! ([`inspect`]) and what the child of a fork repairs ([`orphans`]). The fast paths never reach it: a
-//! pop and a push work on a stack, whatever the engine keeps in that stack (a sheaf, an array of
-//! objects, the free objects of one slab). An engine without stacks leaves the entries of its caches
-//! zeros, so every call takes the slow path.
+//! An [`Engine`] has the slow paths of one cache ([`slow_paths`]), the queries of checks and
+//! readers ([`inspect`]) and the repair in the child of a fork ([`orphans`]). The fast paths never
+//! call it: a pop and a push work on a stack, whatever the engine keeps in that stack (a sheaf, an
+//! array of objects, the free objects of one slab). An engine without stacks leaves the entries of
+//! its caches zero, so every call takes the slow path.
 //!
 //! An engine works on the slabs of its cache ([`slabs`]): those of the page heap ([`PageSlabs`]),
-//! or the lab's, which are numbers. The policy takes objects out of them ([`partial`]) and returns
-//! them ([`flush`]), whichever they are. What each cache has, whatever its engine, is its
-//! [`header`].
+//! or the lab's, which are mere numbers. The policy takes objects out of them ([`partial`]) and
+//! returns them ([`flush`]). The [`header`] is common to the caches of all engines.
 //!
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!
 //! 1. `Drain`: one thread at a time stops other CPUs' stacks.
-//! 2. `Grace`: the grace period under way, and who gets a reader's place.
-//! 3. `Waiting`: the slabs that ended, and the batches of freed objects, that wait for readers.
+//! 2. `Grace`: the current grace period, and the assignment of readers' places.
+//! 3. `Waiting`: the discarded slabs, and the batches of freed objects, that wait for readers.
 //! 4. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
-//! 5. `List`: the partial list of one cache; `listed` of each slab; who may take
-//!    bits of a listed slab; that a slab ends.
-//! 6. `Pool`: the free sheaves, in no entry and no barn.
-//! 7. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
+//! 5. `List`: the partial list of one cache; `listed` of each slab; the taking of bits of a listed
+//!    slab; the discarding of a slab.
+//! 6. `Pool`: the unused sheaves, in no entry and no barn.
+//! 7. `Grow`: the committed end of the region, until the new blocks are on the buddy's lists.
 //! 8. `Pages`: the buddy's lists.
 //!
 //! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.

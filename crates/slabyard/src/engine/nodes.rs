@@ -1,21 +1,21 @@
-//! What a cache has at each of several memory nodes, whatever its engine.
+//! The state of a cache at each of several memory nodes, whatever its engine.
 //!
-//! Each node has a partial list, and what its engine parks there: [`AtNode`] is a shared array
-//! and alien arrays ([`super::array_cache::nodes`]), or a barn ([`super::sheaves::nodes`]). A CPU's
-//! stacks have objects of the CPU's node alone: they have the tag of the node's part of the region
-//! ([`crate::pages::nodes`]), so that a free of another node's object takes the slow path by the
-//! sequence that every free runs. New slabs are of the CPU's own node, and of another only without
-//! memory.
+//! Each node has a partial list, and the objects that its engine parks there: [`AtNode`] is a
+//! shared array and alien arrays ([`super::array_cache::nodes`]), or a barn
+//! ([`super::sheaves::nodes`]). A CPU's stacks hold only objects of the CPU's node: their tag is
+//! that of the node's part of the region ([`crate::pages::nodes`]), so that the restartable
+//! sequence of every free sends another node's object to the slow path. New slabs come from the
+//! CPU's own node, and from another only if that node has no memory left.
 //!
-//! A node without free objects may take one of another node that has slabs to spare
-//! (`remote_node_defrag_ratio`): so many times in 1024, never by 0.
+//! A node without free objects may take one of another node that has slabs to spare, in
+//! `remote_node_defrag_ratio` of 1024 cases; at 0, never.
 //!
-//! The state lies in the cache, because the system may refuse memory for a table beside it when a
-//! cache begins.
+//! The state is in the cache, because the kernel may refuse memory for a separate table when a
+//! cache is created.
 //!
-//! Invariants (for `verify`): the slabs of a node's list, and the objects that wait for it, are of
-//! its part of the region; the cache's words are the sums of its nodes'. Of stacks of CPUs this
-//! holds as long as threads do not move during slow paths.
+//! Invariants (for `verify`): the slabs of a node's list, and the objects that wait for the node,
+//! are in its part of the region; the cache's words are the sums of its nodes'. For CPUs' stacks
+//! this holds as long as threads do not migrate during slow paths.
 
 use super::page_slabs::Ruled;
 use super::slabs::{Rules, Slabs, Stacks};

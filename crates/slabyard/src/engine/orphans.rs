@@ -1,13 +1,13 @@
-//! Repairs a cache in the child of a fork whose parent's threads were at work on it: locks of
-//! threads that do not exist, lists between two stores, counts of half a change.
+//! Repairs a cache in the child of a fork if the parent's threads were working on it: locks may
+//! belong to threads that do not exist, lists and counts may be half changed.
 //!
-//! The bitmaps of its slabs are right, as are the objects in stacks and barns. So lists begin
-//! empty ([`empty_list`]), each slab that is found is counted again and listed ([`adopt`]), and a
-//! chain of sheaves, which one store changes, is counted. What a thread had in its hands stays
-//! live for ever: at most a sheaf.
+//! The bitmaps of its slabs are right, as are the objects in stacks and barns. So the repair
+//! empties the lists ([`empty_list`]), recounts and lists each slab that it finds ([`adopt`]), and
+//! counts the chains of sheaves, which one store changes. Objects that a thread was moving stay
+//! live for ever: at most a sheaf's.
 //!
-//! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a
-//! list does the same for it ([`Repair`]).
+//! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a list
+//! repairs the rest ([`Repair`]).
 //! Invariant: no other thread is in a slow path.
 
 use super::kind::EngineKind;

@@ -1,7 +1,7 @@
-//! The slabs of a yard: policy's view of the page heap.
+//! The slabs of a yard: the policy's interface to the page heap.
 //!
-//! Neighbours: [`super::slabs`] says what each function must do; [`crate::slab::freeset`] has the
-//! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the stacks.
+//! Neighbours: [`super::slabs`] defines the functions; [`crate::slab::freeset`] has the bits,
+//! [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the stacks.
 
 use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{CacheFlags, Counter, Header, Shape, flush, partial};

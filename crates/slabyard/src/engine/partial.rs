@@ -1,29 +1,29 @@
 //! The slabs of a cache, and its node's partial list.
 //!
-//! A refill takes slabs from the head, and a free appends them at the tail, as in SLUB: a
-//! slab that just got its first free object waits there for more of them.
+//! A refill takes slabs from the head, and a free appends them at the tail, as in SLUB: a slab that
+//! just got its first free object waits there for more.
 //!
-//! Neighbours: engines take objects here; [`super::flush`] returns them, and relists their
-//! slabs; reclaim ends the empty ones.
+//! Neighbours: engines take objects here; [`super::flush`] returns them, and relists their slabs;
+//! reclaim discards the empty ones.
 //!
 //! # States of a slab
 //!
 //! | state | free objects | listed | who may take bits |
 //! |---|---|---|---|
-//! | new | all | no | the thread that made it |
+//! | new | all | no | the thread that allocated it |
 //! | partial | 1 to all - 1 | yes | holder of the list lock |
 //! | full | 0 | no | no thread: there are none |
 //! | empty, kept | all | yes | holder of the list lock |
 //! | off the list, in the lab | 1 to all | no | the refill that took it off |
-//! | passing | 1 to all | no | no thread: the one whose `put` changed it is about to list or end it |
+//! | passing | 1 to all | no | no thread: the thread whose `put` changed it is about to list or discard it |
 //!
-//! A slab that is empty with `min_partial` slabs on the list ends under the list
+//! A slab that becomes empty while `min_partial` slabs are on the list is discarded under the list
 //! lock; its run is freed to the page heap after the lock is released.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! For each cache: slabs that begin in the region = `nr_slabs`; listed slabs = `nr_partial`;
-//! `out` = objects - free.
+//! For each cache: slabs that start in the region = `nr_slabs`; listed slabs = `nr_partial`; `out`
+//! = objects - free.
 
 use super::slabs::{Counted, Links, Refill, Slabs};
 use super::{Counter, Header, Shape};

@@ -1,15 +1,15 @@
 //! The words of a cache that other processes read (`abi::region::CacheWord`): where its
 //! objects are, its shape and its tunables.
 //!
-//! Neighbours: the barn and the partial list keep their counts under their locks, and
-//! publish them here before they unlock; [`super::Header`] and the engines read tunables from here.
+//! Neighbours: the barn and the partial list keep their counts under their locks, and publish them
+//! here before they unlock; [`super::Header`] and the engines read tunables from here.
 //!
 //! # The version rule
 //!
-//! Each slow path that moves objects between containers holds a [`Moving`]: `begun` rises
-//! before the first of its changes, `ended` after the last. A reader that finds `begun` and
-//! `ended` equal, reads the other words, and finds both unchanged, saw no such path under
-//! way: then live = `out` - what stacks and the barn hold.
+//! Each slow path that moves objects holds a [`Moving`]: `begun` is incremented before its first
+//! change, `ended` after its last. If a reader finds `begun` and `ended` equal, reads the other
+//! words, and finds both unchanged, no slow path was under way meanwhile: then live = `out` - the
+//! objects in stacks and the barn.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::fmt::{self, Write};

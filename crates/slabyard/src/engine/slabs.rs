@@ -1,12 +1,12 @@
-//! What the policy needs of the slabs of a cache, and by which rules it uses them.
+//! The operations on a cache's slabs that the policy needs, and the rules by which it uses them.
 //!
-//! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, on these two
-//! traits. [`super::PageSlabs`] implements them for a yard: bitmaps, stacks and locks. The lab
-//! implements them by numbers (`CountedSlabs`): an object is the number of its slab, a slab is 24
-//! bytes. The differences between our sheaves and the kernel's are a row of [`Rules`], which is a
-//! constant in a yard.
+//! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, for these two
+//! traits. [`super::PageSlabs`] implements them for a yard, with bitmaps, stacks and locks. The lab
+//! implements them with numbers (`CountedSlabs`): an object is the number of its slab, a slab takes
+//! 24 bytes. The differences between our sheaves and the kernel's are in one row of [`Rules`],
+//! which is a constant in a yard.
 //!
-//! Invariant: on an unpreempted machine both count the same, for the same calls
+//! Invariant: without preemption both implementations give the same counts for the same calls
 //! (`crates/lab/tests/one_policy.rs`).
 
 use super::{Counter, Header, Shape};

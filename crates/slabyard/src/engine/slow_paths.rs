@@ -1,8 +1,8 @@
-//! The slow paths of one cache, as all engines have them.
+//! The slow paths of one cache, a trait of all engines.
 //!
 //! Neighbours: [`crate::calls`] and [`crate::reclaim`] call them; each engine is a directory or a
-//! file beside this one. What checks and readers ask of an engine is [`super::inspect`], what the
-//! child of a fork asks is [`super::orphans`].
+//! file beside this one. [`super::inspect`] has the queries of checks and readers,
+//! [`super::orphans`] the repair in the child of a fork.
 
 use super::kind::EngineKind;
 use super::{flush, partial};

@@ -1,11 +1,11 @@
-//! SLUB_TINY: slabs and their node's partial list, and nothing else.
+//! SLUB_TINY: only slabs and their node's partial list.
 //!
-//! Nothing is kept for speed: no part for each CPU, slabs of two pages at most, and a slab that
-//! becomes empty ends at once. The entries of its caches stay zeros, so every call takes the slow
-//! path. An allocation takes one object from the slab at the list's head, or from a new slab,
-//! which joins the list there; a slab that was full joins its tail with the first free.
+//! Nothing is kept for speed: there is no per-CPU state, slabs have at most two pages, and a slab
+//! that becomes empty is discarded at once. The entries of its caches stay zero, so every call
+//! takes the slow path. An allocation takes one object from the slab at the list's head, or from a
+//! new slab, which becomes the head; a full slab joins the tail at its first free.
 //!
-//! Source: the kernel's build option SLUB_TINY (6.2), by its help and commit messages.
+//! Source: the kernel's build option SLUB_TINY (6.2), its help text and commit messages.
 //!
 //! # Locks
 //!
@@ -14,7 +14,7 @@
 //!
 //! # Equation (asserted by `verify`)
 //!
-//! For each slab: free + live = objects, because nothing is parked.
+//! For each slab: free + live = objects, because no object is parked.
 
 use super::page_slabs::Ruled;
 use super::partial::{self};

@@ -1,15 +1,15 @@
-//! Alien arrays: free objects whose slabs lie on another memory node than the CPU that freed them.
+//! Alien arrays: free objects whose slabs are on another memory node than the CPU that freed them.
 //!
-//! A CPU hands out objects of its own node. Its frees of another node's objects wait in an array
-//! of [`MOST`] objects that the CPU's node has for that node; when this is full, all of it goes to
-//! the other node at once: to its shared array, as far as that has room, and to its slabs. So the
-//! locks of the other node are taken once for a dozen frees, and not for each. Without such arrays
-//! (the kernel's `noaliencache`) each object goes to its slab alone.
+//! A CPU allocates objects of its own node. Its frees of another node's objects wait in an array of
+//! [`MOST`] objects that the CPU's node has for that node; when the array is full, all its objects
+//! move to the other node at once: to that node's shared array, as far as there is room, and else
+//! to its slabs. So the locks of the other node are taken once per dozen frees, and not for each.
+//! Without alien arrays (the kernel's `noaliencache`) each object returns to its slab by itself.
 //!
-//! Neighbours: [`super::array`] frees objects of its own node; [`super::shared`] is what an alien
-//! array is made of, and where its objects go. An alien array has a lock of its own, of the rank
-//! of barns, which is released before objects are handed over. Waiting objects count as parked at
-//! the node that their memory belongs to.
+//! Neighbours: [`super::array`] frees objects of the CPU's own node; [`super::shared`] has the
+//! array type, and receives the objects. An alien array has a lock of its own, of the rank of
+//! barns, which is released before objects are moved to the other node. Waiting objects count as
+//! parked on the node to which their memory belongs.
 
 use super::shared::Shared;
 use super::{Arrays, Limits, array};

@@ -1,9 +1,9 @@
-//! A CPU's array: the slow paths of an allocation that found it empty, and of a free that found
-//! it full.
+//! A CPU's array: the slow path of an allocation that found the array empty, and of a free that
+//! found it full.
 //!
 //! A slow path checks the array out of its stack, works on it in private, and checks it in. If
-//! another thread on the CPU checked an array in meanwhile, one of the two is surplus: its objects
-//! are flushed.
+//! another thread on the CPU checked an array in meanwhile, one of the two arrays is surplus: its
+//! objects are flushed.
 
 use super::limits::UNTOUCHED_BATCH;
 use super::{Arrays, Limits, lists};

@@ -1,13 +1,13 @@
-//! The clock of 2.4: one hand over all caches, which reaps the best of those that it examines.
+//! The clock algorithm of Linux 2.4: one hand over all caches, which reaps the best one examined.
 //!
 //! kmem_cache_reap ran whenever the kernel wanted memory, under one semaphore for all caches. From
-//! where the hand stands it examines up to [`SCANNED`] caches. It skips those that must not be
-//! reaped, that grow, or that grew since the last turn; of the others it drains this CPU's array,
-//! and scores the free slabs. The first one with [`PERFECT`] pages ends the search. Half of the
-//! best one's free slabs end.
+//! the hand's position it examines up to [`SCANNED`] caches. It skips caches that must not be
+//! reaped, that are growing, or that grew since the hand last passed; for each other one it drains
+//! this CPU's array and scores the free slabs. The first cache with [`PERFECT`] pages in free slabs
+//! ends the search. Half of the best cache's free slabs are discarded.
 //!
-//! Written once, on [`Chain`]: a yard's caches ([`crate::reap`]) and the lab's are chains.
-//! Invariant: the caller holds the chain's lock, which stands for the semaphore.
+//! Written once, for the trait [`Chain`]: yards ([`crate::reap`]) and the lab have chains.
+//! Invariant: the caller holds the chain's lock, in place of the kernel's semaphore.
 
 use crate::sync::{AtomicU32, Ordering};
 

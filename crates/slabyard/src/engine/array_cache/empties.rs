@@ -1,6 +1,6 @@
 //! The free slabs at the end of a node's list.
 //!
-//! Neighbour: [`super::lists`] puts them there and ends them.
+//! Neighbour: [`super::lists`] puts them there and discards them.
 //! Invariant: the list's lock protects them.
 
 use crate::sync::{AtomicU32, AtomicU64};

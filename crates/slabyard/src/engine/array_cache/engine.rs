@@ -1,7 +1,7 @@
 //! The engine of array caches: SLAB on the page heap.
 //!
-//! Neighbours: the policy is [`super::array`], [`super::shared`], [`super::lists`] and
-//! [`super::reap`]; what it works on is [`super::on_pages`].
+//! Neighbours: the policy is in [`super::array`], [`super::shared`], [`super::lists`] and
+//! [`super::reap`]; it works on the structures of [`super::on_pages`].
 
 use super::on_pages::Of;
 use super::{ArrayCaches, Choice, Limits, array, lists};

@@ -1,7 +1,7 @@
-//! How many objects arrays hold, by the size of objects.
+//! The capacities of arrays, by object size.
 //!
-//! Larger objects have smaller arrays, so that a CPU never holds much memory. Source: what
-//! `/proc/slabinfo` shows of kernels from 2.6 to 6.7.
+//! Larger objects have smaller arrays, so that no CPU holds much memory. Source: `/proc/slabinfo`
+//! of kernels from 2.6 to 6.7.
 
 use crate::engine::Header;
 use crate::sync::Ordering;

@@ -1,13 +1,13 @@
-//! The slabs of a node: partial ones, and behind them, apart, the free ones.
+//! The slabs of a node: its partial slabs, followed by its free ones.
 //!
-//! One list has both: a refill takes from its head, so from a partial slab as long as there is
-//! one, and then from the free slab that became so last. A free moves its slab to the end of the
-//! partial ones, whether it was full or partial: so the others of its objects have the longest
-//! time to be freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty is the first
-//! free one; slabs end from the other end of the list.
+//! One list holds both: a refill takes from its head, so from a partial slab as long as there is
+//! one, and then from the slab that became free last. A free moves its slab to the end of the
+//! partial ones, whether the slab was full or partial: so its other objects have the longest time
+//! to be freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty becomes the first
+//! of the free ones; slabs are discarded from the tail.
 //!
-//! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] is the
-//! list itself.
+//! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] implements
+//! the list.
 
 use super::policy::{Emptied, Placed};
 use super::{Arrays, Limits};

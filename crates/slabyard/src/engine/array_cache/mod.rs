@@ -1,14 +1,13 @@
-//! Array caches: the policy of SLAB, as `mm/slab.c` had it in 5.9 and until its end in 6.8.
+//! Array caches: the policy of SLAB, as in `mm/slab.c` of 5.9 and until its removal in 6.8.
 //!
-//! Containers of a cache, from the fast path down: each CPU's array of free objects
-//! ([`mod@array`]), the node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages
-//! below. An array is a stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed last.
-//! If it is empty, a batch is moved into it; if it is full, the batch that has been there longest
-//! is moved out. Free slabs stay for the next allocations as long as the node has no more than
-//! [`free_limit`](lists::free_limit) free objects, and [`reap`] ends some of those that nobody
-//! needed.
+//! Where a cache's free objects are, from the fast path down: each CPU's array ([`mod@array`]), the
+//! node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages below. An array is a
+//! stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed last. When the array is
+//! empty, a batch is moved into it; when it is full, the batch that has been there longest is moved
+//! out. Free slabs stay for later allocations as long as the node has at most
+//! [`free_limit`](lists::free_limit) free objects, and [`reap`] discards some that were not needed.
 //!
-//! That is what later kernels do. Earlier kernels had another [`policy`], which a cache may
+//! Later kernels do the same. Earlier kernels had other [policies](policy), which a cache may
 //! follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
@@ -19,22 +18,22 @@
 //!
 //! | state | free objects | on the list | who may take objects |
 //! |---|---|---|---|
-//! | new | all | no | the thread that made it |
-//! | partial | 1 to all | in front of the free ones | holder of the list lock |
-//! | free | all | at its end, apart | holder of the list lock |
+//! | new | all | no | the thread that allocated it |
+//! | partial | 1 to all | before the free ones | holder of the list lock |
+//! | free | all | after the partial ones | holder of the list lock |
 //! | full | 0 | no | no thread: there are none |
 //!
 //! # Locks
 //!
-//! The shared array is under a lock of the rank of barns, the slabs' list under the list lock;
-//! neither is held while the other is taken. (The kernel has one lock for both: there a free
-//! needs it for each object, while a yard puts objects into slabs without a lock.) A slab goes
-//! to the list by one hold of its lock for each slab operation.
+//! The shared array is protected by a lock of the rank of barns, the list of slabs by the list
+//! lock; neither is held while the other is taken. (The kernel has one lock for both: a free that
+//! reaches the slabs needs it for each object, while a yard returns objects to slabs without a
+//! lock.) The list lock is taken once for each slab operation that changes the list.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! For each slab: free + in arrays + in transit + live = objects. On the list, the slabs that are
-//! kept apart are empty, their number is right, and no other slab is behind them.
+//! For each slab: free + in arrays + in transit + live = objects. On the list, the free slabs are
+//! empty, their count is right, and no partial slab follows them.
 
 pub mod alien;
 pub mod array;

@@ -1,11 +1,11 @@
-//! The engine of array caches on a machine with several memory nodes: SLAB of a NUMA kernel.
+//! The engine of array caches on a machine with several memory nodes: SLAB as in a NUMA kernel.
 //!
-//! Each node has slabs, a shared array, and [alien arrays](super::alien) for the objects of each
-//! other one. What this has in common with other engines on nodes is [`crate::engine::nodes`].
-//! SLAB itself has no rule by which a node takes others' objects: the ratio is 0 by default.
+//! Each node has slabs, a shared array, and one [alien array](super::alien) for the objects of each
+//! other node. [`crate::engine::nodes`] has the code that engines share on such machines. SLAB
+//! itself has no rule by which a node allocates another node's objects: the ratio is 0 by default.
 //!
-//! Neighbours: the policy is that of one node ([`super::array`], [`super::shared`],
-//! [`super::lists`], [`super::reap`]), which works on [`OnNode`].
+//! Neighbours: the policy is the same as for one node ([`super::array`], [`super::shared`],
+//! [`super::lists`], [`super::reap`]); it works on [`OnNode`].
 
 use super::on_pages::OfArrays;
 use super::shared::Shared;

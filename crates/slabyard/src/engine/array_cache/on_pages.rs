@@ -1,7 +1,7 @@
-//! Array caches of a yard: a CPU's array is its main stack, whose capacity is the limit.
+//! Array caches of a yard: a CPU's array is its main stack, whose capacity is the array's limit.
 //!
-//! Neighbours: [`super::engine`] is the engine of a machine with one memory node, [`super::nodes`]
-//! that of one with several; what differs between them is [`OfArrays`].
+//! Neighbours: [`super::engine`] is the engine for one memory node, [`super::nodes`] the engine for
+//! several; [`OfArrays`] has the differences.
 
 use super::shared::Shared;
 use super::{ArrayCaches, Arrays, array, lists};

@@ -1,11 +1,11 @@
-//! What happens to a node's free slabs, by kernel.
+//! What each kernel does with a node's free slabs.
 //!
-//! A [`Policy`] is what changes between kernels, by the table of `slabyard-kernels`; [`Choice`] is a
-//! policy, and whether CPUs have arrays at all (a kernel for one CPU had none until October 2002: there
-//! each allocation and each free is under the list's lock).
+//! A [`Policy`] is the part that changed between kernels, from the table of `slabyard-kernels`; a
+//! [`Choice`] is a policy, and whether CPUs have arrays at all (a kernel for one CPU had none until
+//! October 2002: there each allocation and each free takes the list's lock).
 //!
-//! Neighbours: [`super::lists`] asks as a slab becomes empty, [`super::clock`] and
-//! [`super::reap`] as memory is wanted or time passes, [`super::limits`] has the arrays' sizes.
+//! Neighbours: [`super::lists`] applies the policy when a slab becomes empty, [`super::clock`] and
+//! [`super::reap`] when memory is needed or time passes; [`super::limits`] has the arrays' sizes.
 
 use super::limits::Limits;
 use crate::sync::{AtomicU32, Ordering};

@@ -1,12 +1,12 @@
-//! Reaping: frees a fifth at a time of what nobody needed since the last time.
+//! Reaping: frees, a fifth at a time, what was not needed since the last time.
 //!
-//! A kernel's timer reaps each CPU's own arrays every 2 s, and every 4 s the shared array and the
-//! free slabs of the node. A yard's reclaim pass is that timer. It finds arrays whose tops did
-//! not move, and flushes these whole, as it does for every engine; at each second pass it reaps
-//! the node.
+//! A kernel's timer reaps each CPU's own arrays every 2 s, and the node's shared array and free
+//! slabs every 4 s. In a yard the reclaim pass takes the timer's place. It flushes whole arrays
+//! whose tops did not move since the last pass, as it does for every engine; in every second pass
+//! it reaps the node.
 //!
-//! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; [`drain`](ArrayCaches::drain)
-//! takes everything, on request.
+//! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; on request,
+//! [`drain`](ArrayCaches::drain) frees everything.
 
 use super::policy::Taken;
 use super::{ArrayCaches, Arrays, Limits, array, lists};

@@ -1,6 +1,6 @@
 //! Moves batches between a CPU's array and the shared one.
 //!
-//! Neighbours: [`super::shared`] is the shared array; [`super::array`] asks.
+//! Neighbours: [`super::shared`] is the shared array; [`super::array`] calls this.
 
 use crate::engine::Header;
 use crate::engine::array_cache::limits::Limits;

@@ -1,8 +1,8 @@
-//! The shared array: surplus objects of a CPU's array, for the node's other CPUs.
+//! The shared array: surplus objects of CPUs' arrays, for the node's other CPUs.
 //!
-//! A CPU that allocates what another one frees would refill from slabs and flush to them; so both
-//! exchange batches here. It holds [`Limits::shared_capacity`](super::Limits::shared_capacity)
-//! objects, and no more than one array has room for.
+//! Without it, a CPU that only allocates would refill from slabs, and one that only frees would
+//! flush to them; so both exchange batches here. It holds at most
+//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, at most one array's.
 
 /// An array that CPUs share: a node's own, or an [alien](super::alien) one.
 pub struct Shared<C> {

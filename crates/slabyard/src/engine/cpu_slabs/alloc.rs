@@ -1,4 +1,4 @@
-//! The slow path of an allocation: the CPU's slab has no free object of its own.
+//! The slow path of an allocation: the CPU slab has no free object in the CPU's stack.
 
 use super::{CpuSlab, CpuSlabs, lists};
 use crate::engine::partial_list::End;

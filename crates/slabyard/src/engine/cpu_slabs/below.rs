@@ -1,15 +1,15 @@
-//! CPU slabs below sheaves: where they lie, since the CPU's stacks are the sheaves.
+//! CPU slabs below sheaves: where they are stored, since the CPU's stacks hold the sheaves.
 //!
 //! A sheaf of the pool holds them, in banks of `abi::region::front::BANK` elements: a CPU's slab,
-//! and its partial list, each by the top of its array. A CPU uses the bank of its row's number; if
-//! there are more rows than banks, some share one. Only slow paths come here, so a thread takes
-//! what a bank has by an atomic exchange, and any thread may: a drain needs no fence.
+//! and its partial list, each by the top of its array. A CPU uses the bank that its row's number
+//! selects; if there are more rows than banks, some rows share a bank. Only slow paths use banks,
+//! and any thread may take an array out of one, by an atomic exchange: so a drain needs no fence.
 //!
-//! Four slots for each cache of each engine were refused: they would have doubled the lines that
+//! Four slots per cache in every engine were rejected: they would have doubled the cache lines that
 //! the fast path of the preload library touches.
 //!
-//! Neighbours: [`super::mixed`] is the engine; [`super::on_pages`] has the policy's view.
-//! Invariant: an array is in one bank, or in one thread's hands.
+//! Neighbours: [`super::mixed`] is the engine; [`super::on_pages`] implements the policy's
+//! interface. Invariant: an array is in one bank, or held by one thread.
 
 use super::on_pages::{BELOW, OnCpu};
 use super::{CpuSlab, CpuSlabs, Rules, alloc, free, lists};

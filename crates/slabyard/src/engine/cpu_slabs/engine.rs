@@ -1,12 +1,12 @@
-//! The engine of CPU slabs: SLUB with the front that kernels to 6.19 have.
+//! The engine of CPU slabs: SLUB with the per-CPU slabs of kernels up to 6.19.
 //!
-//! Neighbours: the policy is [`super::alloc`], [`super::free`] and [`super::lists`]; what it works
-//! on is [`super::on_pages`].
+//! Neighbours: the policy is in [`super::alloc`], [`super::free`] and [`super::lists`]; it works on
+//! the structures of [`super::on_pages`].
 //!
 //! # Equation (asserted by `verify`)
 //!
-//! For each slab: free + in its CPU's stack + in transit + live = objects. A slab with free
-//! objects that is not on its node's list is a CPU's, or on a CPU's list.
+//! For each slab: free + in its CPU's stack + in transit + live = objects. A slab with free objects
+//! that is not on its node's list is a CPU's slab, or on a CPU's partial list.
 
 use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists};
 use crate::engine::slabs::{Group, Slabs};

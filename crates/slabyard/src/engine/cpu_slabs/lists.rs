@@ -1,6 +1,6 @@
-//! CPU partial lists: each CPU's, last in first out.
+//! CPU partial lists: one per CPU, last in, first out.
 //!
-//! A list without room is drained as a whole, by the free that brings one more slab.
+//! If a list is full, the free that adds one more slab drains the whole list.
 
 use super::{CpuSlabs, Planted};
 use crate::engine::partial::{self};

@@ -1,10 +1,10 @@
-//! The engine of sheaves over CPU slabs: caches of 6.18 that ask for sheaves.
+//! The engine of sheaves over CPU slabs, for caches of 6.18 that request sheaves.
 //!
-//! Neighbours: [`crate::engine::sheaves`] is the policy of the sheaves, by the kernel's rules;
+//! Neighbours: [`crate::engine::sheaves`] is the policy of the sheaves, with the kernel's rules;
 //! [`super::below`] has the CPU slabs.
 //!
-//! Invariant: objects leave a sheaf one by one to [below](Below), never by a group of a flush, which
-//! knows nothing of frozen slabs.
+//! Invariant: objects move from a sheaf to [below](Below) one by one, never in the groups of a
+//! flush, which ignores frozen slabs.
 
 use super::below::Below;
 use super::{CpuSlab, Front, OnCpus, Rules, lists};

@@ -1,12 +1,12 @@
-//! CPU slabs: the policy of SLUB as kernels to 6.19 have it, by [`rules`].
+//! CPU slabs: the policy of SLUB in kernels up to 6.19, by [`rules`].
 //!
-//! Containers of a cache, from the fast path down: each CPU's slab, whose free objects are the
-//! CPU's alone ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); the node's partial list
-//! ([`super::partial`]); the pages below.
+//! Where a cache's free objects are, from the fast path down: each CPU's slab, whose free objects
+//! only that CPU may take ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); the node's
+//! partial list ([`super::partial`]); the pages below.
 //!
-//! A thread checks a CPU's slab, or its partial list, out of its entry, works on it in private,
-//! and checks it in. A slab or list that it then finds in the entry is surplus, and goes to the
-//! node's list.
+//! A thread checks a CPU's slab, or its partial list, out of its entry, works on it in private, and
+//! checks it in. If it then finds another slab or list in the entry, that one is surplus, and moves
+//! to the node's list.
 //!
 //! # States of a slab
 //!
@@ -15,10 +15,10 @@
 //! | full | - | - | 0 |
 //! | node partial | - | on node list | 1 to all |
 //! | CPU partial | frozen | - | 1 to all |
-//! | CPU slab | frozen | frozen | any, and the CPU's own |
+//! | CPU slab | frozen | frozen | any, and those in the CPU's stack |
 //!
-//! A frozen slab is its CPU's: a free only adds to it. The thread that frees the first object of a
-//! full slab puts the slab on a list.
+//! A frozen slab belongs to its CPU: others' frees only add objects to it. The thread that frees
+//! the first object of a full slab puts the slab on a list.
 
 pub mod alloc;
 mod below;

@@ -1,10 +1,9 @@
-//! What CPUs have of a yard's cache; the policy of CPU slabs works on it.
+//! A cache's state per CPU in a yard, on which the policy of CPU slabs works.
 //!
-//! A CPU's slab is the main stack: its elements are the slab's objects that the CPU alone may
-//! take, its tag lets a free push objects of this slab only. A CPU partial list is the spare
-//! stack, whose elements are [`Parked`] slabs; nothing is pushed to it or popped from it but by a
-//! thread that checked it out. The first note of either array ([`Sheaf`]) names the slab, or
-//! counts the objects.
+//! A CPU's slab is the main stack: its elements are those objects of the slab that only this CPU
+//! may take; its tag lets a free push only objects of this slab. A CPU partial list is the spare
+//! stack, whose elements are [`Parked`] slabs; only a thread that checked it out pushes to it or
+//! pops from it. The first note of either array ([`Sheaf`]) names the slab, or counts the objects.
 //!
 //! [`Sheaf`]: crate::pages::Sheaf
 

@@ -1,7 +1,7 @@
-//! The rules of a cache with CPU slabs: those of its kernel, by the table of `slabyard-kernels`,
-//! what follows from its objects, and bugs that are planted for tests.
+//! The rules of a cache with CPU slabs: those of its kernel, from the table of `slabyard-kernels`,
+//! those that follow from its object size, and bugs that tests plant.
 //!
-//! Sources: C. Lameter's design (2007) and its changes by the kernel's commit messages:
+//! Sources: C. Lameter's design (2007) and its changes in the kernel's commit messages:
 //! 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted, not objects), the series "slub:
 //! Delay freezing of CPU partial slabs" (2023), the series "SLUB percpu sheaves" (2025).
 

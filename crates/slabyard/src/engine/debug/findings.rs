@@ -1,8 +1,8 @@
-//! Findings: reports what is wrong with an object and sets its slab aside; and checks all objects
-//! of a cache.
+//! Findings: reports errors in an object and sets its slab aside; and checks all objects of a
+//! cache.
 //!
 //! Neighbours: [`crate::slab::debug`] compares bytes; the yard's hooks print
-//! ([`crate::pages::finding`]). No lock is held here.
+//! ([`crate::pages::finding`]). No lock is held in these functions.
 
 use super::Debug;
 use crate::engine::PageSlabs;

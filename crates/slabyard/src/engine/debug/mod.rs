@@ -1,26 +1,26 @@
-//! Caches with debugging, as the kernel's `slab_debug=` makes them: red zones, poison, tracks and
-//! consistency checks at each call.
+//! Caches with debugging, like the kernel's `slab_debug=`: red zones, poison, tracks and
+//! consistency checks in each call.
 //!
-//! The entries of such a cache stay zeros, so every call takes the slow path, and a cache without
-//! debugging pays nothing. Objects come from slabs as with the engine `tiny`. A freed object waits
-//! in quarantine ([`quarantine`]) before it returns to its slab, so that a second free of it, and
-//! a write to it, are found that another allocation would have hidden.
+//! The entries of such a cache stay zero, so every call takes the slow path, and caches without
+//! debugging pay nothing. Objects are allocated from slabs as by the engine `tiny`. A freed object
+//! waits in quarantine ([`quarantine`]) before it returns to its slab: so a second free of it, or a
+//! write to it, is detected that a new allocation would otherwise hide.
 //!
-//! A slab that becomes empty stays, up to [`EMPTY_BYTES`] of them, so that writes to its objects
-//! are found, too. Others end after a last check.
+//! Empty slabs are kept, up to [`EMPTY_BYTES`], so that writes to their objects are detected, too.
+//! Other empty slabs are discarded after a last check.
 //!
 //! A finding is reported, and its slab is set aside: its objects are not allocated any more.
-//! [`findings`] makes the reports, and checks all objects of a cache.
+//! [`findings`] reports, and checks all objects of a cache.
 //!
 //! # Locks
 //!
-//! The list lock protects the list, the quarantine and who takes bits. Parts of an object are
-//! filled and checked without a lock, by the thread to which its state says that it belongs.
+//! The list lock protects the list, the quarantine and the taking of bits. The thread that owns an
+//! object by its state fills and checks the object's parts, without a lock.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! In a slab that is not set aside, an object's state is Free exactly if its bit is set or it is
-//! in quarantine; otherwise its state is Live. One that waits for readers is Live.
+//! In a slab that is not set aside, an object's state is Free if and only if its bit is set or it
+//! is in quarantine; otherwise its state is Live. An object that waits for readers is Live.
 
 pub mod findings;
 mod quarantine;

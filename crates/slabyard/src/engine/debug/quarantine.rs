@@ -1,9 +1,9 @@
-//! The quarantine: freed objects wait for their slab in the order of their frees.
+//! The quarantine: freed objects wait in the order of their frees before they return to their
+//! slabs.
 //!
 //! It is a ring of addresses in one array of the pool of sheaves, with room for some [`BYTES`] of
-//! objects. Readers outside see its objects as those of a barn.
-//! Invariant: the list lock's holder alone changes it. If there is no memory for the array, no
-//! object waits.
+//! objects. External readers see its objects as a barn's. Invariant: only the holder of the list
+//! lock changes it. If there is no memory for the array, no object is quarantined.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Objects in quarantine: a free puts them there, and later they return to their slabs.
+//! Moves objects through quarantine: a free adds them; later they return to their slabs.
 //!
 //! Neighbour: [`super::quarantine`] is the ring.
 

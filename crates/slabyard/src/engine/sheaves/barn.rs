@@ -1,6 +1,6 @@
-//! The barn: one node's full and empty sheaves of a cache, which CPUs exchange whole with it.
+//! The barn: one node's full and empty sheaves of a cache, which CPUs exchange for theirs.
 //!
-//! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] puts them, [`super::reclaim`]
+//! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] adds them, [`super::reclaim`]
 //! flushes the unused ones; [`super::working_set`] sets the limit.
 
 use crate::engine::header::BarnWords;

@@ -1,4 +1,4 @@
-//! The node's side of exchanges: puts full and empty sheaves into the barn and takes them.
+//! The node's side of exchanges: adds full and empty sheaves to the barn and takes them out.
 //!
 //! Neighbours: [`super::barn`] keeps them; [`super::alloc`] and [`super::free`] exchange.
 

@@ -1,9 +1,9 @@
-//! The sheaves engine: SLUB with its sheaves front.
+//! The sheaves engine: SLUB with sheaves as its per-CPU layer.
 //!
-//! A cache is a chain of containers, from the fast path down: each CPU's main and spare
-//! [sheaf](check_out), the node's [barn] of full and empty sheaves, the node's list
-//! of partial slabs ([`super::partial`]), the pages below. Walks: "I am a malloc(64)
-//! call" comes through [`alloc`], "I am a freed object" through [`free`].
+//! A cache is a chain of layers, from the fast path down: each CPU's main and spare
+//! [sheaf](check_out), the node's [barn] of full and empty sheaves, the node's list of partial
+//! slabs ([`super::partial`]), the pages below. Walks: "I am a malloc(64) call" comes through
+//! [`alloc`], "I am a freed object" through [`free`].
 //!
 //! # Equation (asserted by `verify`)
 //!

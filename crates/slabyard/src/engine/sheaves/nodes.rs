@@ -1,14 +1,14 @@
-//! Sheaves on a machine with several memory nodes: SLUB of a NUMA kernel.
+//! Sheaves on a machine with several memory nodes: SLUB as in a NUMA kernel.
 //!
-//! Each node has a partial list and a barn. A CPU's sheaves have objects of its node alone; a free
-//! of another node's object bypasses them and goes to the object's slab, as in SLUB 6.18. A cache
-//! whose node has neither slabs with free objects nor a full sheaf in its barn may take one object
-//! of another node before a new slab ([`crate::engine::nodes`]); where SLUB takes a whole slab, so
-//! that further allocations are fast, this takes the slow path for each: our sheaves cannot hold
-//! other nodes' objects.
+//! Each node has a partial list and a barn. A CPU's sheaves hold only objects of its node; a free
+//! of another node's object bypasses them and returns the object to its slab, as in SLUB 6.18. If a
+//! cache's node has neither a slab with free objects nor a full sheaf in its barn, the cache may
+//! take one object of another node before it allocates a new slab ([`crate::engine::nodes`]); SLUB
+//! takes a whole slab, so that further allocations are fast, but here each takes the slow path: our
+//! sheaves cannot hold other nodes' objects.
 //!
-//! Neighbours: the policy is that of one node ([`super::alloc`], [`super::free`], [`super::barn`]),
-//! which works on [`OnNode`].
+//! Neighbours: the policy is the same as for one node ([`super::alloc`], [`super::free`],
+//! [`super::barn`]); it works on [`OnNode`].
 
 use super::{Sheaves, barn};
 use crate::engine::nodes::{

@@ -1,8 +1,8 @@
-//! Reclaim of a cache with sheaves: flushes full sheaves that stay unused in the barn, and
-//! ends the empty slabs of idle caches.
+//! Reclaim of a cache with sheaves: flushes full sheaves that stay unused in the barn, and discards
+//! the empty slabs of idle caches.
 //!
-//! Neighbours: a reclaim pass of the yard calls it; [`crate::engine::flush`] does the
-//! flushing. The caller holds the drain lock.
+//! Neighbours: a reclaim pass of the yard calls it; [`crate::engine::flush`] flushes. The caller
+//! holds the drain lock.
 
 use super::Sheaves;
 use crate::engine::slabs::{Held, Stacks};

@@ -1,22 +1,22 @@
-//! Adapts the limit of full sheaves in a barn to the program's use.
+//! Adapts a barn's limit of full sheaves to the program's use.
 //!
-//! The slow path of a free flushes objects to the slabs if the barn is full. If the same cache
-//! refills a sheaf from its slabs before the next reclaim pass, the barn should have kept them:
-//! these objects count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the
-//! limit rises by one. At a pass the limit falls by the sheaves that were unused since the last
-//! one (the depot's working set of Bonwick and Adams, USENIX 2001), and by one part in [`FALL`] at
-//! least: what is needed once in a while is not worth its memory. So a program whose number of
-//! objects goes up and down by more than sheaves hold comes to exchange whole sheaves, and one
-//! that frees for good, or continues with other sizes, parks no more than before.
+//! The slow path of a free flushes objects to their slabs if the barn is full. If the same cache
+//! refills a sheaf from its slabs before the next reclaim pass, the barn should have kept those
+//! objects: they count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the limit
+//! rises by one. In a pass the limit falls by the number of sheaves that were unused since the last
+//! one (the depot's working set of Bonwick and Adams, USENIX 2001), and by at least one part in
+//! [`FALL`]: sheaves that are rarely needed are not worth their memory. So a program whose live
+//! objects rise and fall in number by more than the CPUs' sheaves hold comes to exchange whole
+//! sheaves, and one that frees for good, or goes on with other sizes, parks no more than before.
 //!
-//! An object of a cache line or less needs an eighth of its size or more for its element in a
-//! sheaf, and programs have millions of such objects: there the limit may rise only to a share of
-//! the objects that are out of the slabs.
+//! For an object of at most a cache line, its element in a sheaf costs an eighth of its size or
+//! more, and programs have millions of such objects: for these the limit may rise only to a share
+//! of the objects that are out of the slabs.
 //!
-//! Neighbours: [`super::free`] counts what it flushed, [`super::alloc`] what it refilled,
-//! [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is
-//! lost, the limit follows later. The limit changes under the barn's lock alone, so that
-//! one that was set by hand stays.
+//! Neighbours: [`super::free`] counts the objects that it flushed, [`super::alloc`] those that it
+//! refilled, [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is
+//! lost, the limit is adjusted later. The limit changes only under the barn's lock, so that a limit
+//! set by hand is kept.
 
 use crate::sync::{AtomicU32, Ordering};
 

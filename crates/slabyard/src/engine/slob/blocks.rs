@@ -1,7 +1,7 @@
-//! What SLOB needs of its pages: blocks of units, and the size of a request.
+//! SLOB's interface to its pages: blocks of units, and the size of a request.
 //!
-//! Neighbours: the lab's memory (`slabyard-model`) and `on_pages` have pages; [`super::lists`] and
-//! [`super::page`] work on them.
+//! Neighbours: the lab's memory (`slabyard-model`) and `on_pages` implement it; [`super::lists`]
+//! and [`super::page`] use it.
 
 use crate::engine::slabs::Links;
 

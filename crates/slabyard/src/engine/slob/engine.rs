@@ -1,12 +1,12 @@
 //! SLOB as the engine of a yard: all of malloc's sizes share the three lists, and each call is
 //! served by its exact size.
 //!
-//! The pages are slabs of the first class's cache, which is shown as `slob`, with objects of one
-//! unit. A request of about a page and more is a run of pages. A created cache has slabs of its
-//! own, as with the engine `tiny`: by the page map a free finds its cache.
+//! The pages are slabs of the first class's cache, which is shown as `slob`; its objects are of one
+//! unit. A request of about a page or more is served by a run of pages. A created cache has its own
+//! slabs, as with the engine `tiny`: a free finds the cache by the page map.
 //!
-//! Misuse: a free where no object begins is reported and has no effect. A page of which the free
-//! memory, or a header, was written to is reported and set aside: nothing more is handed out of it.
+//! Misuse: a free of an address where no object starts is reported and has no effect. A page whose
+//! free memory or header was overwritten is reported and set aside, never to be used.
 
 use super::on_pages::{Units, block_units};
 use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free_locked, page};

@@ -1,5 +1,5 @@
-//! The three lists of partly free pages, one after the other in one chain: a reader outside
-//! follows the chain and knows of no lists.
+//! The three lists of partly free pages, one after another in one chain: an external reader follows
+//! the chain and need not know the lists.
 //!
 //! ```text
 //! small          medium    large
@@ -7,7 +7,7 @@
 //! head     tail  head tail head = tail
 //! ```
 //!
-//! Invariant: a page's links are those of the chain, and it is marked as listed while it is there.
+//! Invariant: a page's links are those of the chain, and it is marked as listed meanwhile.
 
 use super::blocks::Pages;
 use super::blocks::{List, Lists};

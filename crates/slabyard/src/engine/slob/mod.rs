@@ -1,31 +1,32 @@
 //! SLOB, Linux's allocator for the smallest machines (2.6.16 to 6.3, removed in 6.4): a heap of
-//! free blocks in single pages, in place of slabs of one size.
+//! free blocks in single pages, instead of slabs of one size.
 //!
 //! The policy is written once: [`page`] finds and merges the free blocks of a page, [`lists`] has
 //! the three lists of partly free pages, and this module chooses the page. It works on [`Pages`]:
-//! memory of a modelled kernel (the crate `slabyard-model`), or slabs of a yard (`on_pages`), of
-//! which [`Slob`] is the engine.
+//! the memory of a modelled kernel (the crate `slabyard-model`), or slabs of a yard (`on_pages`),
+//! whose engine is [`Slob`].
 //!
-//! * A page is cut into units. Free blocks of a page are a list in order of addresses, written
-//!   into the free memory itself.
-//! * Partly free pages are on one of three lists, by the size of the objects that they are for:
-//!   below 256 bytes, below 1024, and the rest. A page that was full and gets a free block joins
-//!   the list of the size that was just freed, so lists mix sizes.
-//! * The search for a page begins where the last one ended: the list is rotated so that the page
-//!   that served is its first (next fit: Knuth, The Art of Computer Programming 1, 2.5). Inside of
-//!   a page the first block that fits serves.
-//! * A page that is all free is returned at once.
+//! * A page is cut into units. The free blocks of a page form a list in address order, stored in
+//!   the free memory itself.
+//! * Partly free pages are on one of three lists, by the size of the objects that they serve: below
+//!   256 bytes, below 1024, and the rest. A full page that gets a free block joins the list for the
+//!   size that was just freed, so lists mix sizes.
+//! * The search for a page starts where the last one ended: the list is rotated so that the page
+//!   that served last comes first (next fit: Knuth, The Art of Computer Programming 1, 2.5). Within
+//!   a page the first block that fits serves the request.
+//! * A page that is entirely free is returned at once.
 //!
 //! # Locks
 //!
-//! One lock protects the lists and the blocks of all pages. A page is made and returned without
-//! it. Nothing is kept for each CPU, and an allocation looks at any number of pages: with many
-//! partly free ones it is slow.
+//! One lock protects the lists and the blocks of all pages. A page is allocated and returned
+//! without it. There is no per-CPU state, and an allocation may search all pages: many partly free
+//! ones make it slow.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! Each page is tiled by free blocks and blocks of live objects; no two free blocks touch; the
-//! units of the free blocks are those that the page counts; a page is listed just when it has some.
+//! Each page is tiled by free blocks and blocks of live objects; no two free blocks are adjacent;
+//! the page's count of free units is the sum over its free blocks; a page is listed exactly if it
+//! has any.
 
 mod blocks;
 mod engine;

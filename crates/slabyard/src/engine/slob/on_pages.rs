@@ -1,4 +1,4 @@
-//! SLOB's pages in a yard: slabs of one cache, in whose memory the blocks lie.
+//! SLOB's pages in a yard: slabs of one cache, whose memory contains the blocks.
 //!
 //! ```text
 //! | free block          | header | object              | header | object |
@@ -6,10 +6,10 @@
 //! bits 1  1  1  1  1  1   1        0  1  1  1  1  1  1   1        0  1
 //! ```
 //!
-//! A unit has 16 bytes, because every object is aligned to 16: smaller fragments would serve
-//! nothing. The header is one unit. A bit of the free set says where objects begin, so that a
-//! free of anything else is found, and since blocks tile the page it also says how far each
-//! object reaches: a header that a program overwrote is found, too.
+//! A unit is 16 bytes, because every object is aligned to 16: smaller fragments could serve
+//! nothing. The header is one unit. The free set's bits mark where objects start, so that a free of
+//! any other address is detected; and since blocks tile the page, they also show where each object
+//! ends: so a header that a program overwrote is detected, too.
 
 use super::{Lists, Overwritten, Pages, Request, page};
 use crate::engine::{PageSlabs, partial};

@@ -5,11 +5,11 @@
 //! | n | next |  ...  |           | -next |
 //! ```
 //!
-//! `next` is the first unit of the next free block, and the number of units of a page behind the
-//! last one. Blocks are in order of addresses, and no two touch: a free merges them.
+//! `next` is the first unit of the next free block; in the last block it is the number of units of
+//! a page. Blocks are in address order, and no two are adjacent: a free merges them.
 //!
-//! The blocks lie in memory that programs have written to, so each is checked as it is read: a
-//! write to freed memory is found, and the search never leaves the page.
+//! The blocks are in memory to which programs have written, so each is checked when it is read: a
+//! write to freed memory is detected, and the search never leaves the page.
 
 use super::blocks::{Pages, Request};
 
