@@ -50,7 +50,7 @@ flags! {
 impl DebugFlags {
     /// A cache without checks.
     pub const NONE: DebugFlags = DebugFlags(0);
-    /// What a block without flags stands for.
+    /// What a block without flags means.
     pub const DEFAULT: DebugFlags = DebugFlags(0b1111);
     /// Those that need room beside an object.
     pub const ROOM: DebugFlags = DebugFlags(0b1110);

@@ -41,7 +41,7 @@ pub struct EndPage {
     pub begun: AtomicU32,
     /// [`IDLE`] or [`ASKED`]; both sides sleep on it.
     pub state: AtomicU32,
-    /// The last one's name, as the system has it: 15 bytes at most, and zeros.
+    /// The last one's name, as the kernel has it: 15 bytes at most, and zeros.
     pub name: [AtomicU32; 4],
 }
 

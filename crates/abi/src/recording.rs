@@ -98,7 +98,7 @@ pub struct Call {
     pub thread: u32,
     /// The CPU; up to 2^10.
     pub cpu: u16,
-    /// It was given back.
+    /// The object was freed by this call.
     pub freed: bool,
 }
 

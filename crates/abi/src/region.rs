@@ -37,7 +37,7 @@ macro_rules! words {
         pub static $all: &[($name, &str, &str)] =
             &[$(($name::$word, stringify!($word), $help),)*];
         impl $name {
-            /// Number of the word, from the begin of what it is a word of.
+            /// Number of the word, counted from the start of what contains it.
             #[must_use]
             pub const fn index(self) -> usize {
                 $first + self as usize
@@ -212,7 +212,7 @@ pub mod alias {
     pub const WORDS: usize = 5;
 }
 
-/// The word of a cache's debugging, and what lies behind each of its objects: 0 without debugging.
+/// The word of a cache's debugging, and what is behind each of its objects: 0 without debugging.
 pub mod debugging {
     /// The flags (`abi::debug`).
     pub const FLAGS: u64 = 0xff;
@@ -243,8 +243,8 @@ pub mod debugging {
     /// Words of a track: of the last allocation, then of the last free.
     pub const TRACK_WORDS: usize = FRAMES + 3;
 
-    /// What a track's last word has above its bytes, or the track was written over: tracks lie behind
-    /// objects, where a program that writes too far comes.
+    /// What a track's last word has above its bytes, or the track was overwritten: tracks are
+    /// behind objects, which a program that writes too far reaches.
     #[must_use]
     pub fn check(words: &[u64; TRACK_WORDS]) -> u64 {
         let mut sum: u64 = 0;
@@ -276,11 +276,11 @@ pub mod helper {
     pub const WORDS: usize = 2;
 }
 
-/// The 64-bit words of who has a thread that stands still serve the mailbox: it stops the thread in a
-/// system call (ptrace(2)), writes a frame as the system leaves one for rt_sigreturn(2) at the end of
-/// the memory that these words name, and lets the thread go on at the entry, with its stack pointer
-/// at the frame's context. The thread serves, leaves the outcome in `rbx`, and calls rt_sigreturn:
-/// whatever became of who stopped it, it is again where it was.
+/// The 64-bit words for a process that makes an idle thread serve the mailbox: it stops the thread
+/// in a system call (ptrace(2)), writes a frame as the kernel leaves one for rt_sigreturn(2) at the
+/// end of the memory that these words name, and resumes the thread at the entry, with its stack
+/// pointer at the frame's context. The thread serves, leaves the outcome in `rbx`, and calls
+/// rt_sigreturn: whatever became of who stopped it, it is again where it was.
 pub mod outside {
     /// Address of the entry.
     pub const ENTRY: usize = 0;
@@ -294,7 +294,7 @@ pub mod outside {
     pub const WORDS: usize = 4;
     /// Outcome: the thread looked, and served what it found.
     pub const LOOKED: u64 = 0;
-    /// It did not look: it stands in a slow path, or the gate is closed.
+    /// It did not look: it is in a slow path, or the gate is closed.
     pub const BUSY: u64 = 1;
     /// It did not look: serving may call functions of the program or of the C library, which may wait
     /// for locks that the thread itself has (destructors of caches, reports of debugging).
@@ -443,7 +443,7 @@ pub mod front {
     /// CPU slabs thaw under the list lock.
     pub const THAWS_UNDER_LOCK: u64 = 64;
     /// The CPU slabs are below sheaves, which are the main and the spare stack: without
-    /// [`CPU_SLABS`]. They lie in the sheaf that [`CacheWord::Below`](super::CacheWord::Below)
+    /// [`CPU_SLABS`]. They are in the sheaf that [`CacheWord::Below`](super::CacheWord::Below)
     /// names, in banks of [`BANK`] elements: the top of a CPU slab's free objects, whose slab is
     /// the sheaf's word at [`NEXT`](super::sheaf::NEXT), and the top of a CPU partial list.
     pub const BELOW_SHEAVES: u64 = 256;
@@ -497,7 +497,7 @@ pub mod descriptor {
     pub const RUN: u8 = 3;
     /// The first granule of a live slab; the slot is its cache's number.
     pub const SLAB: u8 = 4;
-    /// A free block whose pages are being given back.
+    /// A free block whose pages are being returned to the kernel.
     pub const PURGING: u8 = 5;
     /// A freed run that is not coalesced yet.
     pub const FREED: u8 = 6;

@@ -8,8 +8,8 @@ pub use crate::counters::Counter;
 use core::fmt;
 
 impl Counter {
-    /// Those that a model of a kernel tells: in a model one call is under way at a time, so that no
-    /// exchange fails and nobody waits.
+    /// Those that a model of a kernel reports: in a model one call is under way at a time, so that
+    /// no exchange fails and nobody waits.
     pub fn of_models() -> impl Iterator<Item = &'static (Counter, &'static str, &'static str)> {
         use Counter::{CmpxchgFail, ListLockWaitNs, ListLockWaited};
         let real = [CmpxchgFail, ListLockWaited, ListLockWaitNs];
@@ -17,7 +17,7 @@ impl Counter {
     }
 }
 
-/// Sizes of drains that are told apart: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...
+/// Sizes of drains that are distinguished: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...
 pub const DRAINS: usize = 13;
 
 /// Words that a process keeps of one cache in one row.

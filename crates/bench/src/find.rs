@@ -84,8 +84,7 @@ fn describe(path: &Path) -> Result<String> {
     Ok(format!("{version} ({name}, {size} bytes, {digest:016x})"))
 }
 
-/// A version that an allocator tells, without the name that stands beside it
-/// in any case.
+/// A version that an allocator reports, without the name that is printed beside it in any case.
 fn readable(version: &str) -> String {
     match version.split_once(' ') {
         Some(("mimalloc", number)) => {

@@ -48,8 +48,8 @@ impl Machine {
         })
     }
 
-    /// CPUs of a load with `threads` threads: for one thread the last, which
-    /// the system's own work visits least; none (not pinned) if too few.
+    /// CPUs of a load with `threads` threads: for one thread the last, which the OS's own work uses
+    /// least; none (not pinned) if too few.
     pub fn cpus_for(&self, threads: usize) -> &[Cpu] {
         match threads {
             1 => &self.cpus[self.cpus.len() - 1..],

@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 pub struct SuiteResult {
     /// How it was measured.
     pub command: String,
-    /// Of which sources, where git tells.
+    /// The commit of the sources, where git knows it.
     #[serde(default)]
     pub commit: Option<String>,
     /// All of its tables.

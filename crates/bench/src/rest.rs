@@ -67,7 +67,7 @@ struct RestReading {
 }
 
 impl RestReading {
-    /// The share of the empty pages that is back at the system.
+    /// The share of the empty pages that was returned to the kernel.
     fn back(&self) -> f64 {
         if self.empty == 0 { 1.0 } else { 1.0 - self.resident as f64 / self.empty as f64 }
     }
@@ -134,7 +134,7 @@ impl RestPart {
         screen::table(&heading, measured.iter().enumerate().map(row).collect())
     }
 
-    /// Judged while pairs are made, and idle with a helper; idle without is only told.
+    /// A goal while pairs are made, and idle with a helper; idle without one is only reported.
     fn goal(&self) -> Option<Goal> {
         let (allocator, ms, with) = match self.after {
             AfterFrees::Pairs => (OURS, IN_TIME_MS, ""),

@@ -51,7 +51,7 @@ pub fn words(heading: &[&str], rows: Vec<Vec<String>>) -> Table {
     table
 }
 
-/// The machine, the versions and the settings: what stands above tables.
+/// The machine, the versions and the settings: the text above tables.
 pub fn heading(machine: &Machine, allocators: &[Allocator]) -> String {
     let mut text = format!(
         "{} ({} CPUs), Linux {}, THP {}\n",

@@ -55,7 +55,7 @@ pub fn median(values: &[f64]) -> f64 {
     if odd == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
-/// How far the middle half of the values lies apart, as a part of their median.
+/// How far apart the middle half of the values is, as a part of their median.
 ///
 /// # Panics
 /// If there is no value.

@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Sets `word`, or tells why it cannot.
+    /// Sets `word`, or says why it cannot.
     pub fn set(word: &str) -> Result<Self> {
         let former = current()?;
         if former == word {

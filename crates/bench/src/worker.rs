@@ -164,7 +164,7 @@ impl Worker {
         Ok(Window { ns_per_op: elapsed / ops, switches: switches.parse()? })
     }
 
-    /// Runs `nr` operations, and tells the resident memory after them.
+    /// Runs `nr` operations, and returns the resident memory after them.
     pub fn cycles(&mut self, nr: u64) -> Result<u64> {
         self.talker.send(&format!("cycles {nr}\n"))?;
         let answer = self.talker.receive()?;

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use slabyard_small::SLOTS;
 use slabyard_small::boot::Boot;
 
-/// What lies in each slot, and the load itself.
+/// What is in each slot, and the load itself.
 pub struct Tables {
     pub(crate) slots: [Slot; SLOTS],
     pub(crate) load: Option<Boot>,

@@ -43,7 +43,7 @@ impl Settings {
         Settings { max_order: None, min_partial: None, cpu_partial: 0, sheaf_objects: 12 };
 }
 
-/// What [`Yard`](crate::Yard) makes a cache of.
+/// What [`Yard`](crate::Yard) creates a cache from.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSettings {
     /// Bytes of an object.
@@ -110,7 +110,8 @@ pub trait FixedEngine: Repair {
         name: &str,
         layout: (u32, u32),
     ) -> Option<Self::Cache>;
-    /// Before a cache goes, whose objects are all free: gives back what it has beside itself.
+    /// Before a cache is destroyed, whose objects are all free: returns the memory that it has
+    /// besides itself.
     fn end_cache(core: &Core<Self>, cache: &Self::Cache);
     /// Of each cache, for as many CPUs as the board has.
     fn cpu_bytes(cpus: u32) -> u32;
@@ -126,7 +127,7 @@ pub trait FixedEngine: Repair {
     fn mfree(core: &Core<Self>, cpu: u32, address: usize) -> bool;
     /// Usable bytes of a block; 0 if it is none.
     fn usable(core: &Core<Self>, address: usize) -> usize;
-    /// Looks at a cache, and adds what it has.
+    /// Checks a cache, and adds what it has.
     ///
     /// # Errors
     /// The equation that does not hold.

@@ -18,7 +18,7 @@ pub enum Planted {
     CacheNamedFirst = 6,
     /// The lists of SLOB.
     Lists = 7,
-    /// A smaller table is given back before the larger one is published.
+    /// A smaller table is freed before the larger one is published.
     TableGivenFirst = 8,
 }
 

@@ -29,14 +29,14 @@ impl<const PAGE_BYTES: usize, const CPUS: usize, E: FixedEngine> Yard<Robust<PAG
     /// ```
     ///
     /// # Errors
-    /// [`TooSmall`] if it has no room for the tables and a page, or the system refuses the memory.
+    /// [`TooSmall`] if it has no room for the tables and a page, or the kernel refuses the memory.
     pub fn share(bytes: usize, settings: Settings) -> Result<&'static Self, TooSmall> {
         let at = map_shared(bytes).ok_or(TooSmall)?;
         // SAFETY: new, shared with children alone, and never unmapped.
         unsafe { Self::place(at, bytes, settings) }
     }
 
-    /// As [`Yard::share`], in memory that is there already: the yard lies at its begin.
+    /// As [`Yard::share`], in memory that exists already: the yard is at its start.
     ///
     /// # Errors
     /// As there.

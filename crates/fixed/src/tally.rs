@@ -17,7 +17,7 @@ pub struct Counts {
     pub meta_pages: u32,
     /// Objects that are handed out (of SLOB 0: it does not count them).
     pub live: u64,
-    /// Bytes of these (of SLOB those of blocks, with what lies in front).
+    /// Bytes of these (for SLOB those of blocks, with the headers in front).
     pub live_bytes: u64,
     /// Objects that are parked.
     pub parked: u64,

@@ -107,7 +107,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
         }
     }
 
-    /// Makes room for the live map at the begin of a memory: what is left of it.
+    /// Makes room for the live map at the start of a memory: returns what is left of it.
     fn begin_map(&self, at: *mut u8, bytes: usize) -> Result<(*mut u8, usize), TooSmall> {
         let Some(live) = self.board.live_map() else { return Ok((at, bytes)) };
         let skipped = at.align_offset(align_of::<u32>());
@@ -157,7 +157,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
 
     /// As [`Yard::init_at`], of memory that has holes: firmware's tables, a device's registers, a
     /// kernel's own image. They begin and end at these addresses, in ascending order; a page that a
-    /// hole reaches into is never handed out, and no block lies across one.
+    /// hole reaches into is never handed out, and no block crosses one.
     ///
     /// ```
     /// use slabyard_fixed::{Alone, Tiny, Yard};
@@ -172,7 +172,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
     /// ```
     ///
     /// # Errors
-    /// As there, and if the table of pages, at the memory's begin, would lie in a hole.
+    /// As there, and if the table of pages, at the memory's start, would be in a hole.
     ///
     /// # Safety
     /// As there, of the bytes outside of the holes.
@@ -274,7 +274,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
         self.enter(|core, cpu| core.shrink(cpu));
     }
 
-    /// Looks at the whole yard: says what it has, or which equation does not hold.
+    /// Checks the whole yard: returns what it has, or which equation does not hold.
     ///
     /// # Errors
     /// The equation.

@@ -156,7 +156,7 @@ fn walks<E: FixedEngine>(scene: &mut Scene<E>) -> Vec<(&'static str, Vec<Call>)>
     ]
 }
 
-/// The end of a cache, with what it has for CPUs.
+/// The end of a cache, with the memory that it has for CPUs.
 fn ends<E: FixedEngine>(scene: &mut Scene<E>) -> Vec<Call> {
     let Done::Cache(Some(id)) = call(scene.yard, Call::Create(72)) else { panic!("no room") };
     let Done::Block(Some(block)) = call(scene.yard, Call::Alloc(id, 72)) else { panic!("no room") };

@@ -50,7 +50,7 @@ impl EngineName {
         EngineName::ALL.iter().copied().find(|engine| engine.number() == number)
     }
 
-    /// Its number: not 0, which stands for a word that says nothing.
+    /// Its number: not 0, which means that a word says nothing.
     #[must_use]
     pub const fn number(self) -> u64 {
         self as u64 + 1

@@ -79,7 +79,7 @@ macro_rules! releases {
 }
 
 releases! {
-    /// `mm/slub.c` as of 5.9.
+    /// `mm/slub.c` at 5.9.
     V5_9 "5.9" (5, 9) {
         formula: OrderFormula::FewerObjects,
         counted: CountedCpus::Possible,

@@ -37,7 +37,7 @@ const ENAMETOOLONG: c_int = 36;
 
 /// A flag of C's alone: stop the process where the cache cannot be made.
 const PANIC: c_uint = 1 << 16;
-/// In place of the number 0, where 0 stands for what is usual.
+/// In place of the number 0, where 0 means the default.
 const NONE: c_int = -1;
 
 /// `struct slabyard_cache_args`.
@@ -93,7 +93,7 @@ impl Args {
     }
 }
 
-/// A number of C's, of which 0 stands for what is usual, and [`NONE`] for 0.
+/// A number from C, of which 0 means the default, and [`NONE`] means 0.
 fn chosen(number: c_int) -> Option<u32> {
     match number {
         0 => None,

@@ -234,7 +234,7 @@ pub unsafe extern "C" fn slabyard_kstrdup(text: *const c_char) -> *mut c_char {
     unsafe { slabyard_kmemdup(text.cast(), bytes).cast() }
 }
 
-/// A copy of the begin of a string.
+/// A copy of the first bytes of a string.
 ///
 /// # Safety
 /// As the header says of its arguments.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn slabyard_kstrndup(text: *const c_char, most: usize) -> 
     block
 }
 
-/// Gives back all that can be given back; 1 if memory went to the system.
+/// Returns all memory that can be returned; 1 if some went to the kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_trim() -> core::ffi::c_int {
     core::ffi::c_int::from(ready() && YARD.trim())

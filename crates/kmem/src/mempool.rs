@@ -23,7 +23,7 @@ const EINVAL: c_int = 22;
 type Alloc = extern "C" fn(*mut c_void) -> *mut c_void;
 type Free = extern "C" fn(*mut c_void, *mut c_void);
 
-/// `struct slabyard_mempool`; its elements' addresses lie behind it.
+/// `struct slabyard_mempool`; its elements' addresses are behind it.
 #[repr(C)]
 pub struct Pool {
     lock: Mutex,

@@ -175,7 +175,7 @@ pub extern "C" fn slabyard_shrinker_unregister(number: c_int) -> c_int {
     c_int::from(removal != Some(RemovalState::Done) && removal.is_some())
 }
 
-/// Asks all shrinkers once, and gives back what became free.
+/// Asks all shrinkers once, and returns what became free.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_relieve() -> c_long {
     if !ready() {

@@ -272,7 +272,7 @@ pub(crate) fn block_cleared(block: usize, bytes: usize) {
     }
 }
 
-/// A block changed its size where it lies.
+/// A block was resized in place.
 #[inline]
 pub(crate) fn block_resized(block: usize) {
     if is_on() {

@@ -344,7 +344,7 @@ fn the_address_sanitizer_finds_faults_in_objects() {
     faults_are_found(run, |nth| FAULTS[nth].2);
 }
 
-/// The example of the document, as it stands there.
+/// The document's example, as it is printed there.
 #[test]
 fn the_example_of_statistics_runs() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/object-caches.md");

@@ -61,7 +61,7 @@ const COMPARED: [Compared; 4] = [
     ("waited", Counter::ListLockWaited, |counts| counts.waited),
 ];
 
-/// A call, by the clock of the CPUs.
+/// A call, with its times on the CPUs' clocks.
 #[derive(Clone, Copy)]
 struct Call {
     cpu: usize,

@@ -224,7 +224,7 @@ mod tests {
             .collect()
     }
 
-    /// The documentation has the figures of each pair.
+    /// The documentation has the numbers of each pair.
     #[test]
     fn the_documentation_has_these_figures() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/replay.md");

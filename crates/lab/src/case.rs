@@ -35,7 +35,7 @@ pub struct Case {
     pub reclaimable: Vec<bool>,
     /// Bytes of an object's stride.
     pub sizes: Vec<u32>,
-    /// What the snapshot tells of the start; empty without one for this machine.
+    /// What the snapshot says about the start; empty without one for this machine.
     pub parked: Vec<ParkedSlabs>,
     /// Node of each CPU.
     pub node_of: Vec<u16>,
@@ -47,7 +47,7 @@ pub struct Case {
     pub page_lists: Option<PageRules>,
     /// Share of the slabs that the kernel made that are of caches left out of comparisons.
     pub left_out_share: f64,
-    /// The trace tells too little to be sure which page an object is in ([`Frames::guess`]).
+    /// The trace says too little to be sure which page an object is in ([`Frames::guess`]).
     pub guesses_frames: bool,
     /// What becomes of SLAB's free slabs, by the rules of SLAB.
     pub slab: Slab,

@@ -13,9 +13,9 @@ pub enum EventKind {
     Kmalloc = 2,
     /// `kfree`: `name` is the call site; the object is known by its address only.
     Kfree = 3,
-    /// Pages were got: `address` is the page frame number, `order` theirs.
+    /// A block of pages was allocated: `address` is its page frame number, `order` its order.
     PageAlloc = 4,
-    /// Pages were given back.
+    /// A block went back to the page allocator.
     PageFree = 5,
 }
 

@@ -66,7 +66,7 @@ pub struct LeftOut {
     pub large: u64,
     /// Frees of what was there before, or was large.
     pub unknown: u64,
-    /// Allocations of what was live: frees that were not told are put in before them.
+    /// Allocations of live objects: the frees that the trace missed are inserted before them.
     pub missed: u64,
 }
 

@@ -55,7 +55,7 @@ impl Request {
         Request { object_size: 0, size: 0, align: 0, keeps_contents: false, reclaimable: false };
 }
 
-/// Where a slab's list of free objects lies.
+/// Where a slab's list of free objects is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
     /// In a free object of the slab.
@@ -145,18 +145,18 @@ pub struct Geometry {
     pub order: u8,
     /// As many as fit beside their list.
     pub objects: u32,
-    /// Where the list of free objects lies.
+    /// Where the list of free objects is stored.
     pub index: Index,
     /// Bytes of a slab that nothing uses, but colours.
     pub waste: u32,
     /// Bytes from one colour to the next, and how many colours there are: the first objects of
     /// slabs that follow one another begin so far from one another, in turn.
     pub colour_offset: u32,
-    /// Colours; of 0 or 1 all slabs begin alike.
+    /// Colours; with 0 or 1, all slabs start at the same offset.
     pub colours: u32,
     /// What arrays hold.
     pub limits: Limits,
-    /// Free objects that a node may have before free slabs end.
+    /// Free objects that a node may have before free slabs are discarded.
     pub free_limit: u32,
 }
 

@@ -194,7 +194,7 @@ impl ReplaySnapshot<'_> {
     }
 }
 
-/// What a cache counted; of sheaves a kernel without them tells nothing.
+/// What a cache counted; a kernel without sheaves reports nothing about them.
 fn set_counters(cache: &mut Cache, model: &KernelCache) {
     let rules = model.rules();
     let has_sheaves = match rules.front {

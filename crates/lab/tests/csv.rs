@@ -187,8 +187,7 @@ fn a_csv_without_its_heading_or_without_lines_is_refused() {
     assert!(error.starts_with("line 8: more than"), "{error}");
 }
 
-/// What the strict reader refuses, the other one skips and tells; all rows around it are
-/// there.
+/// What the strict reader rejects, the other one skips and reports; all rows around it are read.
 #[test]
 fn what_is_left_is_read_and_what_is_not_is_told() {
     let whole = csv::read(CSV.as_bytes()).unwrap();

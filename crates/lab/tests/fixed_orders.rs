@@ -33,7 +33,7 @@ fn slub_has_the_orders_of_6_1() {
 }
 
 /// Where no slab has a list of its own: SLAB's list of free objects takes room of large slabs, and
-/// a yard's lies in the free objects.
+/// a yard's is stored in the free objects.
 #[test]
 fn slab_has_the_orders_of_a_small_machine() {
     let mut machine = Machine::new(4096, 1);

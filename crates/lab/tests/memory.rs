@@ -50,7 +50,8 @@ fn slab_pages(case: &Case, replayed: &Replayed) -> u64 {
         .sum()
 }
 
-/// Each page is free, kept by a CPU, of a slab that is told, waits for readers, or is another one.
+/// Each page is free, kept by a CPU, in a slab that was reported, waits for readers, or is another
+/// one.
 fn assert_all_pages_are_somewhere(case: &Case, replayed: &Replayed) {
     let told = told(replayed);
     let of_slabs = slab_pages(case, replayed) + told.untouched + u64::from(told.waiting_pages);

@@ -119,7 +119,8 @@ fn by_policy(reclaim: Reclaim, pressure_ms: u64) -> [i64; 2] {
     modelled(&case_by(reclaim, pressure_ms))
 }
 
-/// What a clock reaps is told as what a call gives back is: of a cache that is not called again, too.
+/// What a timer reaps is reported like what a call frees: for a cache that is not called again,
+/// too.
 #[test]
 fn slabs_made_and_given_back_are_those_between_begin_and_end() {
     let case = case_by(Reclaim::V2_4, 10);

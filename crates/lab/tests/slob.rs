@@ -61,7 +61,7 @@ fn the_model_has_as_many_pages_as_the_kernel() {
     assert!(replayed.same_at_first > 5000 && replayed.same * 3 > replayed.blocks * 2);
 }
 
-/// A wrong policy must be found by the figures: here each object of a cache has a header, too.
+/// A wrong policy must show in the numbers: here each object of a cache has a header, too.
 #[test]
 fn wrong_sizes_are_found_out() {
     let mut trace = traced();

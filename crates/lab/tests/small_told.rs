@@ -27,7 +27,7 @@ const fn on_cpus(max_order: u8) -> Contender {
 /// A boot.
 struct Boot {
     name: &'static str,
-    /// The engine that stands for its allocator.
+    /// The engine that represents its allocator.
     contender: Contender,
     release: &'static str,
     /// The one with timers rests at its end.
@@ -96,7 +96,7 @@ fn tuned() -> &'static [Boot] {
 }
 
 impl Boot {
-    /// The engine's looks, and what the kernel told.
+    /// The engine's samples, and what the kernel reported.
     fn looks(&self) -> Vec<(MachineSample, State)> {
         let (load, told) = boot(self.name);
         assert_eq!(load.moments.len(), self.moments, "{}", self.name);
@@ -243,8 +243,8 @@ fn pages_off(contender: Contender, load: &Load, told: &KernelReport) -> Vec<u32>
     pairs.map(|(look, state)| look.slab_pages().abs_diff(state.slab)).collect()
 }
 
-/// While nothing is asked for, SLAB's timer gives back a third of its pages. It does not without
-/// either of its parts, nor would arrays of one object, or slabs of two pages.
+/// While nothing is requested, SLAB's timer frees a third of its pages. It does not without either
+/// of its parts, nor would arrays of one object, or slabs of two pages.
 #[test]
 fn slab_gives_pages_back_by_its_timer_alone() {
     let (load, told) = boot("slab");

@@ -70,7 +70,7 @@ impl Buddy {
     }
 }
 
-/// Is told how much of what is counted.
+/// Receives how much of each counter was counted.
 pub type Count<'a> = dyn Fn(Counter, u32) + 'a;
 
 /// What a CPU has of a node.

@@ -169,9 +169,9 @@ impl Kernel {
         }
     }
 
-    /// A page for the begin of a replay, at the end of the list for objects of a size, or on none
-    /// if it is full: its free blocks, in bytes from its begin, in order of addresses. Returns
-    /// the page's number.
+    /// A page for the start of a replay, at the end of the list for objects of a size, or on none
+    /// if it is full: its free blocks, in bytes from its start, in order of addresses. Returns the
+    /// page's number.
     pub fn install(&self, free_blocks: &[(u32, u32)], of_size: u32) -> Option<u32> {
         let page = self.begin_page()?;
         for &(at, bytes) in free_blocks {
@@ -184,7 +184,7 @@ impl Kernel {
         Some(page)
     }
 
-    /// The page that an address lies in, and the offset there.
+    /// The page that contains an address, and the offset there.
     #[must_use]
     pub fn split(&self, address: u64) -> (u32, u32) {
         let bytes = u64::from(self.page_bytes);

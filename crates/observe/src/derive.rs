@@ -7,7 +7,7 @@
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 
-/// Objects handed out: told, or for a kernel within what it hides.
+/// Objects handed out: as reported, or for a kernel within what it hides.
 pub(crate) fn live(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
     told(cache, "live").or_else(|| {
         let active = crate::hidden::active(cache)?;

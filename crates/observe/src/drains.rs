@@ -25,7 +25,7 @@ pub struct DrainBucket {
     pub longest_ns: u64,
 }
 
-/// Those that a cache tells: sizes without a free are left out.
+/// Those that a cache reports: sizes without a free are left out.
 #[must_use]
 pub fn of(cache: &Cache) -> Vec<DrainBucket> {
     let number = |word: usize| cache.exact(&WordName(word).to_string()).unwrap_or(0);

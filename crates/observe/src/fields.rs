@@ -32,7 +32,7 @@ const DERIVED: &[(&str, Derive)] = &[
 pub(crate) const COUNTER_RATIOS: [&str; 3] =
     ["slabs_per_list_lock", "cmpxchg_failed", "list_lock_mean_wait_ns"];
 
-/// A number of a cache, as its source told it or as it is worked out from others.
+/// A number of a cache, as its source reported it or as it is computed from others.
 #[must_use]
 pub fn value(field: &Field, snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
     let derived = DERIVED.iter().find(|(name, _)| *name == field.name);

@@ -33,14 +33,14 @@ pub enum Error {
     #[error("cannot read {path}: {error}")]
     Read {
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// The file cannot be written.
     #[error("cannot write {path}: {error}")]
     Write {
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     #[error("{path} is not a snapshot: {what}; `slabyard snapshot SOURCE -o FILE` makes one")]
@@ -146,7 +146,7 @@ pub fn looks_like_core(path: &Path) -> bool {
 /// a pipe or device is written to.
 ///
 /// # Errors
-/// Those of the system, which name no file but `path`.
+/// Those of the kernel, which name no file but `path`.
 pub fn put(bytes: &[u8], path: &Path) -> io::Result<()> {
     let path = match fs::metadata(path) {
         Ok(found) if !found.is_file() => {

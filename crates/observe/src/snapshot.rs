@@ -32,7 +32,7 @@ pub struct Snapshot {
     /// The whole yard, or the kernel's memory: names of [`crate::fields::TOTALS`].
     #[serde(default)]
     pub totals: BTreeMap<String, Value>,
-    /// Free blocks of pages, where a kernel tells them.
+    /// Free blocks of pages, where a kernel reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub free_blocks: Vec<FreeBlocks>,
     /// What could not be read, and why.
@@ -127,14 +127,14 @@ pub struct Cache {
     /// Other names of the same cache.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// What the source told, by name.
+    /// What the source reported, by name.
     #[serde(default)]
     pub readings: BTreeMap<String, Reading>,
     /// Slabs that are not full, one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slabs: Option<Vec<Slab>>,
-    /// How full the slabs on partial lists are: objects in use, and how many such slabs,
-    /// ascending; where the source tells.
+    /// How full the slabs on partial lists are: objects in use, and how many such slabs, ascending;
+    /// where the source reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<Vec<(u32, u64)>>,
 }
@@ -247,25 +247,25 @@ impl Cache {
         std::iter::once(self.name.as_str()).chain(id).chain(self.aliases.iter().map(String::as_str))
     }
 
-    /// What the source told of a name.
+    /// What the source reported under a name.
     #[must_use]
     pub fn reading(&self, name: &str) -> Option<&Reading> {
         self.readings.get(name)
     }
 
-    /// The value that the source told of a name.
+    /// The value that the source reported under a name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.readings.get(name).map(|r| &r.value)
     }
 
-    /// The number that the source told exactly.
+    /// The number that the source reported exactly.
     #[must_use]
     pub fn exact(&self, name: &str) -> Option<u64> {
         self.value(name)?.exact()
     }
 
-    /// Writes down what the source told.
+    /// Stores what the source reported.
     pub fn set(&mut self, name: impl Into<String>, reading: impl Into<Reading>) {
         self.readings.insert(name.into(), reading.into());
     }

@@ -75,8 +75,8 @@ pub enum Error {
     File(#[from] file::Error),
 }
 
-/// One allocator, now; or as it was when the file was written, which tells all that
-/// it has whatever is wanted.
+/// One allocator, now; or as it was when the file was written, which has everything whatever is
+/// wanted.
 ///
 /// # Errors
 /// Those of the source.

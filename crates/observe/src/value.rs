@@ -85,7 +85,7 @@ impl From<u64> for Value {
     }
 }
 
-/// A value, and its parts where the source tells them.
+/// A value, and its parts where the source reports them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The sum over all nodes and CPUs.

@@ -29,8 +29,8 @@ use slabyard_abi::region::{Word, helper as shown};
 const CALM: u32 = 0;
 const WOKEN: u32 = shown::WOKEN;
 
-/// Bytes of its stack. More only where the program's thread-local data, which lie on
-/// it, do not fit.
+/// Bytes of its stack. More only where the program's thread-local data, which are on it, do not
+/// fit.
 const STACKS: [usize; 3] = [64 << 10, 1 << 20, 64 << 20];
 
 /// The option.
@@ -138,7 +138,7 @@ fn make<L: Library>() {
 /// What a thread does.
 pub(crate) type Begin = extern "C" fn(*mut u8) -> *mut u8;
 
-/// Makes a thread of ours, with all signals blocked from its first instruction on.
+/// Makes a thread of ours, with all signals blocked from its first instruction.
 pub(crate) fn make_thread(begin: Begin) -> Option<usize> {
     const SIG_SETMASK: i32 = 2;
     let all: Signals = [u64::MAX; 16];

@@ -85,7 +85,8 @@ fn start_with<L: Library>(options: &Options) -> bool {
     done
 }
 
-/// Apart from its callers, whose frames lie below the message about an option that does not parse.
+/// Apart from its callers, whose stack frames are below the message about an option that does not
+/// parse.
 #[inline(never)]
 fn begin<L: Library>(options: &Options) -> bool {
     let requested = match CpuMode::of_number(options.get(Key::Mode)) {
@@ -155,8 +156,8 @@ fn remember_slot() {
     unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };
 }
 
-/// Destructor of the key. Other keys' destructors may free and allocate after
-/// us, so the slot is given back in the third of the four iterations that POSIX promises.
+/// Destructor of the key. Other keys' destructors may free and allocate after us, so the slot is
+/// returned in the third of the four iterations that POSIX promises.
 unsafe extern "C" fn thread_ends<L: Library>(iteration: *mut u8) {
     let iteration = iteration as usize;
     if iteration < 3 {

@@ -34,12 +34,11 @@ pub fn mode_number(mode: Mode) -> u64 {
     }
 }
 
-/// What `malloc` and `free` read: one cache line. The first values send every
-/// call to the slow path: no size is below the limit 0, and every address
-/// differs from the base 1 in a bit of the mask.
-/// The size table lies behind the words, so that one instruction finds both and the others name a
-/// distance of one byte: with the table elsewhere `mixed` took 0.99 of mimalloc's time in place of
-/// 0.95 (9c63f82).
+/// What `malloc` and `free` read: one cache line. The first values send every call to the slow
+/// path: no size is below the limit 0, and every address differs from the base 1 in a bit of the
+/// mask. The size table is behind the words, so that one instruction finds both and the others name
+/// a distance of one byte: with the table elsewhere `mixed` took 0.99 of mimalloc's time in place
+/// of 0.95 (9c63f82).
 #[repr(C, align(64))]
 pub struct Fast {
     /// Sizes from here on take the slow path.

@@ -71,7 +71,7 @@ frees!(before_free: free, free_sized, free_aligned_sized, _ZdlPv, _ZdaPv, _ZdlPv
     _ZdlPvmSt11align_val_t, _ZdaPvmSt11align_val_t, _ZdlPvSt11align_val_tRKSt9nothrow_t,
     _ZdaPvSt11align_val_tRKSt9nothrow_t);
 
-/// What an allocation answers; the loader's memory is not told.
+/// What an allocation returned; the loader's memory is not reported.
 fn told(call: &Call, bytes: usize) -> usize {
     if !is_early(call.answer as Pointer) {
         record_call(false, call.answer, bytes, call.site);

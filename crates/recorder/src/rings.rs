@@ -8,7 +8,7 @@ use slabyard_abi::recording::{
     ring_at, slot_of,
 };
 
-/// Where they are mapped; null while nothing is to be told.
+/// Where they are mapped; null while nothing is recorded.
 static RINGS: AtomicPtr<u64> = AtomicPtr::new(null_mut());
 /// Their number, and the entries of each; written before [`RINGS`].
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -100,7 +100,8 @@ fn word<'a>(base: *mut u64, at: usize) -> &'a AtomicU64 {
 }
 
 /// Tells of a call. Where the ring is full it waits for the recorder, so that a busy program is
-/// slowed down rather than told of by half; for one that reads no more it does not wait again.
+/// slowed down rather than recorded by half; for a recorder that no longer reads it does not wait
+/// again.
 #[inline]
 pub fn record_call(freed: bool, address: usize, bytes: usize, site: usize) {
     let base = RINGS.load(Ordering::Acquire);

@@ -65,7 +65,7 @@ pub fn nap() {
     }
 }
 
-/// The CPU; 0 where the system does not say.
+/// The CPU; 0 where the kernel does not say.
 #[inline]
 pub fn cpu() -> u16 {
     // SAFETY: takes nothing.

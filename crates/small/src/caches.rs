@@ -1,7 +1,7 @@
 //! The caches of a load: those of a 64-bit kernel with few options. Neighbour: [`crate::tables`]
 //! says how many objects each has.
 
-/// Which allocator's call a request stands for: of `kmalloc`, or of a cache.
+/// Which allocator function a request represents: `kmalloc`, or that of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
     /// `kmalloc` of so many bytes.
@@ -32,7 +32,7 @@ pub enum CacheKind {
     Typesafe,
 }
 
-/// A row of [`CACHES`]: what the kernel's `kmem_cache_create` is told.
+/// A row of [`CACHES`]: the arguments of the kernel's `kmem_cache_create`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// As `/proc/slabinfo` has it.

@@ -28,7 +28,7 @@ pub enum Request {
         /// As `alloc_pages` takes it, 0 to 10.
         order: u8,
     },
-    /// The pages of a slot are given back, if it got some.
+    /// The pages of a slot are freed, if it got some.
     FreePages {
         /// Where they were kept.
         slot: u16,

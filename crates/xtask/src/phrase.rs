@@ -12,13 +12,13 @@ pub struct Phrase {
 
 #[derive(Debug)]
 struct PhrasePart {
-    /// None of them stands for any word.
+    /// None of them means any word.
     words: Vec<String>,
     least: usize,
     most: usize,
 }
 
-/// The most words that `...` stands for.
+/// The most words that `...` covers.
 const GAP: usize = 3;
 
 impl Phrase {

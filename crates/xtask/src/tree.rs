@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The contents, if it is a file of text, by whatever link.

@@ -58,8 +58,8 @@ pub fn open_for(fronts: &[String]) -> fn(&OfLoad) -> bool {
     if fronts.is_empty() { is_open } else { |_| false }
 }
 
-/// True if a load's runs do not tell on which side of its limit the time beside the
-/// second-best peer's lies.
+/// True if a load's runs do not show whether its time, relative to the second-best peer's, is above
+/// or below its limit.
 pub fn is_open(runs: &OfLoad) -> bool {
     let walls = |of: &Vec<Run>| of.iter().map(|run| run.measures[WALL] as f64).collect();
     let walls: Vec<Vec<f64>> = runs.iter().map(walls).collect();

@@ -35,7 +35,7 @@ const fn measure(
     Measure { name, key, unit, per_unit }
 }
 
-/// In the order in which `loads/launch.c` tells them.
+/// In the order in which `loads/launch.c` prints them.
 pub const MEASURES: [Measure; NR_MEASURES] = [
     measure("wall time", "wall_us", "ms", 1000.0),
     measure("CPU time", "cpu_us", "ms", 1000.0),

@@ -93,7 +93,7 @@ pub struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// Without calls of the system.
+    /// Without the counts of system calls.
     pub fn new(results: &'a Results) -> Self {
         Self::with_calls(results, &[])
     }

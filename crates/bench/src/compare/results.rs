@@ -12,7 +12,7 @@ use crate::stats::{Estimate, PairedSamples, beside, median, ratio, spread};
 /// Samples by measure, then round.
 pub type Samples = [Vec<f64>; NR_MEASURES];
 
-/// All results under one setting of the system.
+/// All results under one setting of the kernel.
 pub struct Results {
     /// Names, ours first.
     pub allocators: Vec<&'static str>,
@@ -96,8 +96,8 @@ impl Results {
         ranked
     }
 
-    /// How far the runs of an allocator lie apart ([`spread`]), of each load that it
-    /// ended: what the machine adds is in all allocators' runs alike.
+    /// How far apart the runs of an allocator are ([`spread`]), for each load that it ended: what
+    /// the machine adds is in all allocators' runs alike.
     pub fn spreads(&self, measure: usize, allocator: usize) -> Vec<f64> {
         let of = |load: &Vec<Option<Samples>>| Some(spread(&load[allocator].as_ref()?[measure]));
         self.samples.iter().filter_map(of).collect()

@@ -52,7 +52,7 @@ impl Runner {
         }
     }
 
-    /// The loads that the program tells: a line `NAME THREADS WORDS...` each.
+    /// The loads that the program lists: a line `NAME THREADS WORDS...` each.
     pub fn loads(&self) -> Result<Vec<Load>> {
         let name = self.program.display();
         let out = without_settings(&self.program)
@@ -97,7 +97,7 @@ impl Runner {
         outcome(measured(&out)?)
     }
 
-    /// One run of a load that is told more than its name: its measures, and what it said.
+    /// One run of a load with arguments besides its name: its measures, and what it printed.
     pub fn run_with(
         &self,
         load: &str,
@@ -185,7 +185,7 @@ pub fn measured(out: &Output) -> Result<([u64; NR_MEASURES], String)> {
 pub struct Rounds {
     /// Each load.
     pub each: u32,
-    /// One that is not told yet, at most.
+    /// One that is not reported yet, at most.
     pub most: u32,
     /// True if a load's runs do not tell what they are for.
     pub is_open: fn(&OfLoad) -> bool,

@@ -28,7 +28,7 @@ pub fn means(results: &Results) -> Table {
     screen::table(&heading, results.peers().map(row).collect())
 }
 
-/// What stands above [`side_by_side`].
+/// The text above [`side_by_side`].
 pub const SIDE_BY_SIDE: &str =
     "wall time, ms / peak RSS, MiB / mean RSS, MiB; medians, and the first to each in the mean";
 
@@ -114,7 +114,7 @@ pub fn losses(losses: &[Loss]) -> Table {
     screen::table(&heading, losses.iter().map(row).collect())
 }
 
-/// What stands above [`calls`].
+/// The text above [`calls`].
 pub const CALLS_TITLE: &str =
     "system calls of one run: madvise / mmap, munmap, mremap and brk / mprotect";
 

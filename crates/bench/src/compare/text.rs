@@ -10,10 +10,10 @@ use super::tables;
 use crate::screen;
 use crate::stats::median;
 
-/// By whose times it is told how steady the machine was.
+/// The allocator whose times show how steady the machine was.
 const STEADY: &str = "glibc";
 
-/// Rounds below which an interval tells little.
+/// Rounds below which an interval says little.
 const FEW_ROUNDS: u32 = 10;
 
 /// All of it, below the machine and the allocators.

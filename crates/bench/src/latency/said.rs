@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The percentiles, in the order in which the load tells them.
+/// The percentiles, in the order in which the load prints them.
 pub const SHARES: [&str; 4] = ["p50", "p99", "p99.9", "p99.99"];
 /// Place of the one that is judged.
 pub const P999: usize = 2;
@@ -16,7 +16,7 @@ pub enum Call {
     Free,
 }
 
-/// In the order in which the load tells them.
+/// In the order in which the load prints them.
 pub const CALLS: [Call; 3] = [Call::Empty, Call::Malloc, Call::Free];
 
 impl Call {

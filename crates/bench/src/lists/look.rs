@@ -12,7 +12,7 @@ use slabyard_observe::process::{self, RequestKind};
 use slabyard_observe::snapshot::{Cache, SlabPlace, Snapshot};
 use slabyard_observe::source::ReadScope;
 
-/// The process makes a call each 10 ms; a look that met it tells ranges.
+/// The process makes a call every 10 ms; a look during a call gives ranges.
 const ATTEMPTS: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(5);
 

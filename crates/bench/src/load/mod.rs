@@ -117,7 +117,7 @@ fn one(runner: &Runner, allocator: &Allocator, options: &LoadOptions) -> Result<
     run_of(&measures, &text).with_context(|| format!("{name} on {} said {text:?}", allocator.name))
 }
 
-/// What the program is told after the load's name.
+/// What the program is passed after the load's name.
 fn words(options: &LoadOptions) -> Vec<String> {
     let settings = options.shape.settings();
     let mut words: Vec<String> =

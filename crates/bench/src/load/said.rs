@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::compare::measures::{CPU, FAULTS, NR_MEASURES, PEAK};
 
-/// The percentiles of `drain`, in the order in which it tells them.
+/// The percentiles of `drain`, in the order in which it prints them.
 pub const SHARES: [&str; 3] = ["p50", "p99", "p99.9"];
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -119,7 +119,7 @@ fn memory_that_is_handed_out_twice_is_found() {
     }
 }
 
-/// Settings of a load as the program tells them: usual, least and most, by name.
+/// Settings of a load as the program prints them: usual, least and most, by name.
 fn told(program: &Path, load: &str) -> HashMap<String, [String; 3]> {
     let out = Command::new(program).args(["--settings", load]).output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();

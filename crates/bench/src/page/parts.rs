@@ -10,7 +10,7 @@ use crate::compare::judge;
 use crate::screen;
 use crate::stats::median;
 
-/// From this share of the best peer's on, a loss is told with its reason.
+/// At and above this share of the best peer's, a loss is reported with its reason.
 const EXPLAINED_FROM: f64 = 1.25;
 
 #[derive(Deserialize)]

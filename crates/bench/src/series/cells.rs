@@ -38,7 +38,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// What the program of loads is told after the load's name.
+    /// What the program of loads is passed after the load's name.
     pub fn words(&self) -> Vec<String> {
         let settings = self.settings.iter().map(|(name, value)| format!("{name}={value}"));
         settings.chain(["--cpus".to_owned(), self.cpus.to_string()]).collect()

@@ -9,7 +9,7 @@ use super::report::{OfCell, OfFront, Report};
 use crate::screen;
 use crate::stats::{Estimate, median};
 
-/// As many runs as the series' author told.
+/// As many runs as the series' author reported.
 const TOLD: usize = 3;
 
 /// Everything below the heading.

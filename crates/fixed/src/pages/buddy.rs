@@ -55,7 +55,7 @@ impl PageBuddy {
     /// a hole reaches into is never handed out.
     ///
     /// # Errors
-    /// [`TooSmall`], also if the holes are in no ascending order, or where the entries must lie.
+    /// [`TooSmall`], also if the holes are in no ascending order, or where the entries must be.
     ///
     /// # Safety
     /// As there, of the bytes outside of the holes.

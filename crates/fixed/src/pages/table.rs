@@ -25,8 +25,8 @@ impl core::fmt::Display for TooSmall {
 
 impl core::error::Error for TooSmall {}
 
-/// Two bytes of the allocator's in a page. They may hold anything before they are written, and are
-/// no place that a reference may lead to: an object may lie there next.
+/// Two bytes of the allocator's in a page. They may hold anything before they are written, and no
+/// reference may point to them: an object may be there next.
 #[derive(Clone, Copy)]
 pub struct MetaWord<'a> {
     at: *mut u16,
@@ -82,7 +82,7 @@ impl MetaRef {
     }
 }
 
-/// The pages, as they lie in the memory.
+/// The pages, as they are in the memory.
 pub struct Table {
     /// Address of page 0.
     base: Cell<usize>,
@@ -162,7 +162,7 @@ impl Table {
         self.base.get() + ((page as usize) << self.shift)
     }
 
-    /// The page that an address lies in, and the offset there.
+    /// The page that contains an address, and the offset there.
     #[inline]
     pub fn page_of(&self, address: usize) -> Option<(u32, u32)> {
         let behind = address.checked_sub(self.base.get())?;
@@ -179,12 +179,12 @@ impl Table {
         }
     }
 
-    /// Two bytes of a page at an even offset, which may lie behind the page's end where the block
-    /// goes on there. They are the allocator's: of a free object, of a page of blocks, or of its own
-    /// tables.
+    /// Two bytes of a page at an even offset, which may be behind the page's end where the block
+    /// continues there. They are the allocator's: of a free object, of a page of blocks, or of its
+    /// own tables.
     ///
     /// # Panics
-    /// If they lie in no page.
+    /// If they are in no page.
     #[inline]
     pub fn half(&self, page: u32, offset: u32) -> MetaWord<'_> {
         let behind = ((page as usize) << self.shift) + offset as usize;

@@ -8,7 +8,7 @@ use slabyard_fixed::{
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// Memory that a test never gives back.
+/// Memory that a test never frees.
 fn memory(bytes: usize, align: usize) -> *mut u8 {
     // SAFETY: the size is not 0.
     unsafe { std::alloc::alloc(Layout::from_size_align(bytes, align).unwrap()) }

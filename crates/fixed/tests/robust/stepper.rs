@@ -7,7 +7,7 @@ fn stop() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// A child that stands still in front of its next instruction.
+/// A child that is stopped before its next instruction.
 pub struct Stepper {
     pub pid: i32,
 }

@@ -3,7 +3,7 @@
 //! Neighbours: [`super::table`] has the rows that accept them; libraries decode their numbers by
 //! the same words.
 
-/// How CPUs are told apart.
+/// How CPUs are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuMode {
     /// As is possible.
@@ -71,7 +71,7 @@ words! { PlantedBug:
     "lost-slabs" => LostSlabs,
 }
 
-/// What a drain under memory pressure gives back.
+/// What a drain under memory pressure returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PressureDrain {
     /// All that is parked and free.

@@ -35,7 +35,7 @@ pub struct CpuLists {
     nr_cpus: usize,
     /// By cache and CPU.
     lists: Vec<List>,
-    /// Per cache: slabs given back whose CPU is not told, or is not the one that freed.
+    /// Per cache: freed slabs whose CPU is unknown, or is not the one that freed.
     others: Vec<Vec<u32>>,
 }
 
@@ -43,7 +43,7 @@ pub struct CpuLists {
 struct List {
     /// The slab of the last free.
     freed: u32,
-    /// A slab joined, of which no event tells whether it was full.
+    /// A slab joined the list, and no event shows whether it was full.
     untold: bool,
     /// Given back since the last step.
     ended: Vec<u32>,
@@ -124,7 +124,7 @@ impl CpuLists {
         }
     }
 
-    /// What was given back before the next step of a CPU.
+    /// Returns what was freed before the next step of a CPU.
     pub fn take_ended(
         &mut self,
         cache: usize,

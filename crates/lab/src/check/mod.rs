@@ -86,7 +86,7 @@ pub fn check(plan: &Plan<'_>) -> Result<Report, ReplayFailure> {
 pub struct Spread {
     /// Slabs made.
     pub allocated: (u32, u32),
-    /// Slabs given back.
+    /// Slabs whose pages were freed.
     pub freed: (u32, u32),
     /// Highest number of slabs.
     pub peak: (i32, i32),

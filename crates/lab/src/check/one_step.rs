@@ -31,7 +31,7 @@ pub struct HitRate {
     pub same: u64,
     /// Slabs that the kernel gave back.
     pub discards: u64,
-    /// Those that the model had given back too.
+    /// Those that the model had freed too.
     pub discards_made: u64,
     /// Slabs that the model gave back and the kernel went on using.
     pub discards_wrong: u64,
@@ -49,12 +49,12 @@ pub struct CertainSwitches {
     pub hits: u64,
     /// Slabs that the kernel gave back.
     pub discards: u64,
-    /// Those that the model had given back too.
+    /// Those that the model had freed too.
     pub discards_made: u64,
 }
 
 impl CertainSwitches {
-    /// Share of switches told; 1 if there was none.
+    /// Share of switches predicted rightly; 1 if there was none.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         share(self.hits, self.switches)
@@ -82,7 +82,7 @@ impl HitRate {
         self.discards_wrong += other.discards_wrong;
     }
 
-    /// Share of switches told; 1 if there was none.
+    /// Share of switches predicted rightly; 1 if there was none.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         share(self.hits, self.switches)
@@ -148,7 +148,7 @@ struct Test<'p, 'a> {
     caches: Vec<KernelCache>,
     pairs: Pairs,
     lists: CpuLists,
-    /// Objects that an event told of, or that are live at the start.
+    /// Objects that an event has named, or that are live at the start.
     seen: Vec<bool>,
     /// The slab that the kernel last allocated from, per cache and CPU.
     last: Vec<u32>,

@@ -25,8 +25,8 @@ use std::collections::HashMap;
 /// None of the kernel's slabs.
 const UNKNOWN: u32 = u32::MAX;
 
-/// A slab that is passed over this often waits at the end of its list. In loads whose objects are
-/// all seen an order of frees that is told wrongly passes a slab over a few times, too.
+/// A slab that is passed over this often waits at the end of its list. Even in loads all of whose
+/// objects are seen, a slab is passed over a few times if the trace has frees in the wrong order.
 const MOST_PASSED: u8 = 12;
 
 /// More free objects than these are not those of tasks that are not traced: the CPU's slab was
@@ -101,7 +101,8 @@ impl Pairs {
         self.slabs[kernel as usize].live
     }
 
-    /// An event allocated an object, which is the first that tells of it or not.
+    /// An event allocated an object; `is_first` says whether it is the first event about that
+    /// object.
     pub fn allocated(&mut self, kernel: u32, is_first: bool) {
         let pair = &mut self.slabs[kernel as usize];
         pair.live += 1;

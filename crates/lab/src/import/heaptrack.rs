@@ -21,7 +21,7 @@ use std::io::BufRead;
 /// How such a file begins, unpacked.
 pub const BEGIN: &[u8] = b"v 1";
 
-/// Objects are told apart by addresses of this distance.
+/// Objects are distinguished by addresses this far apart.
 const STEP: u64 = 16;
 
 #[derive(Default)]

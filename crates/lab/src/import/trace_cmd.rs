@@ -395,7 +395,7 @@ impl FileLayout {
     }
 }
 
-/// The option that tells of a buffer.
+/// The option that describes a buffer.
 struct Buffer {
     place: u64,
     page_size: u32,

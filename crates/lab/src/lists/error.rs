@@ -18,7 +18,7 @@ pub enum ListsError {
     NoTypes {
         /// Which file.
         path: &'static str,
-        /// What the system or the parser says.
+        /// What the kernel or the parser says.
         error: String,
     },
     /// A kernel with other structures.
@@ -29,7 +29,7 @@ pub enum ListsError {
     Refused {
         /// What was asked.
         step: &'static str,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// Another source that is not there.

@@ -390,7 +390,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A slab's memory as an object of it tells, if that fits what is known of others.
+    /// A slab's memory as one of its objects shows it, if that fits what is known of others.
     fn anchored(&mut self, slab: u64, base: u64) -> Result<u64, ChangedMeanwhile> {
         match self.anchor {
             Some(_) if self.base(slab)? != base => Err(ChangedMeanwhile),

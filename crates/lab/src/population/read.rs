@@ -82,8 +82,8 @@ impl PopulationLoad {
         PopulationLoad::read(snapshot, None)
     }
 
-    /// The population of a dump, with what another one of the same boot, taken just
-    /// after a shrink, tells of its live objects.
+    /// The population of a dump, with what another dump of the same boot, taken just after a
+    /// shrink, says about its live objects.
     ///
     /// # Errors
     /// What the snapshots do not tell, or a shrunk one of another boot.

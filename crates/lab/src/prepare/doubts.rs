@@ -38,11 +38,11 @@ const SHEAVES_OF_CPU: u64 = 2;
 /// Events that contradict others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contradictions {
-    /// Allocations of live objects, and slabs given back with live ones.
+    /// Allocations of live objects, and slabs freed with live ones.
     pub frees_missing: u64,
     /// Frees of free objects.
     pub allocations_missing: u64,
-    /// Pages got or given back that do not fit the slabs.
+    /// Pages allocated or freed that do not fit the slabs.
     pub pages: u64,
     /// All allocations and frees.
     pub steps: u64,
@@ -57,9 +57,9 @@ pub enum Doubt {
     RowsMissing(Contradictions),
     /// The snapshot is not of the moment when the trace begins.
     OtherMoment {
-        /// Bytes free at the start that only one of the two tells of.
+        /// Bytes free at the start that only one of the two shows.
         off: u64,
-        /// Those that either tells of.
+        /// Those that either shows.
         all: u64,
         /// Caches that are wrong by more than a slab.
         caches: u32,

@@ -36,9 +36,9 @@ pub struct Slab {
     pub frame: u64,
     /// When its pages were got; for an initial slab, when it was first seen.
     pub opened_at: u64,
-    /// When its pages were given back.
+    /// When its pages were freed.
     pub closed_at: Option<u64>,
-    /// The CPU that gave them back, as far as an event tells.
+    /// The CPU that freed them, as far as an event shows.
     pub closed_by: Option<u16>,
     /// Number of its first object; the others follow. Where [`super::Steps`] are not held in memory
     /// this is for initial slabs alone, as the numbers of ended slabs are used again.
@@ -83,7 +83,7 @@ struct PendingFrees {
     first_at: u64,
 }
 
-/// Pages that were got and not given back.
+/// Pages that were allocated and not freed.
 struct Open {
     /// Without a cache they have shown no object yet.
     slab: Slab,
@@ -135,7 +135,7 @@ pub(super) struct Walk {
     begins: CacheStarts,
     pub(super) oddities: Oddities,
     table: FrameTable,
-    /// By place, which is free again once the pages were given back.
+    /// By place, which is reused once the pages were freed.
     open: Vec<Open>,
     vacant: Vec<u32>,
     nr_opened: u32,

@@ -12,10 +12,10 @@
 
 use super::frames::Slab;
 
-/// Where the trace tells nothing.
+/// Where the trace says nothing.
 pub const UNKNOWN_NS: u64 = 18_000_000;
 
-/// Ends of slabs from which a cache's own time is told.
+/// Ends of slabs from which a cache's own time is estimated.
 const LEAST_ENDS: usize = 8;
 /// A cache whose time is so many times that of all waited for other things.
 const MOST_TIMES: u64 = 3;

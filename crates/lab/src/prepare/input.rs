@@ -29,7 +29,7 @@ pub struct CacheFacts {
     pub objects: u32,
     /// The usual order.
     pub order: u8,
-    /// Slabs are given back after a grace period (`destroy_by_rcu`).
+    /// Slabs are freed after a grace period (`destroy_by_rcu`).
     pub rcu: bool,
     /// Slabs at the snapshot, for shares of the whole; 0 if unknown.
     pub slabs: u32,

@@ -72,8 +72,8 @@ pub(super) fn begins(input: &Input) -> CacheStarts {
     CacheStarts { times: times.into(), listed: listed.into() }
 }
 
-/// What was read, by the numbers of the slabs that the trace shows; sets which objects are live as far
-/// as no event tells.
+/// What was read, by the numbers of the slabs that the trace shows; sets which objects are live as
+/// far as no event shows it.
 pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
     let mut known: Known = Vec::new();
     let by_frame = by_frame(slabs);
@@ -133,7 +133,7 @@ fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&SlabOnList) -> ListedSla
     KnownCache { cpus: cpus.collect(), nodes }
 }
 
-/// Of each initial slab the objects of which neither an event nor a list tells.
+/// For each initial slab, the objects that neither an event nor a list shows.
 pub(super) fn untold(input: &Input, slabs: &[Slab], mut untold: Vec<u32>) -> Vec<u32> {
     let by_frame = by_frame(slabs);
     let torn: HashSet<u32> = listed(input, &by_frame)

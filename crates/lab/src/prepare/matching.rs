@@ -149,7 +149,7 @@ impl Walk {
         self.numbers.next()
     }
 
-    /// Of each initial slab, objects that no event told of by now.
+    /// For each initial slab, objects that no event has named so far.
     pub(super) fn untold(&self) -> Vec<u32> {
         let unseen = |object: &&Object| object.state == State::Unseen;
         let initial = self.slabs.iter().take_while(|slab| slab.initial);
@@ -270,7 +270,8 @@ impl Walk {
         Ok(())
     }
 
-    /// What its first event tells of an object; one of a slab of the trace's own is not known here.
+    /// Records what an object's first event says of its start; objects in slabs that the trace
+    /// itself opened are unknown here.
     fn begin(&mut self, object: u32, live: bool) {
         if let Some(at_start) = self.live_at_start.get_mut(object as usize) {
             *at_start = live;

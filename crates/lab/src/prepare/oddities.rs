@@ -12,11 +12,11 @@ pub struct Oddities {
     pub astray: u64,
     /// The event names another cache than its slab's; the slab's is taken.
     pub other_cache: u64,
-    /// Pages got where a slab was open, or an object in pages given back.
+    /// Pages allocated where a slab was open, or an object in freed pages.
     pub reopened: u64,
-    /// Pages got or given back of another order than the slab's.
+    /// Pages allocated or freed with another order than the slab's.
     pub other_order: u64,
-    /// Pages got and given back, or kept, that showed no object: no slabs.
+    /// Pages allocated and freed, or kept, in which no object appeared: not slabs.
     pub pages_without_objects: u64,
     /// Frees that the trace missed, put in before an allocation of a live object.
     pub missed_before_alloc: u64,

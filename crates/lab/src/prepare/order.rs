@@ -15,9 +15,8 @@
 /// How events are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Allocations run this much before the time of their event: about what lies
-    /// between the work of the slow path and the trace point. Too much moves them
-    /// before frees whose objects they found.
+    /// Allocations run this much before the time of their event: about the time between the work of
+    /// the slow path and the tracepoint. Too much moves them before frees whose objects they found.
     pub lead_ns: u64,
     /// A slab's first allocation runs when the slab's pages were got.
     pub first_at_pages: bool,
@@ -40,7 +39,7 @@ impl Order {
     /// The trace was taken in a virtual machine.
     pub const GUEST: Order = Order { pause_ns: Some(100_000), ..Order::HOST };
 
-    /// The order of the trace as it stands.
+    /// The order of the trace, unchanged.
     pub const AS_TRACED: Order = Order { lead_ns: 0, first_at_pages: false, ..Order::HOST };
 
     /// The spread that figures are printed with: half a microsecond either way.
@@ -50,7 +49,7 @@ impl Order {
     }
 }
 
-/// Follows the CPUs' clocks through the trace and tells when each event runs.
+/// Follows the CPUs' clocks through the trace and computes when each event runs.
 pub(super) struct Clocks {
     order: Order,
     cpus: Vec<Clock>,

@@ -31,7 +31,7 @@ pub struct Prepared {
     pub steps: Steps,
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
-    /// Per initial slab: objects that no event tells of. They are taken for free where the slab's
+    /// Per initial slab: objects that no event names. They are taken for free where the slab's
     /// pages came back, and for live elsewhere; none is untold where the lists were read.
     pub untold: Vec<u32>,
     /// Where slabs were at the start, per cache; empty if no lists were read.

@@ -139,7 +139,7 @@ pub(super) struct Maker {
     order: Order,
     begins: frames::CacheStarts,
     found: Arc<KnownSlabs>,
-    /// Objects that are live at the start, as far as no event tells.
+    /// Objects that are live at the start, as far as no event shows it.
     live: Vec<bool>,
     pub(super) known: Known,
     numbering: Numbering,

@@ -43,7 +43,7 @@ pub fn changes(slabs: &[Slab]) -> Vec<Change> {
 pub struct Curve {
     /// Slabs got.
     pub allocated: u32,
-    /// Slabs given back.
+    /// Slabs whose pages were freed.
     pub freed: u32,
     /// Highest, at any time.
     pub peak: i32,

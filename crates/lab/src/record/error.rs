@@ -13,7 +13,7 @@ pub enum Error {
     NotAllowed {
         /// What could not be used.
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// Without it a kernel shows no events.
@@ -24,7 +24,7 @@ pub enum Error {
     File {
         /// As it was opened.
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// A kernel whose events do not tell enough.

@@ -50,9 +50,9 @@ struct Layout {
     address: Field,
     /// Of the cache, or the call site.
     name: Field,
-    /// Of an allocation that tells its cache.
+    /// In an allocation that names its cache.
     site: Option<Field>,
-    /// An allocation of a kernel that tells the call site only.
+    /// An allocation event of a kernel that has the call site only.
     unnamed: bool,
     requested: Option<Field>,
     allocated: Option<Field>,

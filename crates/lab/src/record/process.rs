@@ -41,7 +41,7 @@ const SIGN: u64 = 1 << 16;
 /// How far a recording is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessProgress {
-    /// Calls told so far.
+    /// Calls reported so far.
     pub calls: u64,
     /// Of these in the file.
     pub written: u64,
@@ -168,7 +168,7 @@ impl<W: Write> Recording<W> {
         Ok(())
     }
 
-    /// Writes what was copied and is before `until`; `told` hears how far it is now and then.
+    /// Writes what was copied and is before `until`; reports its progress to `told` now and then.
     fn write(&mut self, until: u64, told: &mut dyn FnMut(ProcessProgress)) -> Result<(), Error> {
         let Recording { rings, spool, sites, writer, done, .. } = self;
         let clock = rings.clock;

@@ -182,8 +182,8 @@ impl Progress {
         reader::now().saturating_sub(self.start.load(Ordering::Relaxed))
     }
 
-    /// Leaves out what the calling thread takes from `kmalloc` and gives back, from now on: it works for
-    /// the recorder, and each run of a BPF program takes and gives a few pieces.
+    /// From now on, leaves out what the calling thread allocates with `kmalloc` and frees: it works
+    /// for the recorder, and each run of a BPF program allocates and frees a few pieces.
     pub fn leave_out_this_thread(&self) {
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         self.own.store(own, Ordering::Relaxed);

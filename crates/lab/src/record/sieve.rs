@@ -20,7 +20,7 @@ const MOST_FRAMES: u64 = 1 << 36;
 
 /// What goes on.
 pub struct Sieve {
-    /// Frames that were given back, or got for something else, and not got for a slab since.
+    /// Frames that were freed, or allocated for something else, and not allocated for a slab since.
     others: Vec<u64>,
     wanted: Option<SieveFilter>,
 }
@@ -54,7 +54,7 @@ impl Sieve {
         }
     }
 
-    /// Marks a frame; tells what it was before.
+    /// Marks a frame; returns what it was before.
     fn mark(&mut self, frame: u64, other: bool) -> bool {
         if frame >= MOST_FRAMES {
             return false;

@@ -46,8 +46,8 @@ struct OfRing {
 }
 
 impl Spool {
-    /// An empty one for so many rings, in a directory, or where there is none that can be written,
-    /// where the system has its temporary files.
+    /// An empty one for so many rings, in a directory, or if none is writable, where the OS has its
+    /// temporary files.
     pub fn new(room: &Path, rings: usize, most_bytes: u64) -> io::Result<Spool> {
         let file = tempfile::tempfile_in(room).or_else(|_| tempfile::tempfile())?;
         let rings = (0..rings).map(|_| OfRing::default()).collect();

@@ -58,7 +58,7 @@ impl Tracefs {
     }
 }
 
-/// The mount point of a tracefs, that of the system before those of others.
+/// The mount point of a tracefs, the OS's own before those of others.
 fn mounted(mountinfo: &str) -> Option<PathBuf> {
     let points = mountinfo.lines().filter_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
@@ -107,7 +107,7 @@ impl TraceInstance {
     /// Reads a file of it.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the kernel says.
     pub fn read(&self, file: &str) -> Result<String, Error> {
         let path = self.join(file);
         read(&path).map_err(|error| Error::at(path, error))
@@ -116,7 +116,7 @@ impl TraceInstance {
     /// Writes to a file of it.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the kernel says.
     pub fn set(&self, file: &str, value: &str) -> Result<(), Error> {
         let path = self.join(file);
         fs::write(&path, value).map_err(|error| Error::at(path, error))
@@ -168,8 +168,8 @@ fn process_of(name: &str) -> Option<(u32, u64)> {
     Some((pid.parse().ok()?, start.parse().ok()?))
 }
 
-/// Removes the instances of recorders that were killed; tells their names. One that is in
-/// use is not removed by the kernel.
+/// Removes the instances of recorders that were killed; returns their names. One that is in use is
+/// not removed by the kernel.
 ///
 /// # Errors
 /// The kernel does not let us.

@@ -14,7 +14,7 @@ use crate::prepare::known::{KnownCache, ListedSlab};
 use crate::prepare::{FirstUse, Prepared};
 use slabyard_model::cache::{Accounting, KernelCache, Rules};
 
-/// The initial slabs, and what they have free.
+/// The initial slabs, and their free objects.
 pub(super) struct Initial {
     /// Free objects of each.
     free: Vec<u32>,

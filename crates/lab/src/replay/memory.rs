@@ -198,7 +198,7 @@ impl<'a> Memory<'a> {
         self.pages.at(time_ns, cpu);
     }
 
-    /// Time passes: the other pages are taken and given back until then. False: there are none.
+    /// Time passes: the other pages are allocated and freed until then. False: there are none.
     pub(super) fn pass(
         &mut self,
         plan: &Plan<'_>,

@@ -38,11 +38,11 @@ pub struct PageEvent {
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOp {
-    /// It is got, of an order.
+    /// The block is allocated, with this order.
     Take(u8),
-    /// It is given back, or what is left of it.
+    /// The block is freed, or the rest of it.
     Put,
-    /// A part is given back: its first page in the block, its order.
+    /// A part is freed: its first page in the block, its order.
     PutPart(u32, u8),
 }
 

@@ -8,7 +8,7 @@ use slabyard_model::cache::KernelCache;
 
 /// What came of a replay.
 pub struct Replayed {
-    /// Slabs made and given back, in order of time.
+    /// Slabs allocated and freed, in order of time.
     pub changes: Vec<Change>,
     /// The caches, with what they counted.
     pub caches: Vec<KernelCache>,

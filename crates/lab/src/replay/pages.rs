@@ -32,7 +32,7 @@ impl Pages {
         }
     }
 
-    /// A CPU that goes gives back what its lists hold.
+    /// A CPU that goes offline returns what its lists hold.
     pub(super) fn unplug(&self, cpu: usize) {
         for node in 0..self.nodes {
             self.lists.drain(cpu, node);

@@ -23,7 +23,7 @@ pub struct Plan<'a> {
     pub traced_cpus: usize,
     /// How many tasks there are for each of the trace, with objects of their own.
     pub tasks: u32,
-    /// What is parked where at the start, as a snapshot tells it; may be empty.
+    /// What is parked where at the start, according to a snapshot; may be empty.
     pub parked: &'a [ParkedSlabs],
     /// How the slabs at the start are put in place.
     pub start: Start,
@@ -43,7 +43,7 @@ pub struct Plan<'a> {
     pub page_size: u32,
     /// The machine's memory has an end.
     pub memory: Option<Limit>,
-    /// Pages of the trace that are no slabs, which are told apart where memory has an end.
+    /// Pages of the trace that are not slabs, which are known where memory is limited.
     pub others: &'a OtherPages,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
@@ -81,7 +81,7 @@ pub enum Start {
     Empty,
 }
 
-/// What a snapshot tells of a cache.
+/// What a snapshot says about a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParkedSlabs {
     /// Slabs of the cache.
@@ -105,7 +105,7 @@ pub enum Relief {
     None,
     /// Empty slabs of CPUs' and nodes' lists end.
     Empties,
-    /// What CPUs and barns hold is flushed, and empty slabs end.
+    /// What CPUs and barns hold is flushed, and empty slabs are freed.
     Full,
 }
 

@@ -215,8 +215,8 @@ fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Place
     }
 }
 
-/// True if a cache begins as its rules would have put its objects: those of SLAB, whose arrays and lists no
-/// snapshot of SLUB tells of, on other slabs.
+/// True if a cache starts as its rules would have placed its objects: SLAB's caches, whose arrays
+/// and lists are in no snapshot of SLUB, on other slabs.
 fn is_anew(plan: &Plan<'_>, cache: usize) -> bool {
     plan.is_other(cache) && matches!(plan.rules[cache].front, Front::ArrayCaches(_))
 }

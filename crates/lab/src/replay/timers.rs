@@ -13,7 +13,7 @@ use slabyard_model::cache::KernelCache;
 use slabyard_model::cache::arrays::Ring;
 
 const MS: u64 = 1_000_000;
-/// Where caches lie: so far from one another.
+/// The distance between caches in memory.
 const CACHE_BYTES: u64 = 448;
 
 /// When what is reaped next, in milliseconds since the trace began.

@@ -65,7 +65,7 @@ pub struct Machine {
     pub online_cpus: u32,
     /// Memory nodes.
     pub nodes: u32,
-    /// Bytes of memory; 0 if not told.
+    /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
 }
 

@@ -193,8 +193,7 @@ impl Settings {
         }
     }
 
-    /// The kernel whose rules hold, as people are told: "6.1", or "6.4 (by the preset
-    /// 6.1)".
+    /// The kernel whose rules apply, as shown to people: "6.1", or "6.4 (by the preset 6.1)".
     #[must_use]
     pub fn rules_name(&self) -> String {
         let (major, minor) = self.version;

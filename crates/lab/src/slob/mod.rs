@@ -221,8 +221,8 @@ struct InitialMemory {
     pages: Vec<Page>,
     /// By call site and size.
     aligns: HashMap<(u32, u32), u32>,
-    /// What frees of objects from before the trace made free, as far as its objects came to lie
-    /// there, by the number of the event: frame, offset and bytes.
+    /// What frees of objects from before the trace released, as far as its objects were placed
+    /// there later, by the number of the event: frame, offset and bytes.
     freed: HashMap<usize, (u64, u32, u32)>,
 }
 
@@ -299,15 +299,15 @@ const LINE: u32 = 64;
 struct UsedParts {
     /// Offset and end.
     parts: BTreeMap<u32, u32>,
-    /// Objects from before the trace that were freed: the event's number, and the part that lay
-    /// free from then on, as far as objects came to lie there.
+    /// Objects from before the trace that were freed: the event's number, and the part that was
+    /// free from then on, as far as objects were placed there later.
     freed: Vec<(usize, u32, u32)>,
-    /// The page was given back.
+    /// The page was freed.
     over: bool,
 }
 
 impl UsedParts {
-    /// An object of the trace lies there.
+    /// An object of the trace is placed there.
     fn take(&mut self, at: u32, bytes: u32) {
         let end = at + bytes;
         // What was freed begins anew inside of it.

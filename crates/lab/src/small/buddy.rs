@@ -28,8 +28,7 @@ pub struct Buddy {
 }
 
 impl Buddy {
-    /// A machine of so many pages, all free, given back from the highest on: the lowest are
-    /// taken first.
+    /// A machine of so many pages, all free, freed in descending order: the lowest are taken first.
     #[must_use]
     pub fn new(pages: u32) -> Buddy {
         let mut buddy = Buddy {

@@ -70,8 +70,8 @@ impl Load {
         Load::of_kernel(trace, marks, &KernelReport::default(), machine)
     }
 
-    /// The same, of a kernel that told more than its events: what lived at their begin, and which
-    /// pages it had; its caches are as it merged them.
+    /// The same, for a kernel that reported more than its events: what was live at their start, and
+    /// which pages it had; its caches are as it merged them.
     #[must_use]
     pub fn of_kernel(
         trace: &Trace,
@@ -166,13 +166,14 @@ struct Cutter {
     /// Numbers of objects by their address.
     objects: HashMap<u64, u32>,
     blocks: Blocks,
-    /// By frame: the slab of the begin, and numbers of objects of it whose frees are still to come.
+    /// By frame: the slab from the start, and the numbers of its objects whose frees are still to
+    /// come.
     of_begin: HashMap<u64, Rc<RefCell<Vec<u32>>>>,
     is_told: bool,
 }
 
 impl Cutter {
-    /// What lives at the begin.
+    /// What is live at the start.
     fn begin(&mut self, begin: &State) {
         for slab in &begin.slabs {
             let Some(of) = self.named(begin, &slab.name) else { continue };
@@ -264,7 +265,7 @@ impl Cutter {
     }
 }
 
-/// Blocks of pages that requests hold; a block may be given back in parts.
+/// Blocks of pages that requests hold; a block may be freed in parts.
 #[derive(Default)]
 struct Blocks {
     /// By the first frame: the number, the order, pages that are still held.
@@ -308,7 +309,7 @@ fn class_of(state: &State, name: &str) -> Option<AllocType> {
     }
 }
 
-/// A cache that the kernel told of is as it said, and is there.
+/// A cache that the kernel reported is as the report says, and exists.
 fn know(caches: &mut Vec<Cache>, known: &KernelCacheState) {
     if known.name.starts_with("kmalloc-") {
         return;
@@ -328,7 +329,7 @@ fn know(caches: &mut Vec<Cache>, known: &KernelCacheState) {
     }
 }
 
-/// What a cache's objects have; one that tells of no bytes has what it takes.
+/// The bytes of a cache's objects; an event without a size has what the object takes.
 fn bytes_of(event: &Event) -> u32 {
     if event.requested > 0 { event.requested } else { event.allocated }
 }
@@ -367,7 +368,7 @@ fn cache(name: &str, object_size: u32) -> Cache {
     }
 }
 
-/// By event: pages in which objects lie before they are given back, and when these are.
+/// By event: pages in which objects are placed before the pages are freed, and when that is.
 fn of_slabs(trace: &Trace, begin: Option<&State>, machine: Machine) -> Vec<bool> {
     let mut of_slabs = vec![false; trace.events.len()];
     // By frame: the event that got it.

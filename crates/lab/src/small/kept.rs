@@ -234,8 +234,8 @@ mod tests {
         kept
     }
 
-    /// A guest of 16 MiB whose kernel had 1721 pages to give when it set its watermarks told 102 and
-    /// 1 (`small_slub-o3.state.zst`); a large machine's batch is 63.
+    /// A guest of 16 MiB whose kernel had 1721 pages to give when it set its watermarks reported
+    /// 102 and 1 (`small_slub-o3.state.zst`); a large machine's batch is 63.
     #[test]
     fn limits_follow_from_the_pages() {
         assert_eq!(Limits::of(1721, 4096, 1), Limits { high: 102, most: 102, batch: 1 });

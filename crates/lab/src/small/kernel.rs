@@ -79,7 +79,7 @@ impl Kernel {
         }
     }
 
-    /// The page of SLOB's that an object lies in.
+    /// The page of SLOB's that contains an object.
     pub(super) fn page_of(&self, at: u64) -> u32 {
         match self {
             Kernel::Slob { page_size, .. } => (at / u64::from(*page_size)) as u32,

@@ -22,8 +22,8 @@ pub struct Cache {
     pub align: u32,
     /// Its pages count as reclaimable.
     pub reclaimable: bool,
-    /// Its objects keep their contents while they are free, because they have a constructor or
-    /// readers may still look at them: no merging, and the link of free objects lies behind.
+    /// `SLAB_TYPESAFE_BY_RCU` or a constructor: its objects keep their contents while they are
+    /// free, so the cache is not merged, and the link of free objects is behind the object.
     pub keeps_contents: bool,
     /// They do because readers may still look at them; each of SLOB's has a footer for that.
     pub has_readers: bool,
@@ -49,12 +49,12 @@ pub enum Step {
     Alloc(u32, AllocType),
     /// The object of this number is freed.
     Free(u32),
-    /// A block of pages is taken, of an order, and of a type that matters where a kernel told of its
-    /// memory.
+    /// A block of pages is allocated, of an order, and of a type that matters where a kernel
+    /// reported its memory.
     Pages(u32, u8, Type),
-    /// It is given back, if there was one.
+    /// It is freed, if it was allocated.
     FreePages(u32),
-    /// A part of it is given back: its first page in the block, its order.
+    /// A part of it is freed: its first page in the block, its order.
     FreePart(u32, u32, u8),
     /// Pages that nobody was given become free: the kernel's, of its begin.
     Release(u32, u8),

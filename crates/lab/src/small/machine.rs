@@ -40,7 +40,7 @@ pub struct MachineSample {
     pub free_blocks: [u32; MOST_ORDER as usize + 1],
     /// Pages that the CPU keeps: a kernel counts them as neither free nor taken.
     pub kept: u32,
-    /// Pages of slabs that a shrinker's objects lie in, and of the others.
+    /// Pages of slabs whose objects a shrinker can free, and of the others.
     pub reclaimable: u32,
     /// Those of the others.
     pub unreclaimable: u32,
@@ -57,7 +57,7 @@ impl MachineSample {
         self.reclaimable + self.unreclaimable
     }
 
-    /// How much of what is free lies in blocks below an order, from 0 to 1: 1 if no block of the
+    /// The share of free memory that is in blocks below an order, from 0 to 1: 1 if no block of the
     /// order is free.
     #[must_use]
     pub fn fragmentation(&self, order: u8) -> f64 {

@@ -37,7 +37,7 @@ impl Memory {
         }
     }
 
-    /// From now on a CPU asks, and gives back.
+    /// From now on a CPU allocates and frees.
     pub(super) fn on(&mut self, cpu: usize) {
         if let Memory::Kernel(zone) = self {
             zone.on(cpu);

@@ -182,7 +182,7 @@ impl Pages {
         self.0.borrow_mut().memory.put(block);
     }
 
-    /// Slabs that the kernel had at the begin, and nobody needs, become free.
+    /// Slabs that the kernel had at the start, and that nobody needs, become free.
     pub(super) fn release_slabs_of_begin(&self) {
         let state = &mut *self.0.borrow_mut();
         while let Some(block) = state.of_begin.pop() {

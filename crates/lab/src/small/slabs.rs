@@ -39,7 +39,7 @@ pub struct NoSlab {
     pub why: String,
 }
 
-/// Where an object lies.
+/// What an object was allocated from: SLOB's pages, a slab, or pages of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectLocation {
     /// An address of SLOB's, and the bytes of a cache's object; 0: `kmalloc` made it.

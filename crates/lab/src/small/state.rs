@@ -13,16 +13,16 @@ use std::ops::Range;
 use std::path::Path;
 use std::{fs, io};
 
-/// Everything that a boot told beside its events.
+/// Everything that a boot reported besides its events.
 #[derive(Clone, Debug, Default)]
 pub struct KernelReport {
-    /// In order; the first is the begin of the events.
+    /// In order; the first is the start of the events.
     pub states: Vec<State>,
-    /// By the time in nanoseconds at which the kernel told of each.
+    /// By the time in nanoseconds at which the kernel reported each.
     pub changes: Vec<(u64, Change)>,
 }
 
-/// What a kernel tells between its moments beside calls.
+/// What a kernel reports between its moments besides calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Lists of pages on the CPU have other limits.
@@ -47,7 +47,7 @@ pub enum ReapPart {
 pub struct State {
     /// Its name.
     pub moment: String,
-    /// Pages of the machine that free blocks, and what is kept, may lie in.
+    /// Pages of the machine in which free blocks, and pages kept on CPUs, may be.
     pub pages: u32,
     /// Free pages.
     pub free: u32,
@@ -71,8 +71,8 @@ pub struct State {
     pub caches: Vec<KernelCacheState>,
     /// Of all caches; those of SLOB have no name.
     pub slabs: Vec<Slab>,
-    /// Of an allocator that counts no objects: what `kmalloc` gave to whom no event tells of; bytes,
-    /// and how often.
+    /// For an allocator that counts no objects: what `kmalloc` gave to requests that no event
+    /// shows; bytes, and how often.
     pub live: Vec<(u32, u32)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Slab {
     pub live: u32,
 }
 
-/// Reads what a boot told, of a file that may be packed by zstd.
+/// Reads what a boot reported, from a file that may be compressed by zstd.
 ///
 /// # Errors
 /// The file cannot be read, or unpacked.
@@ -119,7 +119,7 @@ pub fn open(path: &Path) -> io::Result<KernelReport> {
     Ok(read(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Reads what a boot told.
+/// Reads what a boot reported.
 #[must_use]
 pub fn read(text: &str) -> KernelReport {
     let mut told = KernelReport::default();

@@ -85,7 +85,7 @@ pub fn moments(trace: &Trace) -> Vec<(u64, String)> {
     told.split_whitespace().filter_map(moment).collect()
 }
 
-/// What stands before the moments.
+/// The text before the moments.
 const MOMENTS: &str = "kmem events in text; moments ";
 
 /// A line with an event.

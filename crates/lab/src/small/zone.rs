@@ -71,7 +71,7 @@ impl Zone {
         zone
     }
 
-    /// From now on a CPU asks, and gives back.
+    /// From now on a CPU allocates and frees.
     pub fn on(&mut self, cpu: usize) {
         while self.cpus.len() <= cpu {
             let mut kept = KeptPages::new(self.rules.adapts);

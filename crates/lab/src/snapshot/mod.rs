@@ -74,7 +74,7 @@ pub struct Cache {
 pub struct CpuPartial {
     /// Of all CPUs together.
     pub slabs: u64,
-    /// CPU and its slabs, for CPUs that have any; `None` where only the sum is told.
+    /// CPU and its slabs, for CPUs that have any; `None` where only the sum is known.
     pub per_cpu: Option<Vec<(u32, u64)>>,
 }
 
@@ -99,7 +99,7 @@ pub struct KernelSnapshot {
     pub cmdline: Option<String>,
     /// `Slab:` of `/proc/meminfo`, in kB.
     pub slab_kb: Option<u64>,
-    /// `Slab:` at named moments of this boot, in kB; empty where only the one is told.
+    /// `Slab:` at named moments of this boot, in kB; empty where only the one is known.
     pub slab_kb_at: Vec<(String, u64)>,
     /// `MemTotal:`, in kB.
     pub memory_kb: Option<u64>,
@@ -110,7 +110,7 @@ pub struct KernelSnapshot {
 }
 
 impl KernelSnapshot {
-    /// True if it is of a kernel with SLAB: no cache tells what only SLUB has.
+    /// True if it comes from a kernel with SLAB: no cache has an attribute that only SLUB has.
     #[must_use]
     pub fn is_of_slab(&self) -> bool {
         self.caches.iter().all(|cache| cache.min_partial.is_none() && cache.cpu_partial.is_none())
@@ -120,12 +120,12 @@ impl KernelSnapshot {
 /// Why there is no snapshot.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A file of the system or of the user.
+    /// A file of the OS or of the user.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// As the user or the system names it.
+        /// As the user or the OS names it.
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// The kernel's attributes are for root alone.
@@ -133,7 +133,7 @@ pub enum Error {
     NotRoot {
         /// The attribute that could not be read.
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
     /// No caches to be seen.
@@ -200,7 +200,7 @@ impl KernelSnapshot {
         self.caches.get(at)
     }
 
-    /// The machine, where the number of its CPUs is told.
+    /// The machine, where the number of its CPUs is known.
     #[must_use]
     pub fn machine(&self) -> Option<Machine> {
         let possible = self.possible_cpus.or(self.present_cpus).or(self.online_cpus)?;

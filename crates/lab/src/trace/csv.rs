@@ -31,7 +31,7 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
     read_with(input, Rows::default())
 }
 
-/// As before; rows that are none are skipped and told in [`Trace::damaged`], and so is
+/// As before; rows that cannot be parsed are skipped and reported in [`Trace::damaged`], and so is
 /// an end within a row or within the compressed stream.
 pub fn read_left(input: impl BufRead) -> Result<Trace, Error> {
     read_with(input, Rows { skipped: Some(Vec::new()), ..Rows::default() })
@@ -101,8 +101,7 @@ fn read_plain(mut input: impl BufRead, mut rows: Rows) -> Result<Trace, Error> {
 /// Slots of the table of names met lately.
 const NAME_CACHE_SLOTS: usize = 1024;
 
-/// Places of a CSV that are told one by one; what is skipped behind them counts to the
-/// last.
+/// Places of a CSV that are reported one by one; what is skipped after them counts to the last.
 const MOST_TOLD: usize = 20;
 
 struct Rows {

@@ -86,7 +86,7 @@ impl Error {
 pub struct Damage {
     /// Where in the file it begins: in bytes, or of a CSV the line.
     pub at: u64,
-    /// Events that are missing for it; None if nothing tells.
+    /// Events that are missing because of it; None if nothing says how many.
     pub events: Option<u64>,
     /// What is wrong.
     pub what: Harm,

@@ -48,11 +48,11 @@ impl Frames {
         (most >= ENOUGH && most >= 2 * second).then_some(best)
     }
 
-    /// The mapping where the trace tells too little to be sure, as that of a machine that makes next
-    /// to no slab: the base with most votes, be it one, under which all objects lie in one machine's
-    /// memory; else the one just below the lowest object. Under that one objects share slabs as they
-    /// did, but pages that come and go may not be found to be theirs. `others` are objects that no
-    /// event tells of.
+    /// Guesses the mapping where the trace says too little to be sure, as on a machine that
+    /// allocates next to no slab: the base with most votes, even if it is one, under which all
+    /// objects are in one machine's memory; else the one just below the lowest object. Under that
+    /// one objects share slabs as they did, but pages that come and go may not be found to be
+    /// theirs. `others` are objects that no event names.
     #[must_use]
     pub fn guess(events: &[Event], others: impl Iterator<Item = u64>, page_shift: u32) -> Frames {
         let is_object =

@@ -4,8 +4,8 @@
 use super::frames::Frames;
 use crate::event::Event;
 
-/// What is known of the machine and of the trace. A field that nothing tells is
-/// None or empty.
+/// What is known of the machine and of the trace. A field about which nothing is known is None or
+/// empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The kernel's release, such as `6.18.44`.

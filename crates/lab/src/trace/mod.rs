@@ -43,8 +43,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
-/// Reads a trace: ours or a CSV, plain or compressed, told apart by the first
-/// bytes. What of it cannot be read is in [`Trace::damaged`].
+/// Reads a trace: ours or a CSV, plain or compressed, recognised by the first bytes. What of it
+/// cannot be read is in [`Trace::damaged`].
 pub fn open(path: &Path) -> Result<Trace, Error> {
     open_file(path).map_err(|e| e.in_file(path))
 }
@@ -75,8 +75,8 @@ pub struct Converted {
     pub bytes: u64,
 }
 
-/// Turns any trace that [`open`] reads into a file of ours. `known` is what the
-/// caller knows of the machine; it goes before what the trace tells.
+/// Turns any trace that [`open`] reads into a file of ours. `known` is what the caller knows of the
+/// machine; it overrides what the trace says.
 pub fn convert(from: &Path, to: &Path, known: &Header) -> Result<Converted, Error> {
     let mut trace = open(from)?;
     trace.header = known.clone().or(&trace.header);

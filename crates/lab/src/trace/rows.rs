@@ -46,7 +46,7 @@ pub enum RowError {
     Value {
         /// Its name.
         column: &'static str,
-        /// Its text, as it stands in the line.
+        /// Its text, as it is in the line.
         found: String,
         /// What should be.
         wanted: &'static str,

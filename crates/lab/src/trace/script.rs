@@ -62,7 +62,7 @@ const FLAGS: [(&str, u32); 30] = [
     ("__GFP_HARDWALL", 0x10_0000),
     ("__GFP_ACCOUNT", 0x40_0000),
 ];
-/// Places that are told one by one.
+/// Places that are reported one by one.
 const MOST_TOLD: usize = 20;
 const ADDRESS: u64 = (1 << 48) - 1;
 /// No object is below.
@@ -119,7 +119,7 @@ fn lost_of(line: &str) -> u64 {
     rest.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// What the line tells of, and where in it that begins.
+/// The event that the line describes, and where in the line that begins.
 fn event_of(line: &str) -> Option<(EventKind, usize)> {
     let mut from = 0;
     while let Some(at) = line[from..].find(": ") {

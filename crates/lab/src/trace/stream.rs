@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Puts the next events in place of those in `events`; tells how many were lost before or
+    /// Puts the next events in place of those in `events`; returns how many were lost before or
     /// among them, or `None` at the end.
     ///
     /// # Errors

@@ -16,10 +16,10 @@ use super::whole::Trace;
 use crate::event::{Event, EventKind};
 use std::collections::HashMap;
 
-/// In front of a call site that stands where a cache's name belongs. No cache's name begins so.
+/// Precedes a call site that is in the field of a cache's name. No cache's name begins so.
 const MARK: char = '@';
 
-/// The name of an allocation that tells no cache, until it is known.
+/// The name of an allocation whose event has no cache, until it is known.
 #[must_use]
 pub fn marked(site: &str) -> String {
     format!("{MARK}{site}")

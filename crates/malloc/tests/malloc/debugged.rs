@@ -138,7 +138,7 @@ fn the_end_of_a_vforks_child_and_of_a_handler_on_its_own_stack_are_let_be() {
     }
 }
 
-/// Pages that were given back are looked at when they are taken again.
+/// Freed pages are checked when they are allocated again.
 #[test]
 fn a_write_to_freed_pages_is_found_when_they_are_taken() {
     for case in ["write-after-trim-reused", "write-after-free-large-of-many-reused"] {

@@ -33,8 +33,8 @@ fn expectation(name: &str) -> Expectation {
     Expectation::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// What SLOB says instead, and ends the program: it gives an empty page back at once, hands
-/// memory out again at once, and finds writes over what lies in front of an object.
+/// What SLOB says instead, and ends the program: it frees an empty page at once, hands memory out
+/// again at once, and finds writes over the header in front of an object.
 const SLOB_SAYS: &[(&str, &str)] = &[
     ("double-free-thread", "double free of an object of cache slob"),
     ("realloc-freed-between", INTERIOR),

@@ -301,8 +301,8 @@ fn a_core_file_tells_what_the_process_told() {
     }
 }
 
-/// What the library counts of itself at the end, while it stands, is what a look from outside told
-/// before.
+/// What the library counts of itself at the end, while nothing moves, equals what a look from
+/// outside reported before.
 #[test]
 fn the_process_counts_what_is_told_from_outside() {
     for mode in MODES {
@@ -450,7 +450,7 @@ fn a_look_tells_what_is_at_each_node() {
     }
 }
 
-/// What a look tells of drains under memory pressure: why, how often, and how much came back.
+/// What a look reports of drains under memory pressure: why, how often, and how much was returned.
 #[test]
 fn a_look_tells_how_often_it_drained() {
     let count = |target: &Target, name: &str| target.look().total(name).and_then(Value::exact);

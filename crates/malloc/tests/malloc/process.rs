@@ -215,7 +215,7 @@ fn a_late_limit_is_the_programs() {
     }
 }
 
-/// The same where the system does not report how many CPUs there may be: a chroot without /sys.
+/// The same where the kernel does not report how many CPUs there may be: a chroot without /sys.
 #[test]
 fn a_limit_is_the_programs_without_sysfs() {
     let Some(program) = program("c/limited.c") else {
@@ -245,7 +245,7 @@ fn it_needs_the_c_library_alone() {
 }
 
 /// Asking to be observable, at the start and in each child, has no visible effect: not in the
-/// output and not in `errno`, where the system does not know the request.
+/// output and not in `errno`, where the kernel does not know the request.
 #[test]
 fn being_observable_changes_nothing() {
     let Some(program) = program("c/forks.c") else {

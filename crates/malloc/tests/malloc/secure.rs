@@ -74,7 +74,7 @@ impl ProgramDir {
             .expect("the program runs")
     }
 
-    /// True if the system gives the program the rights that its mode says.
+    /// True if the kernel gives the program the privileges that its mode says.
     fn is_honoured(&self, mode: u32) -> bool {
         let output = self.run(mode, &[], &[]);
         assert!(output.status.success(), "{output:?}");

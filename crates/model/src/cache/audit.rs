@@ -69,9 +69,9 @@ impl KernelCache {
         sum
     }
 
-    /// Checks that each slab is in exactly the list that its state says, that
-    /// slabs on lists have free objects and others have none, and that all of them
-    /// add up. `live`, if given, tells the live objects of a slab.
+    /// Checks that each slab is in exactly the list that its state says, that slabs on lists have
+    /// free objects and others have none, and that all of them add up. `live`, if given, returns
+    /// the number of live objects of a slab.
     ///
     /// # Errors
     /// What is wrong, in words.

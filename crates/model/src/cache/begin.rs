@@ -29,7 +29,7 @@ impl KernelCache {
         Some(number)
     }
 
-    /// Puts a slab in place that was there before: whoever has the pages is told.
+    /// Puts a slab in place that existed before: the supply of pages is notified.
     pub(super) fn adopt_slab(&self, node: u16) -> u32 {
         self.counters.add(Counter::AllocSlab, 1);
         self.say_adopted(self.numbers.next(), node);
@@ -64,7 +64,7 @@ impl KernelCache {
     /// it is asked to adopt each. A slab of the least order has so many objects. Call it once.
     ///
     /// # Panics
-    /// If these are none, or more than the cache's, or objects are told apart by their words.
+    /// If these are none, or more than the cache's, or objects are distinguished by their words.
     pub fn supply(&mut self, supply: Box<dyn Supply>, least: u32) {
         assert!((1..=self.rules.objects).contains(&least) && self.numbers.shift == 0);
         for (number, slab) in self.each_slab() {

@@ -169,8 +169,8 @@ impl KernelCache {
         self.free_group(cpu, &Group { slab, word: Word::FIRST, mask: 1 });
     }
 
-    /// Frees objects in bulk, from the last on: those of one slab together, as far as no more than
-    /// two of other slabs lie between (as the kernel builds detached free lists).
+    /// Frees objects in bulk, from the last to the first: those of one slab together, as far as no
+    /// more than two of other slabs are between them (as the kernel builds detached free lists).
     pub(crate) fn free_in_bulk(&self, cpu: usize, mut objects: Vec<u32>) {
         const LOOK_AHEAD: usize = 3;
         while let Some(slab) = objects.pop() {

@@ -295,7 +295,7 @@ impl Contention {
         self.pass(self.costs.pages.into());
     }
 
-    /// A slab's pages are given back.
+    /// A slab's pages are freed.
     pub(super) fn give_pages_back(&self) {
         self.unlock();
         self.pass(self.costs.pages.into());

@@ -63,8 +63,7 @@ impl KernelCache {
         self.pages.get_mut().clear();
     }
 
-    /// Says that the slab installed last was there before: no [`Page`](super::Page)
-    /// tells of it.
+    /// Says that the slab installed last existed before: no [`Page`](super::Page) reports it.
     pub fn forget_last_page(&mut self) {
         self.pages.get_mut().pop();
     }

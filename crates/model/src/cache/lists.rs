@@ -100,8 +100,8 @@ impl KernelCache {
         }
     }
 
-    /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
-    /// the fullest first (of those with up to 32 free objects).
+    /// Flushes all that CPUs hold; empty slabs are freed, and the others are sorted, the fullest
+    /// first (of those with up to 32 free objects).
     pub fn shrink(&self) {
         if self.has_arrays() {
             return self.drain_arrays();

@@ -91,9 +91,9 @@ pub struct KernelCache {
 /// A slab that begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// It was made.
+    /// The slab was allocated.
     New(u32),
-    /// It was given back.
+    /// The slab was discarded, and its pages freed.
     Freed(u32),
 }
 

@@ -17,7 +17,7 @@ impl KernelCache {
         &self.nodes[on.node as usize].sheaves
     }
 
-    /// A CPU's policy, and what it stands on.
+    /// A CPU's policy, and the slabs on which it works.
     #[must_use]
     pub fn policy_at(&self, cpu: usize) -> (&Sheaves<Vec<CountedSheaf>>, CountedSlabs<'_>) {
         let on = self.at(cpu);
@@ -31,7 +31,7 @@ impl KernelCache {
         (object >> shift, object & ((1 << shift) - 1))
     }
 
-    /// Says which numbers the next slabs get: where slabs lie is the page heap's affair, and
+    /// Says which numbers the next slabs get: where slabs are placed is up to the page heap, and
     /// the groups of a flush depend on it.
     pub fn number_next(&self, numbers: impl IntoIterator<Item = u32>) {
         self.numbers.give(numbers);

@@ -545,8 +545,8 @@ fn lost_slabs_make_memory_grow_without_end() {
     assert!(peak(Planted::LoseExtraSlabs) > 200);
 }
 
-/// A CPU that is unplugged: its slab at the list's head, its list at the tail, its sheaves in
-/// their slabs; the other CPU keeps what it has.
+/// A CPU is unplugged: its slab goes to the list's head, its list to the tail, its sheaves' objects
+/// to their slabs; the other CPU keeps what it holds.
 #[test]
 fn an_unplugged_cpu_leaves_its_slab_first_and_its_list_last() {
     let mut cache = KernelCache::new(RULES, &[0, 0]);

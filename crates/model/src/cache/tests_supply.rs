@@ -14,7 +14,7 @@ const LEAST: u32 = 1;
 /// What a supply was asked for, and which slabs have pages.
 #[derive(Default)]
 struct SupplyState {
-    /// What the next slabs get, the first one last; then all get what stands in `then`.
+    /// What the next slabs get, the first one last; then all get `then`.
     next: Vec<Option<Order>>,
     then: Option<Order>,
     slabs: BTreeMap<u32, Order>,
@@ -89,8 +89,8 @@ fn a_slab_of_the_least_order_has_fewer_objects() {
     assert_eq!((cache.objects_of(next), cache.places().objects), (4, 8));
 }
 
-/// Lists that count slabs count a small one as any other: with half of the objects a list is over
-/// its limit (as told of in 2023). Lists that count objects count those that it has.
+/// Lists that count slabs count a small one like any other: with half of the objects a list is over
+/// its limit (as reported in 2023). Lists that count objects count those that it has.
 #[test]
 fn limits_stay_the_caches() {
     let longest = |accounting, orders: &[Option<Order>]| {

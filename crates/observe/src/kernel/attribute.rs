@@ -14,8 +14,8 @@ pub(super) enum ReadTime {
     Plain,
     /// When all are asked for.
     All,
-    /// The same; and always of a cache that slabinfo does not list. Sysfs tells the
-    /// nodes' parts, slabinfo only the sum.
+    /// The same; and always of a cache that slabinfo does not list. Sysfs has the nodes' parts,
+    /// slabinfo only the sum.
     AllOrUnlisted,
     /// Of a cache that slabinfo does not list: it says the same.
     Unlisted,

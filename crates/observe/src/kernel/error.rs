@@ -36,11 +36,11 @@ pub enum Error {
     /// The kernel says no to a value.
     #[error("the kernel refuses {key}={value} for `{cache}`: {why}")]
     Refused { cache: String, key: String, value: String, why: String },
-    /// A file of the system.
+    /// A file of the kernel.
     #[error("{path}: {}", why(.error))]
     File {
         path: PathBuf,
-        /// What the system says.
+        /// What the kernel says.
         error: io::Error,
     },
 }
@@ -49,7 +49,7 @@ fn hint(like: &[String]) -> String {
     if like.is_empty() { String::new() } else { format!(" (is it {}?)", like.join(" or ")) }
 }
 
-/// What the system says, and what to do.
+/// What the kernel says, and what to do.
 pub(super) fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied; run as root".into(),

@@ -94,8 +94,8 @@ fn free_blocks(line: &str) -> Option<FreeBlocks> {
     Some(FreeBlocks { node: node.trim().parse().ok()?, zone, blocks })
 }
 
-/// The one page size at which every slab holds as many objects as fit: how a tree or
-/// a dump from another machine tells its page size.
+/// The one page size at which every slab holds as many objects as fit: this shows the page size of
+/// a tree or a dump from another machine.
 pub(super) fn page_bytes(caches: &[Cache]) -> Option<u64> {
     let shapes: Vec<_> = caches
         .iter()

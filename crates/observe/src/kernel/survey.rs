@@ -94,7 +94,7 @@ impl<'a> Survey<'a> {
         Survey { tree, release, attempts, no_counters, two }
     }
 
-    /// Reads, and gives back what could not be read.
+    /// Reads, and returns what could not be read.
     pub(super) fn fill(mut self, found: &mut [FoundCache]) -> Vec<Missing> {
         let (tree, work) = (self.tree, Mutex::new(found.iter_mut()));
         let mut others = self.attempts.clone();

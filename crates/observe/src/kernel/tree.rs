@@ -43,7 +43,7 @@ pub(super) struct Directory(OwnedFd);
 
 impl Tree {
     /// # Errors
-    /// What the system says.
+    /// What the kernel says.
     pub(super) fn open(root: &Path) -> io::Result<Tree> {
         let path = root.join(BELOW);
         let top = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -51,7 +51,7 @@ impl Tree {
     }
 
     /// # Errors
-    /// What the system says.
+    /// What the kernel says.
     pub(super) fn list(&self) -> io::Result<Listing> {
         let mut listing = Listing::default();
         for entry in fs::read_dir(&self.path)? {
@@ -78,7 +78,7 @@ impl Tree {
     /// The directory of a cache.
     ///
     /// # Errors
-    /// What the system says: it may have ended.
+    /// What the kernel says: the cache may have been destroyed.
     pub(super) fn enter(&self, id: &str) -> io::Result<Directory> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Directory(openat(&self.top, id, flags, Mode::empty())?))
@@ -93,7 +93,7 @@ impl Reader {
     /// The text of an attribute.
     ///
     /// # Errors
-    /// What the system says, or that it is no text.
+    /// What the kernel says, or that it is no text.
     pub(super) fn read(&mut self, directory: &Directory, attribute: &str) -> io::Result<&str> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = openat(&directory.0, attribute, flags, Mode::empty())?;

@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 /// What a process is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Everything parked is flushed, empty slabs end, free pages return to the system.
+    /// Everything parked is flushed, empty slabs are freed, free pages return to the kernel.
     Shrink {
-        /// By name; `None` stands for every cache of every yard.
+        /// By name; `None` means every cache of every yard.
         cache: Option<String>,
     },
     /// Empty slabs leave CPU partial lists and end, free pages go back.
     ShrinkEmpty {
-        /// By name; `None` stands for every cache of every yard.
+        /// By name; `None` means every cache of every yard.
         cache: Option<String>,
     },
     /// Caches with debugging look through all of their objects.
@@ -51,7 +51,7 @@ pub struct Answer {
     pub old: u64,
     /// The tunable's value now; of a shrink, slabs after.
     pub new: u64,
-    /// Bytes that went back to the system.
+    /// Bytes that were returned to the kernel.
     pub bytes: u64,
     /// Time that it took, in nanoseconds.
     pub took_ns: u64,
@@ -214,7 +214,8 @@ impl NamedCache {
         Some(NamedCache { name, number, generation, slot, has_cpu_slabs, has_sheaves, has_arrays })
     }
 
-    /// What CPUs have of the cache, where a tunable is one of what they have of others.
+    /// What CPUs hold of the cache instead, where a tunable limits something that CPUs hold of
+    /// other caches.
     fn instead(&self, tunable: &str) -> Option<&'static str> {
         let arrays_or_slabs = if self.has_arrays { "array caches" } else { "CPU slabs" };
         match tunable {

@@ -241,7 +241,7 @@ impl<'a> CacheNumbers<'a> {
         self.both(|judged| judged.word(word))
     }
 
-    /// A word that does not change while the cache lives, or that is told as it is at the end.
+    /// A word that does not change while the cache lives, or that is reported as it is at the end.
     fn last(&self, word: CacheWord) -> u64 {
         self.ends[1].words.get(word)
     }

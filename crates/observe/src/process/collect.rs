@@ -38,8 +38,8 @@ pub(crate) struct CacheReading {
     pub(crate) held: Option<CpuSlabsHeld>,
 }
 
-/// Reads what CPUs hold of those that have CPU slabs, and the words of these once more, which lie
-/// in parts of memory that `at` tells.
+/// Reads what CPUs hold of caches with CPU slabs, and the words of these caches once more, which
+/// are in the parts of memory that `at` names.
 fn hold(
     memory: &dyn Memory,
     front: &Front,
@@ -219,7 +219,7 @@ pub(crate) fn again(
     Ok(take)
 }
 
-/// Where the words of a cache lie.
+/// Where the words of a cache are.
 fn words_of(front: &Front, tables: &Tables, cache: usize) -> MemoryPart {
     let address = tables.address(cache * front.cache_stride);
     MemoryPart { address, bytes: front.words_bytes() }

@@ -172,7 +172,8 @@ fn read_together(
     Ok(all)
 }
 
-/// The stacks of all caches, as their tops say; a cache whose lists are too long is told damaged.
+/// The stacks of all caches, as their tops say; a cache whose lists are too long is reported as
+/// damaged.
 fn stacks(caches: &[(&CacheWords, &Tops)], all: &mut [CpuSlabsHeld]) -> Vec<CpuStack> {
     let mut stacks = Vec::new();
     let mut elements = 0;

@@ -69,7 +69,7 @@ pub enum Error {
         pid: u32,
         /// It has a helper thread.
         helped: bool,
-        /// What came of stopping a thread that stands still.
+        /// The result of stopping an idle thread.
         stopped: StopOutcome,
     },
     /// A thread serves for long.
@@ -130,7 +130,7 @@ pub enum Error {
     NotDebugged { pid: u32 },
 }
 
-/// Why no thread served that stands still, and what to do.
+/// Why no idle thread served, and what to do.
 fn advice(stopped: StopOutcome, helped: bool) -> String {
     let why = match stopped {
         StopOutcome::Unwanted => "It was not stopped, as --no-stop says",

@@ -49,7 +49,7 @@ pub(crate) struct Front {
     words: Vec<u64>,
 }
 
-/// Where the words of a cache's memory nodes lie.
+/// Where the words of a cache's memory nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeTable {
     /// How many nodes there are.
@@ -75,7 +75,7 @@ impl NodeTable {
     }
 }
 
-/// Where the words of caches lie: of malloc's classes, and of created ones.
+/// Where the words of caches are: of malloc's classes, and of created ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) classes: MemoryPart,
@@ -88,7 +88,7 @@ impl Tables {
         self.classes.bytes + self.created.bytes
     }
 
-    /// Address of what lies at an offset in both together.
+    /// Address of an offset in both together.
     pub(crate) fn address(&self, offset: usize) -> u64 {
         match offset.checked_sub(self.classes.bytes) {
             None => self.classes.address + offset as u64,
@@ -297,7 +297,7 @@ pub(crate) enum Top {
         /// How many objects are on it.
         objects: u64,
     },
-    /// Stopped: how many is not told.
+    /// Stopped: how many it holds is unknown.
     Stopped,
     /// No index of a sheaf.
     Odd,

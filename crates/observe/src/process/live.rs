@@ -46,7 +46,7 @@ impl LiveMemory {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// Files in its memory; none where that is not told.
+    /// Files in its memory; none where that is unknown.
     pub(crate) fn loaded(&self) -> Vec<Loaded> {
         let maps = self.process.maps().map(|maps| maps.0).unwrap_or_default();
         let files = maps.into_iter().filter_map(|map| match map.pathname {

@@ -63,7 +63,7 @@ impl Mailbox<'_> {
         Ok(())
     }
 
-    /// Has a thread serve that stands still.
+    /// Makes an idle thread serve.
     pub(super) fn serve_by_stopped(&self) -> Result<StopOutcome, Fault> {
         match Offer::of(self.memory, self.front)? {
             None => Ok(StopOutcome::None),

@@ -24,7 +24,7 @@ const BATCH: usize = 4 << 20;
 /// Slabs are of 2^10 granules at most.
 const MOST_ORDER: u32 = 10;
 
-/// Where the parts of a cache's objects lie.
+/// Where the parts of a cache's objects are.
 #[derive(Debug)]
 struct ObjectLayout {
     shape: Shape,
@@ -35,7 +35,8 @@ struct ObjectLayout {
 }
 
 impl ObjectLayout {
-    /// As the target tells them; `None` for a cache that keeps no tracks, or if they cannot be.
+    /// As the target describes them; `None` for a cache that keeps no tracks, or if they are
+    /// impossible.
     fn of(words: &CacheWords, debugging: u64) -> Option<ObjectLayout> {
         let flags = DebugFlags::of((debugging & debugging::FLAGS) as u8);
         let order = u32::try_from(words.get(CacheWord::Order)).ok()?;
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
     use crate::process::planted::{CACHES, PlantedTarget, REGION, STRIDE};
 
-    /// Where the word of debugging lies in a cache, and what it says.
+    /// Where a cache's word of debugging is, and what it says.
     const OFFSET: u64 = 240;
     const STATE_AT: u64 = 64;
     const OBJECT: u64 = 336;

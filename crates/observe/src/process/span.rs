@@ -21,7 +21,7 @@ impl Span {
         Span { low: a.min(b), high: a.max(b) }
     }
 
-    /// Both spans and what lies between.
+    /// Both spans and what is between them.
     pub(crate) fn hull(self, other: Span) -> Span {
         Span { low: self.low.min(other.low), high: self.high.max(other.high) }
     }

@@ -37,7 +37,7 @@ impl Target {
         Ok(Target { pid, program, uid, memory: LiveMemory::new(process) })
     }
 
-    /// Whose its resident memory is; `None` where the system does not tell.
+    /// What its resident memory is used for; `None` where the kernel does not say.
     pub(super) fn resident(&self) -> Option<Resident> {
         let smaps = std::fs::read(format!("/proc/{}/smaps", self.pid)).ok()?;
         let fronts = yards::fronts(&self.memory).ok()?;

@@ -149,7 +149,7 @@ fn a_still_yard_is_told_exactly() {
     }
 }
 
-/// A created cache's words lie in another table; its slot lies behind the first page of a row.
+/// A created cache's words are in another table; its slot is behind the first page of a row.
 #[test]
 fn created_caches_come_and_go() {
     const CREATED: u64 = 0x3000_0000_0000;

@@ -28,12 +28,12 @@ pub(super) struct YardMemory {
     /// Page runs that are handed out.
     runs: Option<Span>,
     mapped: Option<Span>,
-    /// Free runs, and of these the ones that the system has not got back.
+    /// Free runs, and of these the ones that were not returned to the kernel.
     free: Option<Span>,
     dirty: Option<Span>,
     parked_pages: Span,
     metadata: Option<Span>,
-    /// What the system ever lent: the region without its first page, which is never used; mappings;
+    /// What the kernel ever lent: the region without its first page, which is never used; mappings;
     /// tables.
     lent: Option<Span>,
 }
@@ -57,7 +57,7 @@ impl YardMemory {
         }
     }
 
-    /// Free runs that the system has got back.
+    /// Free runs that were returned to the kernel.
     fn returned(&self) -> Option<Span> {
         Some(self.free?.minus(self.dirty?))
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Descriptors in one read: 256 KiB.
 const CHUNK: u64 = 4096;
-/// Most slabs that are told one by one.
+/// Most slabs that are reported one by one.
 pub(crate) const MOST_SLABS: usize = 100_000;
 
 /// What a walk needs to know of a cache.

@@ -93,7 +93,7 @@ impl Grid {
     }
 }
 
-/// A line that stands out.
+/// A line in bold.
 #[must_use]
 pub fn bold(line: &str, colour: Colour) -> String {
     match colour {

@@ -72,7 +72,7 @@ impl HiddenTotals {
     pub const WHY: &'static str = "(active counts as used what is free in CPU slabs, \
         on CPU partial lists, in sheaves and in barns)";
 
-    /// Sums of all caches; `None` where the source is no kernel or tells nothing.
+    /// Sums of all caches; `None` where the source is not a kernel or reports nothing.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Option<HiddenTotals> {
         if snapshot.source.kind != SourceKind::Kernel {

@@ -53,7 +53,7 @@ pub fn calloc<L: Malloc>(n: usize, each: usize) -> *mut c_void {
     pointer
 }
 
-/// Gives a block another size, where it lies if it can.
+/// Resizes a block, in place if possible.
 pub fn realloc<L: Malloc>(pointer: *mut c_void, bytes: usize) -> *mut c_void {
     if pointer.is_null() {
         return allocate::<L>(bytes, ALIGN);
@@ -178,7 +178,7 @@ pub fn malloc_usable_size<L: Malloc>(pointer: *mut c_void) -> usize {
     misuse::usable_or_misuse::<L>("malloc_usable_size", pointer as usize).unwrap_or(0)
 }
 
-/// Gives all free memory back to the system; 1 if there was any.
+/// Returns all free memory to the kernel; 1 if there was any.
 pub fn malloc_trim<L: Malloc>(_pad: usize) -> c_int {
     if L::WATCHES_PRESSURE {
         pressure::trimmed();

@@ -58,7 +58,7 @@ impl<L: Malloc> Drop for Counts<L> {
     }
 }
 
-/// Counts; `None` where the yard cannot be stopped (a handler inside malloc), or the system has no
+/// Counts; `None` where the yard cannot be stopped (a handler inside malloc), or the kernel has no
 /// memory for the counters.
 #[inline(never)]
 pub(crate) fn count<L: Malloc>() -> Option<Counts<L>> {

@@ -84,7 +84,7 @@ fn report<L: Malloc>(pid: u32) {
     }
 }
 
-/// The failure is the system's error number.
+/// The failure is the kernel's error number.
 fn write<L: Malloc>(pid: u32, counted: &mut MallocCounters<L::Words>) -> Result<(), i32> {
     const SIG_BLOCK: i32 = 0;
     const SIGXFSZ: u32 = 25;
@@ -135,7 +135,7 @@ fn write_to<L: Malloc>(
     writer.end()
 }
 
-/// Resident bytes of this process; 0 if the system does not report them.
+/// Resident bytes of this process; 0 if the kernel does not report them.
 fn resident_bytes<L: Malloc>() -> u64 {
     let mut buffer = [0; 128];
     let text = read_begin(c"/proc/self/statm", &mut buffer);

@@ -82,7 +82,7 @@ fn beside(flags: u64, result: isize) -> Option<u32> {
     (flags & CLONE_VFORK == 0 && result > 0).then_some(result as u32)
 }
 
-/// The end of `vfork` in the parent: returns the system's result as the C library does.
+/// The end of `vfork` in the parent: returns the kernel's result as the C library does.
 extern "C" fn after_vfork<L: Malloc>(result: isize, did: u8) -> c_int {
     after::<L>(did, None);
     returned(result) as c_int

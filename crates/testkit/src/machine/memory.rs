@@ -90,8 +90,8 @@ struct Table {
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Zeroed memory that the system lends page by page when it is touched: with
-    /// a larger alignment the standard library would write all of it.
+    /// Zeroed memory that the kernel lends page by page when it is touched: with a larger alignment
+    /// the standard library would write all of it.
     fn new(bytes: usize) -> Option<Table> {
         let layout = Layout::from_size_align(bytes, 16).ok()?;
         // SAFETY: the size is not 0, the callers checked that.

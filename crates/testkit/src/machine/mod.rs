@@ -123,8 +123,8 @@ impl Machine {
         self.now_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Bytes of committed pages in arenas and tables, whether their contents
-    /// were given back since or not.
+    /// Bytes of committed pages in arenas and tables, whether their contents were purged since or
+    /// not.
     pub fn committed_bytes(&self) -> usize {
         self.memory().committed_bytes()
     }

@@ -20,7 +20,7 @@ struct Token {
     generation: u64,
 }
 
-/// What a sequence ended with; `None` stands for an abort.
+/// What a sequence ended with; `None` means an abort.
 type Ended<T> = Option<T>;
 
 impl Machine {

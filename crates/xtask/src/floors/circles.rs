@@ -98,7 +98,7 @@ struct Walk {
     files: HashSet<String>,
     modules: HashSet<String>,
     for_tests: HashSet<String>,
-    /// What a name that `use` binds in a module stands for.
+    /// What a name that `use` binds in a module refers to.
     bound: HashMap<(String, String), String>,
     /// Where a module says a name first.
     said_at: HashMap<(String, String), String>,

@@ -94,7 +94,7 @@ mod tests {
         [limits]
     "#;
 
-    /// What is found if `text` stands in the manifest of a crate.
+    /// What is found if `text` is in the manifest of a crate.
     fn found(name: &str, text: &str) -> Vec<String> {
         let workspace = "[workspace.dependencies]
             slabyard = { path = \"crates/slabyard\" }

@@ -4,9 +4,9 @@
 use crate::source::{Source, Tokens};
 use std::collections::{HashMap, HashSet};
 
-/// The files that are modules of none. Programs and libraries are of cargo's own layout: `lib.rs`,
+/// The files that are modules of none. Programs and libraries follow cargo's own layout: `lib.rs`,
 /// `main.rs`, `build.rs`, and each file directly in `tests`, `examples` or `benches`, any of which
-/// may have what lies beside it as its module.
+/// may have the files beside it as modules.
 pub fn breaches_of_files(sources: &[Source]) -> Vec<String> {
     let declared: HashMap<&str, HashSet<&str>> =
         sources.iter().map(|source| (source.path.as_str(), modules_of(source))).collect();

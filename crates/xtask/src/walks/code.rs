@@ -14,7 +14,7 @@ pub struct Code<'a> {
     others: Vec<&'a str>,
 }
 
-/// The crate of these rules, in whose texts stands what is not there.
+/// The crate of these rules, whose texts name things that do not exist.
 pub const OWN: &str = "crates/xtask/";
 
 impl<'a> Code<'a> {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// is generated.
 const MOST_FILES: usize = 3;
 
-/// What a diff leaves and takes away stands in its files.
+/// What a diff leaves and takes away is in its files.
 pub fn wrong_diffs(tree: &Tree) -> Vec<String> {
     let mut wrong = Vec::new();
     for (document, text) in documents(tree) {

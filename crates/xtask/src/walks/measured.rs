@@ -32,7 +32,7 @@ struct Library {
     name: String,
     /// At the commit that was measured.
     bytes: u64,
-    /// Further away from these bytes the figures are to be measured again.
+    /// Further away from these bytes, the numbers are to be measured again.
     percent: u64,
 }
 

@@ -51,7 +51,7 @@ pub fn echoes(tree: &Tree) -> Result<Vec<String>, String> {
     echoes::echoes(own, &words(tree)?)
 }
 
-/// Of what was built, what the figures of documents are no longer about.
+/// For what was built, the numbers in documents that are outdated.
 pub fn findings_of_figures(tree: &Tree, built: &Path) -> Result<Findings, String> {
     Ok(vec![("libraries are near to what was measured", measured::grown_libraries(tree, built)?)])
 }

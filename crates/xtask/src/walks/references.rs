@@ -52,7 +52,7 @@ pub fn wrong_names(tree: &Tree) -> Vec<String> {
     wrong.into_iter().collect()
 }
 
-/// What stands in backticks on a line.
+/// The texts in backticks on a line.
 pub fn quoted(line: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = line.split('`').collect();
     let last = parts.len() - 1;

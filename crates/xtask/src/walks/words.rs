@@ -7,7 +7,7 @@ use crate::rules::Words;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, HashMap};
 
-/// Where a retired word stands, and what to use in its place.
+/// Where a retired word is, and what to use in its place.
 pub fn retired_words(tree: &Tree, code: &Code, words: &Words) -> Vec<String> {
     let everywhere = Retired::of([&words.retired]);
     let of_engine = Retired::of([&words.retired, &words.retired_of_engine]);

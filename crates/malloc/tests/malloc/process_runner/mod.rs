@@ -225,7 +225,7 @@ impl Program {
         command.spawn().expect("the program starts")
     }
 
-    /// Where it lies.
+    /// The file's location.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -11,7 +11,7 @@
 /// How exactly a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GoesOn {
-    /// To the moment: it has no time limit, or the system keeps what is left of it.
+    /// To the moment: it has no time limit, or the kernel keeps what is left of it.
     Exactly,
     /// Its time limit, which is short of nothing, begins anew.
     Anew,
@@ -117,7 +117,7 @@ pub(super) struct SyscallRestart {
     pub(super) number: u64,
     /// True if it can be made by the same instruction with the same registers at any later time, too.
     pub(super) is_lasting: bool,
-    /// True if the system would not have begun it again.
+    /// True if the kernel would not have restarted it.
     pub(super) is_ended: bool,
 }
 

@@ -7,16 +7,16 @@
 
 use nix::libc::user_regs_struct;
 
-/// Bytes of the context, and of what lies between it and the registers of floating point: what the
-/// system knows of the signal.
+/// Bytes of the context, and of what is between it and the floating-point registers: what the
+/// kernel records of the signal.
 const CONTEXT: usize = 304;
 const SIGNAL: usize = 128;
 
 const UC_FP_XSTATE: u64 = 1;
 const UC_SIGCONTEXT_SS: u64 = 2;
 const UC_STRICT_RESTORE_SS: u64 = 4;
-/// Flags of an alternate stack that there are not: the system leaves the thread's as it is
-/// (sigaltstack(2), EINVAL).
+/// Invalid flags of an alternate stack: the kernel leaves the thread's as it is (sigaltstack(2),
+/// EINVAL).
 const NO_FLAGS: u64 = 4;
 
 // Offsets in the registers of floating point, of what is left to software: it says that the rest follows.
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) floating: Vec<u8>,
 }
 
-/// Bytes, and where they are to lie.
+/// Bytes, and where they are to be written.
 pub(super) struct Frame {
     /// Address of the context, which the stack pointer is to have.
     pub(super) at: u64,

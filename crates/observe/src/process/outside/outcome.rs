@@ -11,7 +11,7 @@ pub enum StopOutcome {
     None,
     /// The system does not let us stop a thread.
     Denied,
-    /// No thread stands in a call that goes on after it.
+    /// No thread is in a call that continues after it.
     NoThread,
     /// A thread that was stopped by another command has the memory still.
     Taken,

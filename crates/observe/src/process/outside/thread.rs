@@ -51,7 +51,7 @@ const USER_CS: u64 = 0x33;
 const TRAP: u64 = 1 << 8;
 const DIRECTION: u64 = 1 << 10;
 
-/// A thread that is ours while this lives, and stands.
+/// A thread that we trace while this lives, and that is stopped.
 pub(super) struct Thread(Pid);
 
 /// How a thread's work ended.
@@ -66,7 +66,8 @@ pub(super) enum ThreadOutcome {
 }
 
 impl Thread {
-    /// Stops a thread. `Err` if the system does not let us; `None` if it was about to do something.
+    /// Stops a thread. `Err` if the kernel does not let us; `None` if the thread was about to do
+    /// something.
     pub(super) fn stop(thread: Pid) -> Result<Option<Thread>, Errno> {
         ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD)?;
         ptrace::interrupt(thread)?;
@@ -84,7 +85,7 @@ impl Thread {
         }
     }
 
-    /// How it was, if it stands in a call of this number that goes on.
+    /// How it was, if it is in a call of this number that continues.
     pub(super) fn state(&self, number: u64) -> Option<(State, SyscallRestart)> {
         let registers = ptrace::getregs(self.0).ok()?;
         let interrupted = SyscallRestart::of(registers.orig_rax, registers.rax.cast_signed())?;
@@ -219,8 +220,8 @@ impl Drop for Thread {
     }
 }
 
-/// The registers with which the thread makes its call by itself, or, where only the system could
-/// have gone on with it, has it end as an interrupted one.
+/// The registers with which the thread makes its call by itself, or, where only the kernel could
+/// have continued it, has it end as an interrupted one.
 pub(super) fn at_call(
     registers: &user_regs_struct,
     interrupted: SyscallRestart,

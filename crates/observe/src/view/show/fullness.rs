@@ -30,8 +30,8 @@ pub struct Fullness {
 }
 
 impl Fullness {
-    /// That of a cache, from its histogram or from its slabs; `None` where the source
-    /// tells neither.
+    /// That of a cache, from its histogram or from its slabs; `None` where the source reports
+    /// neither.
     #[must_use]
     pub fn of(cache: &Cache) -> Option<Fullness> {
         let objs_per_slab = cache.exact("objs_per_slab").filter(|n| *n > 0);
@@ -85,7 +85,7 @@ pub struct Line {
     pub place: SlabPlace,
 }
 
-/// Each slab that the source tells, by place.
+/// Each slab that the source reports, by place.
 #[must_use]
 pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
     let page_bytes = snapshot.machine.page_bytes.filter(|b| *b > 0).unwrap_or(SMALLEST_PAGE);

@@ -80,7 +80,7 @@ fn page_bytes_by_geometry(snapshot: &Snapshot) -> Option<u64> {
     [4096, 16384, 65536].into_iter().find(fits)
 }
 
-/// Caches of which a number lies outside of what slabinfo said before and after.
+/// Caches with a number outside of what slabinfo said before and after.
 fn outside(
     before: &BTreeMap<String, [u64; 6]>,
     snapshot: &Snapshot,

@@ -57,7 +57,7 @@ static EMPTIES: AtomicBool = AtomicBool::new(false);
 /// environment. A zero ends it.
 static TEXT: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
 static WORD: AtomicU32 = AtomicU32::new(BEGINS);
-/// The thread, as the C library names it (0: none) and as the system does.
+/// The thread, as the C library names it (0: none) and as the kernel does.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 static TID: AtomicI32 = AtomicI32::new(0);
 /// The end of a pipe in the thread's table of files: what is written there ends it.
@@ -74,7 +74,7 @@ unsafe extern "C" {
     fn pthread_setspecific(key: u32, value: *const u8) -> i32;
 }
 
-/// What a drain under pressure gives back.
+/// What a drain under pressure returns.
 pub fn set_drain(options: &Options) {
     let drain = PressureDrain::of_number(options.of_engines(EngineKey::PressureDrain));
     EMPTIES.store(drain == Some(PressureDrain::Empties), Ordering::Relaxed);

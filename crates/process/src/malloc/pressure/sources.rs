@@ -19,8 +19,8 @@ const POLLPRI: i16 = 2;
 const POLLERR: i16 = 8;
 const POLLNVAL: i16 = 0x20;
 
-/// Milliseconds between two looks at the cgroup's usage while it is above the level, or where
-/// no event tells.
+/// Milliseconds between two reads of the cgroup's usage while it is above the level, or where no
+/// event reports it.
 const LOOK_MS: i32 = 100;
 /// Milliseconds after which this thread looks whether it must end, where the bell fails.
 const IDLE_MS: i32 = 10_000;
@@ -74,7 +74,7 @@ struct Usage {
     seen: u64,
     /// Looks since then.
     looks_above: u32,
-    /// True where no event tells that usage passed the level.
+    /// True where no event reports that usage passed the level.
     looks: bool,
 }
 
