@@ -2,8 +2,8 @@
 //!
 //! Destroying a cache needs a complete drain: both stacks of every row are stopped, by one fence
 //! for many stacks, and flushed; then the barn is; then all slabs are discarded. If an object is
-//! still live, the cache stays as it is, except that its parked objects are gone. If stacks cannot
-//! be stopped, they are taken out of their rows as they are, because no call uses the cache.
+//! still live, the cache stays, with its parked objects flushed. If stacks cannot be stopped, they
+//! are taken out of their rows as they are, because no call uses the cache.
 //!
 //! Closing the gate instead of the fence was not tried: it would wait for every slow path under
 //! way, even those of threads that the kernel has preempted.

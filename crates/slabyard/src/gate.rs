@@ -1,18 +1,18 @@
 //! The gate: every slow path enters through it, so that a check or a count can wait until no slow
 //! path is under way and no object is in transit.
 //!
-//! The numbers of threads inside are kept in stripes of one cache line each; a thread's identity
-//! selects its stripe. A thread that enters increments its stripe and then reads whether the gate
-//! is closed; a thread that closes the gate stores that and then reads the stripes. All four
-//! accesses are SeqCst: at least one of the two threads sees the other's store (Dekker's argument).
+//! The threads inside are counted in stripes of one cache line each; each thread uses one stripe. A
+//! thread that enters increments its stripe and then reads whether the gate is closed; a thread
+//! that closes the gate stores that and then reads the stripes. All four accesses are SeqCst: at
+//! least one of the two threads sees the other's store (Dekker's argument).
 //!
 //! A thread that finds the gate closed can wait, because the gate is closed only briefly, by a
 //! thread that takes no lock of the C library. A thread inside waits for no lock but the yard's
-//! own, so the closing thread waits briefly, too; but one thread can be killed inside while others
-//! live on: a vfork(2) child, a process of its own, shares this memory. The killed thread stays
-//! counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the gate:
-//! between its handlers and the fork itself the C library waits for locks whose holders may wait
-//! for memory. The child of a fork asks here whether its parent's threads were inside
+//! own, so the closing thread waits briefly, too. But one thread can be killed inside while others
+//! live on: a vfork(2) child is a process of its own that shares this memory. The killed thread
+//! stays counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the
+//! gate: between its handlers and the fork itself the C library waits for locks whose holders may
+//! wait for memory. The child of a fork asks here whether its parent's threads were inside
 //! ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
 
 use crate::platform::Platform;

@@ -11,9 +11,9 @@
 //! thread waits for a lock that the jump left taken, both stay as they are.
 //!
 //! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
-//! and a coroutine on a stack anywhere. But no code writes to a frame that is in use. A jump is not
-//! detected if it leaves the few instructions at the gate while other threads are inside, or a
-//! `realloc` in place, a trim or a statistics call, which set no mark.
+//! and a coroutine on a stack anywhere. But no code writes to a frame that is in use. A jump goes
+//! undetected if it leaves the few instructions at the gate while other threads are inside, or
+//! leaves a `realloc` in place, a trim or a statistics call, which set no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other
 //! threads out. Invariant: while the repair runs, no other thread is in a slow path, and no signal

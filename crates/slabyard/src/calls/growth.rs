@@ -10,7 +10,7 @@
 //!
 //! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times, without the extra room 256
 //! times; 2000 lines that grew to at most 8 KB and stay live take 10.8 MiB instead of 10.1. Without
-//! the last requested size, each growth within the room looked like a shrink.
+//! the last requested size, each growth within the room looked like a shrink and released it.
 //!
 //! Neighbours: [`crate::large`] grows and shrinks runs and mappings in place.
 //! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the

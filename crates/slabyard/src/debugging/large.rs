@@ -7,8 +7,8 @@
 //! they are used again, they are checked to be still zero. A block never grows in place: `realloc`
 //! moves it.
 //!
-//! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] keeps checks and
-//! changes apart. Invariant: while large blocks have debugging, every live run and mapping of the
+//! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] prevents checks of
+//! changing blocks. Invariant: while large blocks have debugging, every live run and mapping of the
 //! yard has a seal, also from a signal handler.
 
 use crate::cache::{Cache, debug_of};

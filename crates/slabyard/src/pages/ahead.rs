@@ -1,6 +1,6 @@
 //! Faults in ahead the memory that slabs take for the first time: a growing heap takes the next
-//! pages soon, and one call that faults in several pages costs a fifth to a half less than a fault
-//! for each, because the kernel is entered only once.
+//! pages soon, and one call that faults in several pages costs a fifth to a half less than one
+//! fault per page, because the kernel is entered only once.
 //!
 //! If so little memory is dirty that a slab would get memory that was never touched, this CPU takes
 //! a larger run, has it faulted in by one call, and parks the rest for the next slabs. The rest is

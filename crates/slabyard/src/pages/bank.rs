@@ -10,11 +10,10 @@
 //! Invariants: a run in a bank has kind [`GranuleKind::Parked`] and the slot [`BANKED`]; all its
 //! granules are dirty, as are those of a live run with that slot, which a bank supplied. A banked
 //! run counts as live (`Buddy::runs`): outside of the gate only its kind changes, so a check finds
-//! exact counts whatever other threads do, even if a thread has changed the kind and its sequence
-//! has not run yet, so that the run is in no stack. In the child of a fork such runs stay live. A
-//! bank has room for one run, and for more while the CPU has spare room: a new bank takes half of
-//! what is left, so the sizes that a program uses first get the most. All banks of a CPU together
-//! hold at most 3.1 MiB.
+//! exact counts whatever other threads do. Between the change of the kind and the sequence, a run
+//! is in no stack. In the child of a fork such runs stay live. A bank has room for one run, and for
+//! more while the CPU has spare room: a new bank takes half of what is left, so the sizes that a
+//! program uses first get the most. All banks of a CPU together hold at most 3.1 MiB.
 
 use super::buddy::Buddy;
 use super::descriptor::{Descriptor, GranuleKind};

@@ -3,9 +3,9 @@
 //! `free` reads), and the dirty bits.
 //!
 //! It is committed in larger steps than those in which `top` moves. When it grows for a large run,
-//! `top` moves only to the run's end, so that no free block follows: the block's descriptors would
-//! be touched, and a program that never frees its large blocks may never need them. If a program
-//! frees and allocates large runs in turn, free memory after one lets the next one take its place.
+//! `top` moves only to the run's end, so that no free block follows: its descriptors would be
+//! resident memory, even if the program never touches its large blocks. If a program frees and
+//! allocates large runs in turn, free memory after one lets the next one take its place.
 //!
 //! Granule 0 is never allocated: index 0 terminates lists.
 //!

@@ -1,4 +1,4 @@
-//! Counts that the policy reports to platforms that keep them. Others have no code for it.
+//! Counts that the policy reports to platforms that keep them. Other platforms have no code for it.
 //!
 //! Neighbours: `abi::stats` defines the layout of the words; the engines count, [`crate::mail`]
 //! publishes where the words are.

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: [`super::stack`] draws a row; [`super::stops`] stops stacks, by marks and a fence;
 //! [`super::rseq`] has the sequences on real CPUs.
-//! Invariant: a stack is changed only by the owner of its row, by one committing store, and by a
+//! Invariant: a stack is changed only by the owner of its row, by one committing store, or by a
 //! thread that [stopped](super::stop) it.
 
 use super::FastPath;

@@ -1,5 +1,5 @@
-//! Kicks: a kick makes the next free of each cache on each row take the slow path, by setting the
-//! countdowns to their end and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
+//! Kicks: a kick makes the next free of each cache on each row take the slow path, by ending the
+//! countdowns and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
 //!
 //! Neighbours: [`super::ticker`] and [`super::drain`] kick; a slow path that was under way during a
 //! kick repeats it at its end ([`crate::slow_path`]).

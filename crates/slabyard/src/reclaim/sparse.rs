@@ -16,9 +16,9 @@
 //! slabs. So each object that is flushed here takes a token, as a page of the surplus does, and
 //! tokens accrue with time: at most four per page of the heap, of which a process starts with one.
 //!
-//! Tried and rejected: four tokens per page at the start, 1.04 times the time of short loads; none
-//! at the start, 43 MiB when idle instead of 11; unlimited tokens, 1.3 times the time of eight
-//! queues; a check of eight caches in each rare free, 1.6 % more instructions and no less memory.
+//! Tried and rejected: four tokens per page at the start (1.04 times the time of short loads); none
+//! at the start (43 MiB when idle instead of 11); unlimited tokens (1.3 times the time of eight
+//! queues); a check of eight caches in each rare free (1.6 % more instructions, no less memory).
 //!
 //! Neighbours: slow frees request a flush, [`crate::reclaim::ticker`] has them run slices.
 //! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock

@@ -8,15 +8,15 @@
 //!
 //! A program that fills and empties its heap in a loop would fault each page in again. So each page
 //! that is given back here takes a token, and one token accrues per millisecond. A heap that
-//! *collapsed*, to a quarter of its size or less, gets tokens for all its pages, if it was larger
-//! by a quarter than the last heap that did: so the cost of all such heaps together is proportional
-//! to the largest. Pages for which there is no token wait for the decay time. (A leaky bucket,
-//! ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal
-//! algorithm for unbounded searching", 1976.)
+//! *collapsed*, to a quarter of its size or less, gets tokens for all its pages, if it was a
+//! quarter larger than the last heap that collapsed: so the cost of all such heaps together is
+//! proportional to the largest. Pages for which there is no token wait for the decay time. (A leaky
+//! bucket, ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost
+//! optimal algorithm for unbounded searching", 1976.)
 //!
-//! Tried and rejected: to count the pages that were touched again and to stop when they were many,
-//! 73,000 page faults of `large` instead of 49,000; and tokens that accrue while the program frees
-//! and allocates large blocks in turn, 60,600.
+//! Tried and rejected: to count the pages that were touched again and to stop when they were many
+//! (73,000 page faults in the load `large` instead of 49,000); and tokens that accrue while the
+//! program frees and allocates large blocks in turn (60,600).
 //!
 //! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a pass; the
 //! ticker has the bound recomputed.

@@ -6,8 +6,8 @@
 //! Neighbours: the engine's partial list calls the constructor for a new slab, before any other
 //! thread sees the slab, and the destructor for a discarded slab, which no other thread sees any
 //! more. Invariant: no lock of the cache or of the pages is held meanwhile; if these functions
-//! allocate from the same yard or free to it, they are served as a signal handler that interrupts a
-//! slow path.
+//! allocate from the same yard or free to it, the calls are served like those of a signal handler
+//! that interrupts a slow path.
 
 use super::Geometry;
 use crate::pages::Region;

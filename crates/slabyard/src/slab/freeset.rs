@@ -18,8 +18,8 @@
 //! * [`put`] sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
 //! * [`take`], under the list lock or on a slab that no other thread has seen, looks for as many
-//!   bits as it may take, subtracts them from `free` and then clears them: the bits are set,
-//!   because `put` sets them before it counts them, and stay set, because no other thread takes.
+//!   bits as it may take, subtracts them from `free` and then clears them. The bits are set,
+//!   because `put` sets them before it counts them; they stay set, because no other thread takes.
 //! * `version` differs between slabs, and is 0 where no slab is: a thread that saw `free` leave 0
 //!   or reach all objects, and then takes the list lock, compares it to see whether this is still
 //!   the same slab. A slab gets a new version when it joins a list that counts exactly
@@ -30,7 +30,7 @@
 //! The flags mark slabs that CPUs hold ([`super::frozen`]).
 //!
 //! A free list of 16-bit indices, in tables beside the descriptors, was built behind the same
-//! interface and rejected: it took 1.25 to 2.0 times the time in each of nine loads, at equal or
+//! interface and rejected. It took 1.25 to 2.0 times the time in each of nine loads, at equal or
 //! higher peaks, and two concurrent frees of one object corrupt its list (`docs/decisions.md`,
 //! "Free sets").
 //!

@@ -1,5 +1,5 @@
 //! Whether the calling thread is unwinding from a panic. `std` knows this and `core` does not, so
-//! such tests supply the function: objects in transit may be dropped only then.
+//! tests whose threads unwind supply the function: only such a thread may drop objects in transit.
 
 use super::{AtomicPtr, Ordering};
 use core::mem::transmute;

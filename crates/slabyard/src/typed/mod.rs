@@ -6,8 +6,8 @@
 //!
 //! Neighbours: a cache lives in a [`Home`], usually a [`crate::process::ProcessYard`];
 //! [`crate::created`] creates, abandons and destroys the untyped cache below it.
-//! Invariants: a box points to its cache's block, which outlives it. No function of the user's runs
-//! inside of the yard, except destructors of kept objects whose slabs are discarded.
+//! Invariants: a box points to its cache's block, which outlives it. No user function runs inside
+//! of the yard, except destructors of kept objects whose slabs are discarded.
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;

@@ -1,5 +1,5 @@
-//! The record to which a box of a typed cache points: the words that the fast path reads, and what
-//! a free needs.
+//! The record to which a box of a typed cache points: the words that the fast path reads, and those
+//! that a free needs.
 //!
 //! Neighbours: [`super::block`] makes two of them per cache; [`super::kind`] frees objects by them.
 

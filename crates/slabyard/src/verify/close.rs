@@ -8,8 +8,8 @@
 //! * When the process exits, [`check_parked`] checks the objects of stacks once, up to
 //!   [`LOOKS`] per stack.
 //!
-//! Rejected: a check of four stack objects in each slow path: loads of large objects took 5 to 15 %
-//! more instructions. The check at exit takes 19,000 instructions in a process that prints a line.
+//! Rejected: a check of four stack objects in each slow path (loads of large objects took 5 to 15 %
+//! more instructions). The check at exit takes 19,000 instructions in a process that prints a line.
 //!
 //! The checks write nothing and stop no stack. For an object that the caller owns the result is
 //! exact: the caller owned it already when the check read the top of a stack, so no element below

@@ -1,8 +1,8 @@
 //! A yard's state for large blocks with debugging: their flags, and the quarantine of freed
 //! mappings, a ring of addresses.
 //!
-//! Neighbours: [`crate::debugging::large`] makes and frees such blocks; [`super::looks`] keeps checks and
-//! changes apart.
+//! Neighbours: [`crate::debugging::large`] makes and frees such blocks; [`super::looks`] prevents
+//! checks of changing blocks.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::yard::looks::Looks;

@@ -1,10 +1,10 @@
 //! Alien arrays: free objects whose slabs are on another memory node than the CPU that freed them.
 //!
 //! A CPU allocates objects of its own node. Its frees of another node's objects wait in an array of
-//! [`MOST`] objects that the CPU's node has for that node; when the array is full, all its objects
-//! move to the other node at once: to that node's shared array, as far as there is room, and else
-//! to its slabs. So the locks of the other node are taken once per dozen frees, and not for each.
-//! Without alien arrays (the kernel's `noaliencache`) each object returns to its slab by itself.
+//! [`MOST`] objects, one per pair of nodes. When the array is full, all its objects move to the
+//! other node at once: to that node's shared array, as far as there is room, and else to its slabs.
+//! So the locks of the other node are taken once per dozen frees, and not for each. Without alien
+//! arrays (the kernel's `noaliencache`) each object returns to its slab by itself.
 //!
 //! Neighbours: [`super::array`] frees objects of the CPU's own node; [`super::shared`] has the
 //! array type, and receives the objects. An alien array has a lock of its own, of the rank of

@@ -1,6 +1,6 @@
 //! What each kernel does with a node's free slabs.
 //!
-//! A [`Policy`] is the part that changed between kernels, from the table of `slabyard-kernels`; a
+//! A [`Policy`] is the part that changed between kernels, from the table of `slabyard-kernels`. A
 //! [`Choice`] is a policy, and whether CPUs have arrays at all (a kernel for one CPU had none until
 //! October 2002: there each allocation and each free takes the list's lock).
 //!

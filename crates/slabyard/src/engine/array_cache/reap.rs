@@ -1,4 +1,4 @@
-//! Reaping: frees, a fifth at a time, what was not needed since the last time.
+//! Reaping: frees, a fifth at a time, objects and slabs not needed since the last time.
 //!
 //! A kernel's timer reaps each CPU's own arrays every 2 s, and the node's shared array and free
 //! slabs every 4 s. In a yard the reclaim pass takes the timer's place. It flushes whole arrays

@@ -2,7 +2,7 @@
 //!
 //! Without it, a CPU that only allocates would refill from slabs, and one that only frees would
 //! flush to them; so both exchange batches here. It holds at most
-//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, at most one array's.
+//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, and no more than an array.
 
 /// An array that CPUs share: a node's own, or an [alien](super::alien) one.
 pub struct Shared<C> {

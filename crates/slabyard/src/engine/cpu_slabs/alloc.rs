@@ -1,4 +1,4 @@
-//! The slow path of an allocation: the CPU slab has no free object in the CPU's stack.
+//! The slow path of an allocation: the CPU's stack, which holds its slab's free objects, is empty.
 
 use super::{CpuSlab, CpuSlabs, lists};
 use crate::engine::partial_list::End;

@@ -3,9 +3,9 @@
 //! Each node has a partial list and a barn. A CPU's sheaves hold only objects of its node; a free
 //! of another node's object bypasses them and returns the object to its slab, as in SLUB 6.18. If a
 //! cache's node has neither a slab with free objects nor a full sheaf in its barn, the cache may
-//! take one object of another node before it allocates a new slab ([`crate::engine::nodes`]); SLUB
-//! takes a whole slab, so that further allocations are fast, but here each takes the slow path: our
-//! sheaves cannot hold other nodes' objects.
+//! take one object of another node before it allocates a new slab ([`crate::engine::nodes`]). SLUB
+//! takes a whole slab then, so that further allocations are fast. Here each takes the slow path:
+//! our sheaves cannot hold other nodes' objects.
 //!
 //! Neighbours: the policy is the same as for one node ([`super::alloc`], [`super::free`],
 //! [`super::barn`]); it works on [`OnNode`].

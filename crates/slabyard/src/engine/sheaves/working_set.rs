@@ -9,9 +9,9 @@
 //! objects rise and fall in number by more than the CPUs' sheaves hold comes to exchange whole
 //! sheaves, and one that frees for good, or goes on with other sizes, parks no more than before.
 //!
-//! For an object of at most a cache line, its element in a sheaf costs an eighth of its size or
-//! more, and programs have millions of such objects: for these the limit may rise only to a share
-//! of the objects that are out of the slabs.
+//! An object of at most a cache line needs a sheaf element of an eighth of its size or more, and
+//! programs have millions of such objects: for these the limit may rise only to a share of the
+//! objects that are out of the slabs.
 //!
 //! Neighbours: [`super::free`] counts the objects that it flushed, [`super::alloc`] those that it
 //! refilled, [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is

@@ -7,7 +7,7 @@
 //! head     tail  head tail head = tail
 //! ```
 //!
-//! Invariant: a page's links are those of the chain, and it is marked as listed meanwhile.
+//! Invariant: a page's links are those of the chain, and it is marked as listed while there.
 
 use super::blocks::Pages;
 use super::blocks::{List, Lists};

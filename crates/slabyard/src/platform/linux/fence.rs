@@ -3,7 +3,7 @@
 //!
 //! Neighbours: the platform calls it in modes with restartable sequences; [`super::readers`] has
 //! the fence for readers.
-//! Invariant: once the kernel refused the call, only the child of a fork tries it again.
+//! Invariant: once the kernel has refused the call, only the child of a fork tries it again.
 
 use crate::platform::sys;
 use crate::sync::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Linux: rows, by restartable sequences or private slots.
+//! Linux: per-CPU rows by restartable sequences, or private slots.
 //!
 //! Three modes, one fast path: the modes differ in where the field `rseq_cs`, and the CPU number
 //! before it, are.

@@ -4,8 +4,8 @@
 //! qemu-user `MREMAP_DONTUNMAP` unmaps the old range, as its other calls see it, and
 //! `MADV_DONTNEED` keeps the contents of pages that were ever moved, and returns 0 (its
 //! `linux-user/mmap.c`); gVisor's `mincore` reports every page as resident (its compatibility
-//! list). A call that fails the test is not used. A *refused* call passes, as its caller handles
-//! the error.
+//! list). A call that fails the test is not used. A *refused* call passes the test, as its caller
+//! handles the error.
 //!
 //! Neighbour: [`super::memory`] asks here before it makes such a call.
 //! Invariant: a test changes only its own memory, and unmaps it again.

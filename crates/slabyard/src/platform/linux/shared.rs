@@ -1,8 +1,8 @@
 //! Threads whose thread-local data a child process uses, too: the child of `vfork`, or of `clone`
 //! with shared memory and without its own thread-local data.
 //!
-//! The kernel unregisters restartable sequences in such a child. So it would not abort a sequence
-//! of the child's that another thread interrupts, and the CPU number that the child reads is its
+//! The kernel unregisters restartable sequences in such a child. So it would not abort a child's
+//! sequence when another thread interrupts it, and the CPU number that the child reads is its
 //! parent's last (rseq(2)). So the parent first gives up its own registration: then the CPU number
 //! in the area is -1, for the child as well, and each call of either takes a slow path without a
 //! row, under locks. Other threads keep their rows. The parent registers again when the child is

@@ -12,8 +12,8 @@
 //! | `rax` | the popped object |
 //!
 //! After the descriptor is stored, the kernel aborts the part from label 21 to 22 if the thread was
-//! preempted, migrated or interrupted by a signal: it continues at 24, and from there at 29, the
-//! caller's "slow" label, where the caller's arguments are still in their registers, and `rax` is 0
+//! preempted, migrated or interrupted by a signal. Execution continues at 24, and from there at 29,
+//! the caller's "slow" label: the caller's arguments are still in their registers, and `rax` is 0
 //! after a pop. The last instruction before 22 is the committing store. An aborted sequence is not
 //! retried: under a debugger's single-stepping, which aborts it at each step, it would never end.
 //! An abort is as rare as a preemption within these few instructions.
