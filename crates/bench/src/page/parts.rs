@@ -97,7 +97,7 @@ pub fn loads(report: &str) -> Result<String> {
     let mut failures: Vec<String> = Vec::new();
     for Failure { load, allocator, why } in settings.iter().flat_map(|setting| &setting.failures) {
         let line =
-            format!("`{load}` did not end on {allocator}, and is in no mean of it: {why}.\n");
+            format!("`{load}` did not finish on {allocator}, and its means exclude it: {why}.\n");
         if !failures.contains(&line) {
             failures.push(line);
         }
@@ -154,7 +154,7 @@ fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
 
 /// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
 fn losses(settings: &[Setting]) -> String {
-    let mut text = "Losses, ours to the best peer's:\n\n".to_owned();
+    let mut text = "Losses, as ratios of ours to the best peer:\n\n".to_owned();
     let mut reasons: Vec<String> = Vec::new();
     for setting in settings {
         for (measure, word) in [("wall time", "time"), ("peak RSS", "rss")] {
@@ -168,7 +168,7 @@ fn losses(settings: &[Setting]) -> String {
             }
             let mut told = by_peer(&shown);
             if !open.is_empty() {
-                told.push(format!("{} whose interval holds 1", open.len()));
+                told.push(format!("{} whose interval contains 1", open.len()));
             }
             let told = if told.is_empty() { "none".to_owned() } else { told.join("; ") };
             let thp = match setting.thp.as_str() {
