@@ -41,7 +41,7 @@ fn lock(line: &Line) {
     line.0.store(0, Release);
 }
 
-/// A line that two CPUs change in turn: a turn has two moves.
+/// A cache line that two CPUs write in turn: a turn has two moves.
 fn moved() -> f64 {
     let (line, stop) = (Line::default(), AtomicBool::new(false));
     let pass = |from: u64, to: u64| {
@@ -61,7 +61,7 @@ fn moved() -> f64 {
     })
 }
 
-/// Slabs on a list, each in a line of its own among so many that most are in no near cache.
+/// Slabs on a list, each in a cache line of its own, among so many that most are in no near cache.
 fn links() -> f64 {
     const SLABS: usize = 1 << 15;
     let mut slabs = vec![[0u64; 8]; SLABS];

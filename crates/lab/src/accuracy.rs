@@ -18,7 +18,7 @@ pub enum Change {
     Pages,
     /// There are more tasks.
     Tasks,
-    /// CPUs come and go.
+    /// CPUs go offline and come online.
     Hotplug,
     /// Caches are shrunk on the way.
     Shrink,

@@ -58,7 +58,7 @@ pub struct Case {
     pub changes: Vec<Change>,
     /// What happens to the machine on the way, in order of time.
     pub events: Vec<Event>,
-    /// Pages of the trace that are no slabs, if they were asked for.
+    /// Pages of the trace that are not slabs, if they were requested.
     pub others: OtherPages,
 }
 
@@ -230,9 +230,9 @@ impl Case {
         Ok(())
     }
 
-    /// Replays it by the rules of SLAB: with arrays in front of slabs, whose objects are as many
-    /// as the snapshot says, [of a kernel with SLAB](KernelSnapshot::is_of_slab) and the same
-    /// pages, or as the rules say.
+    /// Replays it by the rules of SLAB: with arrays in front of slabs. There are as many objects as
+    /// the snapshot says, for a snapshot [of a kernel with SLAB](KernelSnapshot::is_of_slab) and
+    /// the same pages, or as the rules say.
     ///
     /// # Errors
     /// [`Error::Geometry`], where a cache has none.

@@ -19,7 +19,7 @@ pub enum EventKind {
     PageFree = 5,
 }
 
-/// No node was asked for.
+/// No node was requested.
 pub const ANY_NODE: i16 = -1;
 
 /// A tracepoint's event, in the same form whatever recorder it is from.
@@ -37,7 +37,7 @@ pub struct Event {
     pub site: u32,
     /// Process; 0 if the trace does not tell.
     pub pid: u32,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub requested: u32,
     /// Bytes of the size class or object.
     pub allocated: u32,
@@ -45,7 +45,7 @@ pub struct Event {
     pub gfp: u32,
     /// CPU on which it happened.
     pub cpu: u16,
-    /// Node asked for, or [`ANY_NODE`].
+    /// The requested node, or [`ANY_NODE`].
     pub node: i16,
     /// Order of the pages; 0 for objects.
     pub order: u8,

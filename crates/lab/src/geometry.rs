@@ -43,7 +43,7 @@ pub struct Geometry {
 pub struct Request {
     /// Bytes from one object to the next.
     pub size: u32,
-    /// Objects in a sheaf that its creator asks for; 0: none.
+    /// Objects in a sheaf that its creator requests; 0: none.
     pub sheaf_capacity: u32,
     /// Checked, poisoned, traced or with red zones: nothing is parked.
     pub debug: bool,
@@ -186,7 +186,7 @@ impl Sizes {
         bytes.div_ceil(self.page_size).next_power_of_two().ilog2() as u8
     }
 
-    /// The lowest order from `low` on that wastes at most one `fraction`-th.
+    /// The lowest order, not below `low`, that wastes at most one `fraction`-th.
     fn thrifty(&self, low: u8, high: u8, fraction: u64) -> Option<u8> {
         (low..=high).find(|order| {
             let bytes = self.slab_bytes(*order);
@@ -245,7 +245,7 @@ impl Sizes {
     }
 }
 
-/// Set in sysfs as `cpu_partial`; no kernel from 7.0 on has it.
+/// Set in sysfs as `cpu_partial`; no kernel since 7.0 has it.
 fn cpu_partial(request: &Request, settings: &Settings) -> u32 {
     if !settings.has_cpu_partial_lists() || request.debug {
         return 0;
@@ -262,8 +262,8 @@ fn min_partial(size: u32, settings: &Settings) -> u32 {
     settings.min_partial.of(size).unwrap_or(kernel)
 }
 
-/// 6.18: what is asked for. From 7.0: what the size's band gives, rounded up to what
-/// the sheaf's own size class holds, and at least what is asked for.
+/// 6.18: what is requested. From 7.0: what the size's band gives, rounded up to what the sheaf's
+/// own size class holds, and at least what is requested.
 fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
     let has_sheaves = match settings.front() {
         rules::Front::CpuSlabs => false,

@@ -21,7 +21,7 @@ use std::collections::hash_map::Entry;
 pub const RELEASE: &str = "6.18";
 /// The first page frame of a slab.
 const FIRST: u64 = 1 << 16;
-/// What an allocation of a slab's pages asks for (`GFP_KERNEL`).
+/// The flags with which a slab's pages are allocated (`GFP_KERNEL`).
 const GFP: u32 = 0xcc0;
 
 /// The rules of a machine with so many CPUs and pages of that size.
@@ -64,7 +64,7 @@ fn name(size: u32) -> String {
 pub struct LeftOut {
     /// Allocations that are larger than any class.
     pub large: u64,
-    /// Frees of what was there before, or was large.
+    /// Frees of objects that were live before the recording, or were large.
     pub unknown: u64,
     /// Allocations of live objects: the frees that the trace missed are inserted before them.
     pub missed: u64,

@@ -83,7 +83,7 @@ impl Index {
 pub struct Rules {
     /// Bytes of a page.
     pub page_size: u32,
-    /// The order from which on any waste is taken (`slab_max_order`).
+    /// The order at and above which any waste is accepted (`slab_max_order`).
     pub max_order: u8,
     /// CPUs that could ever be there.
     pub possible_cpus: u32,
@@ -150,7 +150,7 @@ pub struct Geometry {
     /// Bytes of a slab that nothing uses, but colours.
     pub waste: u32,
     /// Bytes from one colour to the next, and how many colours there are: the first objects of
-    /// slabs that follow one another begin so far from one another, in turn.
+    /// successive slabs are this far apart, in turn.
     pub colour_offset: u32,
     /// Colours; with 0 or 1, all slabs start at the same offset.
     pub colours: u32,
@@ -226,8 +226,8 @@ impl Slab<'_> {
         self.fit(self.rules.index_bytes(), |_| true).map(|fit| (Index::OnSlab, fit))
     }
 
-    /// The lowest order that wastes little enough; of those that hold any object the last one
-    /// before there are too many. Each object takes `more` bytes beside its own.
+    /// The lowest order that wastes little enough; of the orders that hold any object, the last one
+    /// before there are too many objects. Each object takes `more` bytes beside its own.
     fn fit(&self, more: u32, may: impl Fn(u32) -> bool) -> Option<Fit> {
         let mut best = None;
         for order in 0..=ORDER_LIMIT {

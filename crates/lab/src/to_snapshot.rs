@@ -109,7 +109,8 @@ impl ReplaySnapshot<'_> {
         }
     }
 
-    /// Objects by where they are, and the bytes of the slabs, some of which may be of the least order.
+    /// Objects by where they are, and the bytes of the slabs, some of which may have the least
+    /// order.
     fn set_memory(&self, cache: &mut Cache, nth: usize) {
         let moment = &self.replayed.after.caches[nth];
         let places = &moment.places;
@@ -149,7 +150,7 @@ impl ReplaySnapshot<'_> {
         (self.start == Start::LookAhead).then(|| moment.live())
     }
 
-    /// What makes these numbers less than those of a kernel.
+    /// Why these numbers are less than a real kernel's.
     fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         let mut miss = |what: &str, why: String| {
@@ -181,7 +182,7 @@ impl ReplaySnapshot<'_> {
         missing
     }
 
-    /// Slabs that the kernel had at the start, and of which the trace does not tell.
+    /// Slabs that the kernel had at the start, and that the trace never mentions.
     fn untouched(&self) -> u64 {
         let case = self.case;
         let of = |nth: usize| {

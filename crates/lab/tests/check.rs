@@ -110,7 +110,7 @@ fn wrong_rules_are_told_from_the_right_ones() {
 }
 
 /// Tasks that are not traced allocate and free objects, too: what the trace takes for free is in
-/// use then. By what the kernel chose the model is healed, and foretells what comes next.
+/// use then. The model is corrected by what the kernel chose, and then predicts the next choice.
 #[test]
 fn objects_of_tasks_that_are_not_traced_do_not_blind_the_model() {
     let (mut trace, snapshot) = traced("forkexec");

@@ -67,7 +67,7 @@ fn eager_freezing_makes_more_cpus_wait_longer_for_list_locks() {
     }
 }
 
-/// Each claim is missed by counts of which one is wrong.
+/// Each claim fails on counts one of which is wrong.
 fn find_what_is_planted(eager: &Counts, delayed: &Counts) {
     let planted = [
         (Counts { wait_ns: 0, ..*eager }, *delayed, "it waits longer"),

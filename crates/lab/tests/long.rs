@@ -59,7 +59,8 @@ const PAGE_OFFSET: u64 = 0x8880_0000_0000;
 const CACHES: usize = 12;
 /// Live objects at the least and at the most; events from one to the other.
 const LIVE: (usize, usize, u64) = (20_000, 45_000, 50_000);
-/// Those allocated last, of which some are freed next: what came together goes together.
+/// Those allocated last, some of which are freed next: objects allocated together are freed
+/// together.
 const YOUNG: usize = 2000;
 
 fn snapshot() -> KernelSnapshot {
@@ -76,7 +77,7 @@ struct Cache {
     partial: BTreeMap<u64, Vec<u64>>,
 }
 
-/// A load that goes on and on.
+/// A load that never ends.
 struct Load<W: std::io::Write> {
     writer: Writer<W>,
     caches: Vec<Cache>,

@@ -105,7 +105,7 @@ fn slabs_fall_back_before_memory_ends() {
     assert!(fell_back > 0 && failed > 0, "{fell_back} slabs fell back, {failed} runs failed");
 }
 
-/// What was there before is placed first, and a machine that is too small for it says how large one
+/// What existed before is placed first, and a machine that is too small for it says how large one
 /// would have to be; one that large holds it.
 #[test]
 fn what_was_there_before_must_fit() {

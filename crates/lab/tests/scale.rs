@@ -165,7 +165,7 @@ fn with_events(events: Vec<Event>, steps: Option<usize>) -> (Case, Replayed) {
     (case, run)
 }
 
-/// The trace's span, and the number of its first step from the middle on.
+/// The trace's span, and the number of the first step in its second half.
 fn middle() -> (u64, usize) {
     let case = case_of("tr64k_hb_smp4", |_| ());
     let span = &case.prepared.span;

@@ -46,7 +46,7 @@ fn case(by_slab: bool) -> Case {
     case
 }
 
-/// Slabs of some caches while the load is held, and after it, more than at its begin.
+/// Slabs of some caches while the load is held, and after it, as differences from its start.
 fn slabs(changes: &[Change], of: impl Fn(usize) -> bool) -> [i64; 2] {
     let changes = || changes.iter().filter(|change| of(change.cache as usize));
     [HELD, u64::MAX].map(|end| {
@@ -54,7 +54,7 @@ fn slabs(changes: &[Change], of: impl Fn(usize) -> bool) -> [i64; 2] {
     })
 }
 
-/// Slabs of all caches at the two moments, as many more as modelled than at the first.
+/// Slabs of all caches at the two moments, as modelled, as differences from the first.
 fn modelled(case: &Case) -> [i64; 2] {
     let mut plan = case.plan(Start::LookAhead);
     plan.audit_every = 1000;

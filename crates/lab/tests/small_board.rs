@@ -44,7 +44,7 @@ fn boot(contender: Contender, reserved: u32, scattered: u32, seed: u64) -> Outco
     run(small, contender, &load).unwrap()
 }
 
-/// A boot on a memory of which the allocator leaves so many pages.
+/// A boot on a memory of which the allocator leaves this many pages.
 fn boot_that_leaves(contender: Contender, left: u32, scattered: u32, seed: u64) -> Outcome {
     let free = |it: &Outcome| it.at("booted").expect("each load has it").free_pages;
     let whole = free(&boot(contender, BOARD.reserved, scattered, seed));

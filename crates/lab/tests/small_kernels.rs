@@ -34,7 +34,7 @@ fn told() -> Vec<Figures> {
     text.lines().filter(|line| !line.starts_with('#')).map(of_line).collect()
 }
 
-/// The figure of each boot of a kernel on a memory, in order.
+/// The number of each boot of a kernel on a memory, in order.
 fn figures(told: &[Figures], kernel: &str, moment: &str, figure: fn(&Figures) -> u32) -> Vec<u32> {
     let is_of = |it: &&Figures| it.moment == moment && it.name.strip_prefix(kernel).is_some();
     let mut all: Vec<u32> = told.iter().filter(is_of).map(figure).collect();

@@ -37,8 +37,8 @@ struct Boot {
     /// Pages that may be on the CPU instead of free: an interrupt came between the event of a
     /// page's free and the free.
     interrupted: u32,
-    /// Looks whose lists have other blocks, of as many pages: of the pages that the CPU keeps some are
-    /// others.
+    /// Looks whose lists have other blocks, with as many pages: some of the pages that the CPU
+    /// keeps differ.
     other_lists: u32,
 }
 
@@ -315,8 +315,8 @@ fn by_the_same_events_slob_takes_least_and_tiny_nearly_as_little() {
     }
 }
 
-/// SLOB without the footers of objects that readers may look at, with what registered before the
-/// first event left out, and with larger objects.
+/// SLOB without the footers of objects that readers may access, without what was registered before
+/// the first event, and with larger objects.
 #[test]
 fn wrong_objects_of_slob_are_found_out() {
     let (load, told) = boot("slob");

@@ -66,7 +66,7 @@ impl CpuLists {
         &mut self.lists[cache * self.nr_cpus + cpu]
     }
 
-    /// An object is freed in a slab that has so many live ones by the trace.
+    /// An object is freed in a slab that has this many live ones by the trace.
     pub fn freed(&mut self, plan: &Plan<'_>, cache: usize, cpu: usize, kernel: u32, live: u32) {
         let slab = &plan.prepared.slabs[kernel as usize];
         let untold = plan.prepared.untold.get(kernel as usize).copied().unwrap_or(0);
@@ -86,8 +86,9 @@ impl CpuLists {
         list.joined.clear();
     }
 
-    /// A CPU took a slab, which is on no list then. If it had joined that CPU's own list and may have been
-    /// there still: those that are behind it there, the next one last, where a list has so many at most.
+    /// A CPU took a slab, which is on no list then. If the slab had joined that CPU's own list and
+    /// may still have been on it: returns the slabs behind it there, the next one last; a list has
+    /// at most `most` slabs.
     pub fn taken(&mut self, cache: usize, cpu: usize, kernel: u32, most: u32) -> Option<Vec<u32>> {
         let mut behind = None;
         for nth in 0..self.nr_cpus {

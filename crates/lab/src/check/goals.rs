@@ -157,8 +157,8 @@ fn error(line: &Line) -> f64 {
     line.error / f64::from(line.real.range().max(1))
 }
 
-/// The share of the caches, of those that are judged, whose error is at most a slab
-/// or a share of their range.
+/// The share of the judged caches whose error is at most one slab, or at most a share of their
+/// range.
 fn within(report: &Report, context: &Context<'_>, share: f64) -> Option<f64> {
     let caches = report.caches.iter().zip(&context.prepared.caches);
     let judged =

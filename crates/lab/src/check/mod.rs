@@ -95,7 +95,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The figures of one run, of which both ends are the same.
+    /// The numbers of one run, as a range with equal ends.
     ///
     /// # Errors
     /// As [`replay`].

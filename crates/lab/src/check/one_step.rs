@@ -35,7 +35,7 @@ pub struct HitRate {
     pub discards_made: u64,
     /// Slabs that the model gave back and the kernel went on using.
     pub discards_wrong: u64,
-    /// Those of them of which events tell all that the rules need.
+    /// Those of them for which events show everything that the rules need.
     pub certain: CertainSwitches,
 }
 

@@ -59,7 +59,7 @@ struct Pair {
 }
 
 impl Pairs {
-    /// No pairs yet, of so many slabs of so many caches.
+    /// No pairs yet, for this many slabs of this many caches.
     pub fn new(slabs: usize, caches: usize) -> Pairs {
         Pairs {
             slabs: vec![Pair { model: NONE, ..Pair::default() }; slabs],
@@ -68,7 +68,7 @@ impl Pairs {
         }
     }
 
-    /// A slab that is there at the start.
+    /// A slab that exists at the start.
     pub fn begin(&mut self, cache: usize, kernel: u32, model: u32, live: u32, unsure: u32) {
         self.pair(cache, kernel, model);
         let pair = &mut self.slabs[kernel as usize];
@@ -177,7 +177,8 @@ impl Pairs {
         }
     }
 
-    /// A CPU took a slab off its own list, which the model had drained: those behind it are there, too.
+    /// A CPU took a slab off its own list, which the model had drained: so the slabs behind it are
+    /// still on the list, too.
     pub fn put_back(&self, cache: &KernelCache, cpu: usize, behind: &[u32]) {
         let models: Vec<u32> =
             behind.iter().map(|slab| self.model_of(*slab)).filter(|slab| *slab != NONE).collect();
@@ -222,7 +223,7 @@ impl Pairs {
         kernel.filter(|kernel| *kernel != UNKNOWN).map(|kernel| &self.slabs[kernel as usize])
     }
 
-    /// Of a slab's free objects so many are in use in the kernel.
+    /// Marks so many of a slab's free objects as in use, as they are in the kernel.
     fn deny(&mut self, cache: &KernelCache, number: usize, slab: u32, most: u32) {
         let denied = cache.deny(slab, most);
         let kernel = self.kernel_of[number].get(slab as usize).copied();

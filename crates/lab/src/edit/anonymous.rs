@@ -22,7 +22,7 @@ const FIRST: u64 = 1;
 
 /// What names become.
 pub struct Names<'a> {
-    /// What a cache is called from now on, by its name until now.
+    /// The new name of a cache, by its old name.
     pub cache: &'a dyn Fn(&str) -> String,
     /// True for a call site whose name the rules of a replay know, and which so stays.
     pub is_known_site: &'a dyn Fn(&str) -> bool,

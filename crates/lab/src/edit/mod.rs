@@ -57,8 +57,8 @@ pub enum MergeError {
     TooMany(usize),
 }
 
-/// Where the memory of a trace's machine was mapped. Where its header does not tell, as that of a
-/// machine that made next to no slab while it was recorded, all events are read for it, and a
+/// Where the memory of a trace's machine was mapped. Where its header does not say, as that of a
+/// machine that allocated next to no slab while it was recorded, all events are read for it, and a
 /// replay of the trace finds the same.
 fn frames(stream: &mut Stream) -> Result<Frames, Error> {
     if let Some(frames) = stream.header().frames() {
@@ -73,7 +73,7 @@ fn frames(stream: &mut Stream) -> Result<Frames, Error> {
     Frames::detect(events).or_else(guessed).ok_or(Error::Unmapped)
 }
 
-/// Events that damaged chunks took count as lost in what is made of them.
+/// Events that damaged chunks contained count as lost in the new trace.
 fn missing(stream: &Stream) -> u64 {
     stream.damaged().iter().filter_map(|damage| damage.events).sum()
 }

@@ -39,8 +39,8 @@ const PROBE_READ_KERNEL: i32 = 113;
 const SEQ_WRITE: i32 = 127;
 const LOOKUP_PERCPU: i32 = 195;
 
-/// Of the programs: what is here is under MIT as well, and the helpers ask for a licence that
-/// the kernel's goes with.
+/// The licence of the programs: what is here is under MIT as well, and the helpers require a
+/// GPL-compatible licence.
 const LICENSE: &[u8] = b"Dual MIT/GPL\0";
 
 /// One instruction, as the kernel takes it.

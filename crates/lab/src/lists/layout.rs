@@ -42,13 +42,13 @@ pub struct Layout {
     pub slab: SlabLayout,
     /// Of `struct kmem_cache_node`.
     pub node: NodeLayout,
-    /// Of `struct kmem_cache_cpu`; `None` from 7.0 on.
+    /// Of `struct kmem_cache_cpu`; `None` since 7.0.
     pub cpu: Option<CpuLayout>,
     /// Bytes of a `struct page`, which describes a page frame.
     pub page_struct: u32,
     /// `pptrs` of `struct bpf_array`: how CPUs' memory is found by BPF.
     pub array_pptrs: Option<u32>,
-    /// The BTF id of the function that iterates over caches; from 6.13 on.
+    /// The BTF id of the function that iterates over caches; since 6.13.
     pub iterator: Option<u32>,
 }
 

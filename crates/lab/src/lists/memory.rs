@@ -8,7 +8,7 @@ use super::layout::Layout;
 
 /// The memory of a kernel.
 pub trait Memory {
-    /// Copies the bytes from an address on.
+    /// Copies the bytes that start at an address.
     ///
     /// # Errors
     /// Nothing is mapped there, or the source is gone.

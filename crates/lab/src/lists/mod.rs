@@ -24,7 +24,7 @@ pub use error::{ListsError, Unreadable};
 pub struct Objects(pub Vec<u64>);
 
 impl Objects {
-    /// Adds one; false if it was there.
+    /// Adds one; false if it was in the set already.
     pub fn add(&mut self, nth: u32) -> bool {
         let (word, bit) = (nth as usize / 64, 1 << (nth % 64));
         if self.0.len() <= word {

@@ -55,7 +55,7 @@ pub struct CacheLoad {
     pub cpus: u32,
     /// Objects that were allocated in one go, and stay.
     pub runs: Vec<u32>,
-    /// The same, of which some were freed later by any CPU.
+    /// The same, but some were freed later by any CPU.
     pub left_behind: Vec<LeftBehind>,
     /// Objects that stay, each allocated by any of the CPUs.
     pub singles: u64,
@@ -75,10 +75,10 @@ pub struct LeftBehind {
 pub struct PopulationLoad {
     /// In the order of the snapshot.
     pub caches: Vec<CacheLoad>,
-    /// Live part of the objects in CPU slabs, in the mean over those of which the
-    /// snapshots tell it.
+    /// Live share of the objects in CPU slabs: the mean over the CPU slabs for which the snapshots
+    /// show it.
     pub fullness: f64,
-    /// Slabs that CPUs hold of which they tell it, and all.
+    /// How many of the slabs that CPUs hold it is known for, and how many there are.
     pub known_cpu_slabs: (u64, u64),
     /// Of the choices that the snapshots leave open: who allocates, who frees, what
     /// is first.

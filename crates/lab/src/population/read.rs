@@ -17,7 +17,7 @@ use crate::snapshot::{Cache, KernelSnapshot};
 
 const SEED: u64 = 0x51ab_7a4d;
 
-/// What a CPU slab holds of which nothing is known: any part is as likely.
+/// The assumed fullness of a CPU slab of which nothing is known: any part is as likely.
 const UNKNOWN_FULLNESS: f64 = 0.5;
 
 /// 2^32 objects of a cache: 32 GiB of the smallest.

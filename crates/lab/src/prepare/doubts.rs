@@ -22,7 +22,7 @@ use std::fmt;
 /// Contradictions of a whole trace, per 1000 steps, and of pages per 1000 slabs made.
 const MOST_PER_1000: u64 = 2;
 const MOST_PAGES_PER_1000: u64 = 5;
-/// Slabs got twice that one odd page allocation may explain.
+/// Slabs allocated twice that one odd page allocation may explain.
 const MOST_PAGES: u64 = 4;
 /// Share of the bytes free at the start that a snapshot may be wrong by, in percent,
 /// and in how many caches by more than a slab.

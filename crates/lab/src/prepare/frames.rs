@@ -34,7 +34,7 @@ pub const NO_SLAB: u32 = u32::MAX;
 pub struct Slab {
     /// Number of its first page frame.
     pub frame: u64,
-    /// When its pages were got; for an initial slab, when it was first seen.
+    /// When its pages were allocated; for an initial slab, when it was first seen.
     pub opened_at: u64,
     /// When its pages were freed.
     pub closed_at: Option<u64>,
@@ -49,7 +49,7 @@ pub struct Slab {
     pub cache: CacheNumber,
     /// Its order: the cache's, or a lower one if memory was short.
     pub order: u8,
-    /// It was there when the trace began.
+    /// It existed when the trace began.
     pub initial: bool,
 }
 
@@ -68,9 +68,9 @@ impl Slab {
 pub(super) struct KnownSlabs {
     /// Initial slabs first, each part in order of opening.
     pub(super) slabs: Arc<Vec<Slab>>,
-    /// Which of all pages got, in their order, are of a slab.
+    /// Which of all allocated pages, in their order, belong to a slab.
     of_slabs: Bits,
-    /// Which of those were there when the cache's steps begin.
+    /// Which of those existed when the cache's steps begin.
     initial: Bits,
     nr_initial: u32,
     /// The initial slab of each frame in which an object was freed before the trace showed it.
@@ -87,7 +87,7 @@ struct PendingFrees {
 struct Open {
     /// Without a cache they have shown no object yet.
     slab: Slab,
-    /// How many others were got before.
+    /// How many others were allocated before.
     ordinal: u32,
     /// Number of the slab that they are or will be, if that is known.
     number: u32,

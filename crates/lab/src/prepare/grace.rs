@@ -17,7 +17,7 @@ pub const UNKNOWN_NS: u64 = 18_000_000;
 
 /// Ends of slabs from which a cache's own time is estimated.
 const LEAST_ENDS: usize = 8;
-/// A cache whose time is so many times that of all waited for other things.
+/// A cache whose time is this many times that of all caches waited for other things.
 const MOST_TIMES: u64 = 3;
 
 /// The delay of each cache that waits for readers, and 0 of the others; by the last free that

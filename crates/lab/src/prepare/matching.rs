@@ -44,7 +44,7 @@ pub struct Step {
     pub task: u32,
     /// As the trace numbers it.
     pub cpu: u16,
-    /// Node asked for, or [`crate::event::ANY_NODE`].
+    /// The requested node, or [`crate::event::ANY_NODE`].
     pub node: i16,
     /// What is done.
     pub op: StepKind,
@@ -113,7 +113,7 @@ struct Pages {
     got: u64,
     /// Number of the first object, or [`NO_NUMBER`].
     first_object: u32,
-    /// They were got, and no allocation has come of them yet.
+    /// They were allocated, and no object in them has appeared yet.
     fresh: bool,
 }
 

@@ -57,8 +57,8 @@ pub use steps::{Iter, Steps, Streamed};
 pub use tally::{FirstUse, Frees, Tally};
 pub use truth::Truth;
 
-/// Prepares a trace: of events in memory the steps are in memory too, of those that stay in a
-/// file each is made when it is its turn.
+/// Prepares a trace: if its events are in memory, so are the steps; if they stay in a file, each
+/// step is made when it is its turn.
 pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     check(input)?;
     let mut oddities = Oddities::default();

@@ -18,7 +18,7 @@ pub struct Order {
     /// Allocations run this much before the time of their event: about the time between the work of
     /// the slow path and the tracepoint. Too much moves them before frees whose objects they found.
     pub lead_ns: u64,
-    /// A slab's first allocation runs when the slab's pages were got.
+    /// A slab's first allocation runs when the slab's pages were allocated.
     pub first_at_pages: bool,
     /// In a guest: a CPU that was silent for longer may have been stopped, and the
     /// allocation or the getting of pages that it shows first runs before the
@@ -95,7 +95,7 @@ impl Clocks {
         clock.ran
     }
 
-    /// When pages were got: no lead, as the order of pages and frees matters little.
+    /// When pages were allocated: no lead, as the order of pages and frees matters little.
     pub(super) fn pages_got(&mut self, cpu: u16, time: u64) -> u64 {
         let clock = &mut self.cpus[cpu as usize];
         clock.ran = if clock.paused { clock.ran } else { time.max(clock.ran) };
@@ -109,7 +109,7 @@ impl Clocks {
         clock.ran
     }
 
-    /// When the first allocation of a slab ran, whose pages were got then.
+    /// When the first allocation of a slab ran, whose pages were allocated then.
     pub(super) fn first_of_slab(&mut self, cpu: u16, time: u64, pages_got: u64) -> u64 {
         if self.order.first_at_pages { pages_got } else { self.traced_after(cpu, time, pages_got) }
     }

@@ -32,7 +32,7 @@ pub struct Prepared {
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
     /// Per initial slab: objects that no event names. They are taken for free where the slab's
-    /// pages came back, and for live elsewhere; none is untold where the lists were read.
+    /// pages were freed, and for live elsewhere; none is unknown where the lists were read.
     pub untold: Vec<u32>,
     /// Where slabs were at the start, per cache; empty if no lists were read.
     pub known: Known,

@@ -41,7 +41,7 @@ pub fn changes(slabs: &[Slab]) -> Vec<Change> {
 /// A number of slabs over time, as change since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Curve {
-    /// Slabs got.
+    /// Slabs whose pages were allocated.
     pub allocated: u32,
     /// Slabs whose pages were freed.
     pub freed: u32,

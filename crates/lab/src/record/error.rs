@@ -38,7 +38,7 @@ pub enum Error {
     /// No room for the buffers.
     #[error("the kernel has no memory for buffers of {kib} KiB a CPU: give less with --buffer")]
     Buffers {
-        /// What was asked for.
+        /// The requested size.
         kib: u64,
     },
     /// A page of the ring buffer makes no sense.

@@ -78,7 +78,7 @@ impl Layouts {
         Layouts::of_texts(|event| texts.get(event).cloned())
     }
 
-    /// Of the events whose `format` file is there.
+    /// For the events whose `format` file exists.
     ///
     /// # Errors
     /// One that does not tell enough.
@@ -137,7 +137,7 @@ pub struct Decoder<'a> {
     by_name: HashMap<Box<[u8]>, u32>,
     lately_site: Box<[(u64, u32)]>,
     lately_name: Box<[u32]>,
-    /// In the order of their numbers, from 1 on.
+    /// In the order of their numbers, counted from 1.
     names: Vec<Box<str>>,
     /// Of these the merger knows.
     taken: usize,
@@ -272,7 +272,7 @@ mod tests {
         bytes
     }
 
-    /// As kernels from 6.1 on describe an allocation.
+    /// An allocation as kernels since 6.1 describe it.
     #[test]
     fn an_allocation_has_its_cache_and_its_call_site() {
         let fields = [("unsigned long", "call_site"), ("const void *", "ptr"), ("char", "name")];

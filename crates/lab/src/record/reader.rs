@@ -24,7 +24,7 @@ use std::sync::mpsc::SyncSender;
 
 /// Events of a batch, about.
 const BATCH: usize = 1 << 15;
-/// Between two looks at a CPU that has little to say.
+/// Time between two reads of a CPU that has few events.
 const LOOK_NS: i64 = 40_000_000;
 /// The kernel's clock for the events may be behind that of system calls by so much.
 const BEHIND_NS: u64 = 1_000_000;

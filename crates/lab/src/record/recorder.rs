@@ -125,7 +125,7 @@ impl Recorder {
         Ok(Recorder { readers, instance, _tracefs: tracefs, options, unnamed })
     }
 
-    /// Records into `out` from now on. `attached` is what goes before the first event.
+    /// Records into `out` from now on. `attached` is written before the first event.
     ///
     /// # Errors
     /// The kernel does not let us.
@@ -216,8 +216,8 @@ impl<W: Write> Running<W> {
         &self.progress
     }
 
-    /// Records nothing from now on, and writes what is still in the buffers. The writer takes
-    /// what is to be attached.
+    /// Stops recording, and writes what is still in the buffers. The writer takes what is to be
+    /// attached.
     ///
     /// # Errors
     /// Something went wrong while it recorded.

@@ -18,10 +18,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Entries of a ring: 6 MiB, of which a process pays what it fills between two looks.
+/// Entries of a ring: 6 MiB, of which a process pays for what it fills between two reads.
 pub(super) const ENTRIES: usize = 1 << 18;
 
-/// The rings of a process that does not run yet.
+/// The rings of a process that is not yet running.
 pub struct Rings {
     file: File,
     rings: usize,
@@ -39,7 +39,7 @@ pub struct Rings {
 pub(super) struct Copied {
     /// All before this time, by the processor's counter.
     pub(super) until: u64,
-    /// All that was there when it was looked at.
+    /// All entries that were in the ring when it was read.
     pub(super) all: bool,
 }
 
@@ -77,7 +77,7 @@ impl Rings {
         self.rings
     }
 
-    /// The time of so many nanoseconds ago, by the processor's counter.
+    /// The time this many nanoseconds ago, by the processor's counter.
     pub(super) fn ticks_before(&self, ns: u64) -> u64 {
         (self.ticks)().saturating_sub(self.clock.ticks_of(ns))
     }
@@ -127,7 +127,7 @@ impl Rings {
         Ok(Some(table.as_chunks::<8>().0.iter().map(|site| u64::from_ne_bytes(*site)).collect()))
     }
 
-    /// What is called from now on is no part of the recording.
+    /// Later calls are no part of the recording.
     pub(super) fn close(&self) -> Result<(), Error> {
         self.put(header::OVER * 8, 1)
     }

@@ -18,7 +18,7 @@ pub type Wanted = Box<dyn Fn(&str) -> bool + Send>;
 /// Frames above are no memory: an end to what a strange number may cost.
 const MOST_FRAMES: u64 = 1 << 36;
 
-/// What goes on.
+/// Decides which events are recorded.
 pub struct Sieve {
     /// Frames that were freed, or allocated for something else, and not allocated for a slab since.
     others: Vec<u64>,
@@ -41,7 +41,7 @@ impl Sieve {
         Sieve { others: Vec::new(), wanted: wanted.map(picked) }
     }
 
-    /// True if it goes on.
+    /// True if the event is recorded.
     pub fn passes(&mut self, event: &Event, names: &Names) -> bool {
         match event.kind {
             EventKind::PageAlloc => {

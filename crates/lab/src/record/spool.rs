@@ -143,7 +143,7 @@ impl Spool {
         self.rings.iter().map(|ring| of(ring) as u64).sum()
     }
 
-    /// Takes all pieces of the file into memory, of which there are few, and makes the file empty.
+    /// Reads all pieces of the file into memory, of which there are few, and makes the file empty.
     fn clear(&mut self) -> Result<(), Error> {
         for ring in 0..self.rings.len() {
             // What is read is put before what was read before, whose last one is the next.

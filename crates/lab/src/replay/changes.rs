@@ -68,7 +68,7 @@ impl SlabChanges {
         }
     }
 
-    /// So many steps are done: are there more slabs than ever?
+    /// This many steps are done: notes whether there are more slabs than ever before.
     pub(super) fn note_peak(&mut self, done: usize) {
         if self.slabs > self.most_slabs {
             (self.most_slabs, self.peak) = (self.slabs, done);

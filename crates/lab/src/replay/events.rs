@@ -42,7 +42,7 @@ pub enum ImpossibleEvent {
         "CPU {0} is none of the machine's {1}, which are numbered from 0; --cpus gives it more"
     )]
     NoCpu(u16, usize),
-    /// It is there already, or gone already.
+    /// The CPU is online already, or offline already.
     #[error("CPU {0} is {1} already at that time")]
     Already(u16, &'static str),
     /// No CPU is left.
@@ -50,7 +50,7 @@ pub enum ImpossibleEvent {
     Last(u16),
 }
 
-/// CPUs that are there at the start: all but those that come before they go.
+/// CPUs that are online at the start: all but those whose first event is to come online.
 #[must_use]
 pub fn there_at_start(events: &[Event], nr_cpus: usize) -> Vec<bool> {
     let first = |cpu: usize| {
@@ -94,7 +94,7 @@ pub fn check(events: &[Event], nr_cpus: usize) -> Result<(), ImpossibleEvent> {
 }
 
 impl MachineEvent {
-    /// True if CPUs are others from then on.
+    /// True if the set of CPUs changes with it.
     #[must_use]
     pub fn is_of_cpus(self) -> bool {
         self != MachineEvent::Shrink

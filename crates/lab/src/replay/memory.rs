@@ -26,7 +26,7 @@ use std::collections::HashMap;
 /// What found no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUser {
-    /// What was there before the trace began, that much more than there is.
+    /// The memory in use before the trace began exceeds the machine's by this much.
     Start {
         /// Pages that there are not.
         lacking: u64,
@@ -49,11 +49,11 @@ pub struct FailedRequest {
     pub time_ns: u64,
     /// Who asked.
     pub what: MemoryUser,
-    /// The order that was asked for last.
+    /// The order of the last request.
     pub order: u8,
 }
 
-/// What became of the memory of a machine.
+/// What happened in the memory of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryOutcome {
     /// Bytes that the machine was given, and what it did when they ran short.
@@ -99,7 +99,7 @@ struct HeldBlock {
     blocks: Vec<Block>,
 }
 
-/// The memory of a machine, in which it has an end.
+/// The limited memory of a machine.
 pub(super) struct Memory<'a> {
     pages: Pages,
     /// Of each cache.
@@ -116,7 +116,7 @@ pub(super) struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// Places what was there before, and gives all caches their pages from now on.
+    /// Places what was in use before, and from now on supplies all caches with pages.
     pub(super) fn new(
         limit: Limit,
         plan: &Plan<'a>,

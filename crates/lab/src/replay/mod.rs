@@ -34,7 +34,7 @@ pub use plan::{Limit, ParkedSlabs, Plan, Relief, Start};
 /// Replays a trace.
 ///
 /// # Errors
-/// If an audit was asked for and found wrong books, or the trace's file changed meanwhile.
+/// If an audit was requested and found wrong books, or the trace's file changed meanwhile.
 pub fn replay(plan: &Plan<'_>) -> Result<Replayed, ReplayFailure> {
     let mut run = Run::new(plan);
     let before = run.sample(*plan.prepared.span.start());

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 /// Pages that are no slabs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OtherPages {
-    /// Orders of the blocks that were there before, which have the first numbers.
+    /// Orders of the blocks that were in use before, which have the first numbers.
     pub of_start: Vec<u8>,
     /// What becomes of blocks, in order of time.
     pub steps: Vec<PageEvent>,
@@ -31,7 +31,7 @@ pub struct PageEvent {
     pub number: u32,
     /// The traced CPU.
     pub cpu: u16,
-    /// Whether it is got, freed or split.
+    /// Whether it is allocated, freed or split.
     pub what: PageOp,
 }
 

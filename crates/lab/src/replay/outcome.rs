@@ -14,13 +14,13 @@ pub struct Replayed {
     pub caches: Vec<KernelCache>,
     /// The caches as they were at the start.
     pub before: Sample,
-    /// As many as the plan asks for, in order of time.
+    /// As many as the plan requests, in order of time.
     pub samples: Vec<Sample>,
     /// The caches as they are at the end.
     pub after: Sample,
     /// Steps after which the caches first had the most slabs: for [`super::Plan::steps`] of a
-    /// second run, as no run can know it on its way. Slabs that wait for readers before
-    /// their pages are back are gone.
+    /// second run, as a run cannot know it in advance. Slabs that wait for readers before their
+    /// pages are back are gone.
     pub peak: usize,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,

@@ -19,7 +19,7 @@ pub struct Plan<'a> {
     pub traced_objects: &'a [u32],
     /// Node of each CPU.
     pub node_of: &'a [u16],
-    /// CPUs of the traced machine: where there are as many, each event runs where it ran.
+    /// CPUs of the traced machine: on a machine with as many, each event runs where it ran.
     pub traced_cpus: usize,
     /// How many tasks there are for each of the trace, with objects of their own.
     pub tasks: u32,
@@ -64,7 +64,7 @@ impl Plan<'_> {
         self.traced_objects[cache] != self.rules[cache].objects
     }
 
-    /// True for each CPU that is there when the trace begins.
+    /// True for each CPU that is online when the trace begins.
     pub(super) fn there_at_start(&self) -> Vec<bool> {
         events::there_at_start(self.events, self.node_of.len())
     }
@@ -77,7 +77,7 @@ pub enum Start {
     LookAhead,
     /// From the snapshot alone.
     Snapshot,
-    /// There are no slabs; frees of what was there before are left out.
+    /// There are no slabs; frees of objects from before the trace are left out.
     Empty,
 }
 
@@ -88,7 +88,7 @@ pub struct ParkedSlabs {
     pub slabs: u32,
     /// Slabs on each CPU's partial list.
     pub cpu_partial: Vec<u32>,
-    /// Slabs on CPU partial lists of which the snapshot does not say whose.
+    /// Slabs on CPU partial lists for which the snapshot does not name the CPU.
     pub cpu_partial_of_any: u32,
     /// One at most for each CPU.
     pub cpu_slabs: u32,

@@ -95,7 +95,7 @@ impl<'p, 'a> Run<'p, 'a> {
         Sample::of(time_ns, &self.caches)
     }
 
-    /// Makes all steps that are asked for, or ends where there is no memory.
+    /// Makes all requested steps, or ends where there is no memory.
     pub(super) fn steps(&mut self) -> Result<RunProgress, ReplayFailure> {
         let prepared = self.plan.prepared;
         let wanted = self.plan.steps.unwrap_or(usize::MAX).min(prepared.steps.len());
@@ -251,7 +251,7 @@ impl<'p, 'a> Run<'p, 'a> {
         Ok(())
     }
 
-    /// Lets happen what is left between the last step and the end, and says what came of it.
+    /// Does what is due between the last step and the end, and returns the outcome.
     pub(super) fn finish(
         mut self,
         before: Sample,

@@ -85,9 +85,9 @@ impl PlacedSlabs {
         }
     }
 
-    /// The model's slab for an initial slab of which an object is freed that the
-    /// start did not place: any that nothing is bound to, each as likely as it has
-    /// live objects. [`NONE`] if there is none left.
+    /// Returns the model's slab for an initial slab that the start did not place, when an object of
+    /// it is freed: any slab that nothing is bound to, with a likelihood proportional to its live
+    /// objects. [`NONE`] if there is none left.
     pub(super) fn bind(&mut self, cache: &mut KernelCache, number: usize, slab: u32) -> u32 {
         let nth = slab as usize;
         let Some(known) = self.slab_of.get_mut(nth) else { return NONE };

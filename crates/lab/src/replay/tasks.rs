@@ -41,7 +41,7 @@ pub(super) struct Tasks {
     as_traced: bool,
     copies: u32,
     nr_cpus: usize,
-    /// CPUs that are there.
+    /// CPUs that are online.
     there: Vec<bool>,
     /// By task, its first copy first.
     tasks: Vec<Task>,
@@ -65,7 +65,7 @@ struct Task {
 }
 
 impl Tasks {
-    /// The tasks of a trace, each so many times, on a machine.
+    /// The tasks of a trace, each copied so many times, on a machine.
     pub(super) fn new(plan: &Plan<'_>) -> Self {
         let Plan { prepared, tasks: copies, .. } = *plan;
         let (nr_cpus, copies) = (plan.node_of.len(), copies.max(1));

@@ -88,7 +88,7 @@ impl Default for Slab {
 pub struct Settings {
     /// What was not changed.
     pub release: &'static Release,
-    /// The version that was asked for: the release's own, or a later one.
+    /// The requested version: the release's own, or a later one.
     pub version: (u32, u32),
     /// Pages, CPUs and nodes.
     pub machine: Machine,

@@ -20,7 +20,7 @@ pub struct PageUse {
     pub time: u64,
     /// Pages of blocks and of large objects.
     pub pages: u32,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub live: u64,
     /// Those that were allocated and are not freed yet.
     pub objects: u64,
@@ -59,8 +59,8 @@ pub struct Object {
 /// A live object: its address in the model, its bytes, whether `kmalloc` made it.
 struct LiveObject(u64, u32, bool);
 
-/// Makes a load's requests. `object_of` says what a cache's objects are; `every` so many events a
-/// moment joins the series (0: never).
+/// Makes a load's requests. `object_of` says what a cache's objects are; after every `every` events
+/// a sample is added to the series (0: never).
 ///
 /// # Errors
 /// The kernel has no more pages, and needs more.

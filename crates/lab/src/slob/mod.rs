@@ -182,8 +182,7 @@ struct Truth {
 }
 
 impl Truth {
-    /// Returns the frame of an object whose page was there before the trace, when it is first
-    /// seen.
+    /// Returns the frame of an object whose page existed before the trace, when it is first seen.
     fn see(&mut self, event: &Event, machine: Machine) -> Option<u64> {
         match event.kind {
             EventKind::PageAlloc => {
@@ -207,7 +206,7 @@ impl Truth {
     }
 }
 
-/// A page that was there before the trace.
+/// A page that existed before the trace.
 struct Page {
     frame: u64,
     /// Free blocks: offset and bytes.
@@ -216,7 +215,7 @@ struct Page {
     first_size: u32,
 }
 
-/// What was there before the trace, and what it does not say.
+/// What existed before the trace, and what the trace does not say.
 struct InitialMemory {
     pages: Vec<Page>,
     /// By call site and size.

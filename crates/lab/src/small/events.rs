@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Alignments are looked for up to here, 2^8, and need so many objects.
+/// Alignments are sought up to this one, 2^8, and need this many objects.
 const MOST_ALIGN: u32 = 8;
 const FEW_OBJECTS: u32 = 6;
 const LEAST_ALIGN: u32 = 8;
@@ -27,7 +27,7 @@ const LEAST_ALIGN: u32 = 8;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contents {
     Kept,
-    /// Kept, because readers may still look at them.
+    /// Kept, because readers may still access them.
     Read,
     Lost,
 }

@@ -26,7 +26,7 @@ const MOST_DOUBLINGS: u32 = 5;
 /// Limits of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Pages from which on some go back; 0: each at once.
+    /// At and above this number of pages, some are returned; 0: each at once.
     pub high: u32,
     /// Where that adapts, what it may rise to.
     pub most: u32,
@@ -35,8 +35,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of a machine whose pages are one zone, of as many pages as that: a CPU keeps its share
-    /// of the low watermark, or four batches; a batch is a quarter of a thousandth of the pages, of 1
+    /// Those of a machine whose pages are one zone with this many pages: a CPU keeps its share of
+    /// the low watermark, or four batches. A batch is a quarter of a thousandth of the pages, of 1
     /// MiB at most, and half as many again, rounded down to one less than a power of two (6.1).
     #[must_use]
     pub fn of(pages: u32, page_size: u32, cpus: u32) -> Limits {
@@ -49,7 +49,7 @@ impl Limits {
     }
 }
 
-/// A block that goes back: its first page, its order, the type of its list.
+/// A block that returns to the zone: its first page, its order, the type of its list.
 pub(super) type Back = (u32, u8, Type);
 
 /// The lists.
@@ -60,7 +60,7 @@ pub(super) struct KeptPages {
     pages: u32,
     /// Of limits that adapt: the one in force.
     high: u32,
-    /// Doublings of what goes back (fixed limits), or of what comes (those that adapt).
+    /// Doublings of the number of pages returned (fixed limits), or refilled (adaptive limits).
     doublings: u32,
     /// Pages freed in a row, halved by each allocation.
     in_a_row: u32,
@@ -143,7 +143,7 @@ impl KeptPages {
         Some(blocks)
     }
 
-    /// Takes in what was freed; what goes back therefore.
+    /// Adds what was freed; returns the blocks that go back to the zone in consequence.
     pub(super) fn put(&mut self, at: u32, order: u8, of: Type) -> Vec<Back> {
         self.lists[usize::from(order)][of as usize].push_front(at);
         self.pages += 1 << order;

@@ -11,7 +11,7 @@ use super::slabs::{LEAST_ALIGN, NoSlab, ObjectLocation, Slabs};
 use super::state::ReapPart;
 use slabyard_model::slob::Kernel as Slob;
 
-/// Behind an object that readers may look at SLOB has a `struct rcu_head` and the object's size.
+/// Behind an object that readers may access, SLOB has a `struct rcu_head` and the object's size.
 const SLOB_FOOTER: u32 = 24;
 
 /// The allocator.
@@ -108,7 +108,7 @@ impl Kernel {
         }
     }
 
-    /// Does what a timer does with a part of a cache, or a size class, if it is there.
+    /// Does what a timer does with a part of a cache, or a size class, if it exists.
     pub(super) fn reap(&self, of: AllocType, part: ReapPart) {
         if let Kernel::Slabs(slabs) = self {
             slabs.reap(of, part);

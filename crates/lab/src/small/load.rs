@@ -11,7 +11,7 @@ use slabyard_small::random::Random;
 use slabyard_small::{CACHES, CacheKind, Checkpoint, ObjectType, Request, SLOTS};
 use std::collections::HashMap;
 
-/// What a kernel was asked to make, of which merging may make an alias.
+/// What a kernel was asked to create, which merging may turn into an alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// As it is created with, whatever it is merged with.
@@ -25,13 +25,13 @@ pub struct Cache {
     /// `SLAB_TYPESAFE_BY_RCU` or a constructor: its objects keep their contents while they are
     /// free, so the cache is not merged, and the link of free objects is behind the object.
     pub keeps_contents: bool,
-    /// They do because readers may still look at them; each of SLOB's has a footer for that.
+    /// They do because readers may still access them; with SLOB, each has a footer for that.
     pub has_readers: bool,
     /// It is not merged, or was by the kernel that the load is of.
     pub stays_alone: bool,
 }
 
-/// What is asked for.
+/// What is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllocType {
     /// `kmalloc` of so many bytes.
@@ -56,7 +56,7 @@ pub enum Step {
     FreePages(u32),
     /// A part of it is freed: its first page in the block, its order.
     FreePart(u32, u32, u8),
-    /// Pages that nobody was given become free: the kernel's, of its begin.
+    /// Pages that nobody was given become free: the kernel's, from its start.
     Release(u32, u8),
     /// Lists of pages on the CPU have other limits.
     Limit(Limits),
@@ -128,8 +128,8 @@ impl Load {
         self.steps.splice(0..0, steps);
     }
 
-    /// Before everything else takes all pages of a machine that has so many, and keeps some single
-    /// ones where the seed says: what a kernel keeps all over its memory.
+    /// First takes all pages of a machine that has this many, and keeps some single ones where the
+    /// seed says: as a kernel keeps pages all over its memory.
     ///
     /// ```
     /// use slabyard_lab::small::{Contender, Load, Small, run};

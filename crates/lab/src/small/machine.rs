@@ -25,7 +25,7 @@ pub struct SmallMachine {
     pub page_size: u32,
     /// All that there are, those of the kernel's own included.
     pub pages: u32,
-    /// Of these, as many are the kernel's own: its text, its tables.
+    /// Of these, this many are the kernel's own: its text, its tables.
     pub reserved: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct MachineSample {
     pub reclaimable: u32,
     /// Those of the others.
     pub unreclaimable: u32,
-    /// Pages that the load asked for.
+    /// Pages that the load requested.
     pub of_requests: u32,
     /// Each cache's name, the order of its slabs, and how many it has.
     pub slabs: Vec<(String, u8, u32)>,
@@ -72,7 +72,7 @@ impl MachineSample {
 pub struct FailedBlock {
     /// The step, from 0 up.
     pub step: usize,
-    /// The order that was asked for.
+    /// The requested order.
     pub order: u8,
     /// As it was when the request failed.
     pub look: MachineSample,
@@ -100,7 +100,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The look at a moment of this name.
+    /// The sample at the moment of this name.
     #[must_use]
     pub fn at(&self, moment: &str) -> Option<&MachineSample> {
         self.looks.iter().find(|look| look.moment == moment)
@@ -118,8 +118,8 @@ pub fn run(small: SmallMachine, contender: Contender, load: &Load) -> Result<Out
     Run::new(kernel, pages, load).serve_all(load)
 }
 
-/// Serves a load of a kernel's events, from what that kernel had at their begin; its release says
-/// which slabs its SLUB makes.
+/// Serves a load of a kernel's events, starting from what that kernel had when they began; its
+/// release says which slabs its SLUB makes.
 ///
 /// # Errors
 /// A cache of the load has objects that no slab holds.

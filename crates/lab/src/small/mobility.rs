@@ -48,7 +48,7 @@ pub enum Mobility {
     Off,
 }
 
-/// Whether limits of the CPU's lists adapt to what is asked for.
+/// Whether limits of the CPU's lists adapt to the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdaptiveLimits {
     /// To 6.6.
@@ -60,7 +60,7 @@ pub enum AdaptiveLimits {
 /// How a block of another type is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesOver {
-    /// Its pageblock's free blocks move to the tails, and what is asked for is found there.
+    /// Its pageblock's free blocks move to the tails, and the request is served from these.
     Moved,
     /// The same, if the zone has the whole pageblock; a block as large as a pageblock is split at
     /// once. Without such a block, the smallest one of another type is split, and stays of its type.

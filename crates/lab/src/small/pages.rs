@@ -46,7 +46,7 @@ pub struct Slabs {
     pub least: u8,
     /// What their pages count as.
     pub of: Type,
-    /// Readers may look at a slab for so long after its end.
+    /// Readers may access a slab for this long after it was freed.
     pub delay_ns: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Counts {
     pub most_of_slabs: u32,
     /// Those that steps take as pages.
     pub of_requests: u32,
-    /// Pages that something was to have which was there before, and that there are not.
+    /// Pages that are lacking for what existed before.
     pub lacking: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Pages(Rc<RefCell<State>>);
 
 struct State {
     memory: Memory,
-    /// Blocks of slabs that a kernel had: the first slabs of their orders are there.
+    /// Blocks of slabs that a kernel had: the first slabs of their orders are in them.
     of_begin: Vec<Block>,
     now_ns: u64,
     /// By cache and number.
@@ -115,7 +115,7 @@ impl Pages {
         })))
     }
 
-    /// Time passes, and a CPU asks from now on.
+    /// Time passes, and from now on this CPU makes the requests.
     pub fn at(&self, now_ns: u64, cpu: usize) {
         let state = &mut *self.0.borrow_mut();
         state.now_ns = now_ns;
@@ -129,7 +129,7 @@ impl Pages {
         Box::new(OfCache { pages: self.clone(), slabs })
     }
 
-    /// Sets pages aside for a slab that was there before, and is put in place later or never.
+    /// Sets pages aside for a slab that existed before, and is put in place later or never.
     pub fn set_aside(&self, slabs: Slabs) {
         let state = &mut *self.0.borrow_mut();
         let blocks = state.whole(slabs);
@@ -177,7 +177,7 @@ impl Pages {
         self.0.borrow_mut().give((vec![block], false));
     }
 
-    /// Pages that nobody was given become free: the kernel's own, of its begin.
+    /// Pages that nobody was given become free: the kernel's own, from its start.
     pub(super) fn release(&self, block: Block) {
         self.0.borrow_mut().memory.put(block);
     }
@@ -195,7 +195,7 @@ impl Pages {
         self.0.borrow_mut().memory.limit(limits);
     }
 
-    /// A slab of a number begins; `None`: no block is there for it.
+    /// A slab of this number is allocated; `None`: there is no block for it.
     pub(super) fn begin_slab(&self, slabs: Slabs, slab: u32) -> Option<Order> {
         let state = &mut *self.0.borrow_mut();
         let found = state.block_for(slabs);
@@ -259,7 +259,7 @@ impl Pages {
         self.0.borrow().counts
     }
 
-    /// Pages of slabs that ended, which readers may look at.
+    /// Pages of freed slabs that readers may still access.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.0.borrow().waiting.iter().map(|Reverse((_, (blocks, _)))| pages_of(blocks)).sum()
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// Blocks of a slab that was there before.
+    /// Blocks of a slab that existed before.
     fn whole(&mut self, slabs: Slabs) -> Vec<Block> {
         let blocks = self.in_parts(slabs.order, slabs.of);
         self.count(&blocks, slabs);
@@ -352,7 +352,7 @@ fn pages_of(blocks: &[Block]) -> u32 {
     blocks.iter().map(|(_, order)| 1 << order).sum()
 }
 
-/// The pages as a cache asks for them.
+/// The pages as one cache requests them.
 struct OfCache {
     pages: Pages,
     slabs: Slabs,
@@ -386,7 +386,8 @@ mod tests {
         free.pages + free.kept + counts.of_slabs + counts.of_requests
     }
 
-    /// 16 pages, of which each second one is held by single requests: 8 are free, no two in a row.
+    /// 16 pages, of which every second one is held by a single request: 8 are free, no two in a
+    /// row.
     #[test]
     fn a_slab_without_a_block_of_its_order_gets_the_least() {
         let pages = Pages::new(16, 4096, 1);

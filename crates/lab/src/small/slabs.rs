@@ -50,7 +50,7 @@ pub(super) enum ObjectLocation {
     Pages(u8),
 }
 
-/// A cache that is there, and what merging compares.
+/// An existing cache, and what merging compares.
 struct CreatedCache {
     name: String,
     cache: KernelCache,

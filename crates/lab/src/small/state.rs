@@ -67,7 +67,7 @@ pub struct State {
     pub slab: u32,
     /// Those of caches that a shrinker frees from.
     pub reclaimable: u32,
-    /// Those that are there at that moment.
+    /// The caches that exist at that moment.
     pub caches: Vec<KernelCacheState>,
     /// Of all caches; those of SLOB have no name.
     pub slabs: Vec<Slab>,
@@ -89,7 +89,7 @@ pub struct KernelCacheState {
     pub align: u32,
     /// Objects keep their contents while they are free.
     pub keeps_contents: bool,
-    /// Because readers may still look at them (`SLAB_TYPESAFE_BY_RCU`).
+    /// Because readers may still access them (`SLAB_TYPESAFE_BY_RCU`).
     pub has_readers: bool,
     /// Its pages count as reclaimable.
     pub is_reclaimable: bool,
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// Free pages as they are here, of a kernel of a release.
+    /// The free pages as a zone of a kernel of this release.
     #[must_use]
     pub fn zone(&self, release: &str) -> Zone {
         let mobility = if self.is_grouped { Mobility::Grouped } else { Mobility::Off };

@@ -31,11 +31,11 @@ pub struct Zone {
     cpu: usize,
 }
 
-/// Pages of a pageblock where huge pages have as many, as an order.
+/// Pages of a pageblock, which is as large as a huge page, as an order.
 const PAGEBLOCK_ORDER: u8 = 9;
 
 impl Zone {
-    /// One of so many pages, none of which is free; types are those of pageblocks, in order.
+    /// A zone of so many pages, none of which is free; types are those of pageblocks, in order.
     #[must_use]
     pub fn new(
         rules: Rules,
@@ -55,7 +55,8 @@ impl Zone {
         }
     }
 
-    /// A machine's, all of whose pages are free; none was asked for yet. Its rules are those of 6.1.
+    /// A machine's zone, all of whose pages are free; none was requested yet. Its rules are those
+    /// of 6.1.
     #[must_use]
     pub fn whole(pages: u32) -> Zone {
         // Fewer pageblocks than types: nothing is grouped.
@@ -86,7 +87,7 @@ impl Zone {
         self.pageblocks.span(pages);
     }
 
-    /// A free block, behind those that are there.
+    /// A free block, behind the existing ones.
     pub fn begin_with(&mut self, (at, order): Block, of: Type) {
         self.free.list(at, order, of, ListEnd::Tail);
     }

@@ -21,8 +21,8 @@ const ADDRESS: u64 = (1 << 48) - 1;
 const BASE_ALIGN: u64 = 1 << 29;
 /// Page sizes that kernels have: 4, 16 and 64 KiB.
 const SHIFTS: [u32; 3] = [12, 14, 16];
-/// Objects looked at after a page was got, on the same CPU: the first one of a
-/// new slab is handed out at once.
+/// Objects considered after a page was allocated, on the same CPU: the first one of a new slab is
+/// handed out at once.
 const LOOK_AHEAD: usize = 4;
 /// Pages looked at: enough for a vote, whatever the trace's length.
 const MOST_PAGES: usize = 20_000;
@@ -51,8 +51,8 @@ impl Frames {
     /// Guesses the mapping where the trace says too little to be sure, as on a machine that
     /// allocates next to no slab: the base with most votes, even if it is one, under which all
     /// objects are in one machine's memory; else the one just below the lowest object. Under that
-    /// one objects share slabs as they did, but pages that come and go may not be found to be
-    /// theirs. `others` are objects that no event names.
+    /// one, objects share slabs as they did, but pages that are allocated and freed may not be
+    /// recognised as theirs. `others` are objects that no event names.
     #[must_use]
     pub fn guess(events: &[Event], others: impl Iterator<Item = u64>, page_shift: u32) -> Frames {
         let is_object =
@@ -96,7 +96,7 @@ fn votes(events: &[Event]) -> HashMap<Frames, u32> {
     votes
 }
 
-/// The mappings under which `address` is in the pages that `page` got.
+/// The mappings under which `address` is in the pages that `page` allocated.
 fn bases(page: &Event, address: u64) -> impl Iterator<Item = Frames> {
     let frames = 1u64 << page.order.min(10);
     let first = page.address;

@@ -275,7 +275,7 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    /// The first place from `at` on with a chunk's header; `size` if there is none.
+    /// The first place, not before `at`, with a chunk's header; `size` if there is none.
     fn find_chunk(&mut self, mut at: u64, size: u64) -> io::Result<u64> {
         const BLOCK: usize = 1 << 16;
         while at < size {

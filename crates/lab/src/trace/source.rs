@@ -18,8 +18,8 @@ use std::io::{self, Cursor, Read, Seek, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Events from which on a trace stays in its file. The steps of shorter ones are made once, and
-/// are in memory then, which is faster for the many replays of a check.
+/// A trace with at least this many events stays in its file. The steps of shorter ones are made
+/// once, and are in memory then, which is faster for the many replays of a check.
 pub const LONG: u64 = 4 << 20;
 
 /// Bytes of a stream that are read in memory.
@@ -45,7 +45,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens a file of ours of at least so many events, and looks through all of it once; `None`
+    /// Opens a file of ours of at least so many events, and reads through all of it once; `None`
     /// for all others, which are read whole.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ fn is_marked(name: &str) -> bool {
     name.starts_with(MARK)
 }
 
-/// Call site, bytes asked for, bytes of the object.
+/// Call site, requested bytes, bytes of the object.
 type AllocSite = (u32, u32, u32);
 
 fn place(event: &Event) -> AllocSite {
@@ -64,7 +64,7 @@ impl Votes {
     }
 
     /// Gives each place its cache. Where nothing was freed, `by_sizes` may know the cache that has
-    /// objects of these sizes: asked for, and of the object.
+    /// objects of these sizes: the requested size, and the object's.
     #[must_use]
     pub fn decide(self, names: &Names, by_sizes: impl Fn(u32, u32) -> Option<String>) -> Caches {
         let mut caches = Caches::default();

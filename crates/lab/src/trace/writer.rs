@@ -12,9 +12,9 @@ use super::names::{MOST_NAMES, NO_NAME, Names};
 use crate::event::Event;
 use std::io::Write;
 
-/// zstd's level unless another is asked for. On three kernel traces it takes 4 %
-/// off the size of level 3 for a fifth of its speed, and writes 2 million events a
-/// second; level 19 takes off another 5 to 13 % and writes half a million.
+/// zstd's level unless another is requested. On three kernel traces it takes 4 % off the size of
+/// level 3 for a fifth of its speed, and writes 2 million events a second; level 19 takes off
+/// another 5 to 13 % and writes half a million.
 const LEVEL: i32 = 12;
 
 /// A trace file in the making.
@@ -139,7 +139,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the events so far, and behind them what is attached to the trace there.
+    /// Writes the events so far, and then what is attached to the trace at this point.
     pub fn attach(&mut self, attached: &Attached) -> Result<(), Error> {
         self.flush()?;
         let body = attached.put();

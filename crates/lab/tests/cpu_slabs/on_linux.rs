@@ -45,7 +45,7 @@ impl Chosen for CountingLinux {
         self.counted(class).expect("it counts")[..Counter::ALL.len()].to_vec()
     }
 
-    /// Moves this thread; it is there when the call returns.
+    /// Moves this thread; it is on that CPU when the call returns.
     fn go_to(&self, cpu: usize) {
         thread_local!(static WHERE: Cell<Option<usize>> = const { Cell::new(None) });
         if WHERE.replace(Some(cpu)) == Some(cpu) {

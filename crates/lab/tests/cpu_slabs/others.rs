@@ -29,7 +29,7 @@ fn mixed(kind: &Rules, class: usize, cpus: usize, planted: impl Fn(&mut Rules)) 
     Pair::of(yard, class, cpus, rules, FAST)
 }
 
-/// A cache of SLUB_TINY that keeps so many slabs although they are empty.
+/// A cache of SLUB_TINY that keeps so many empty slabs.
 fn tiny(class: usize, cpus: usize, min_partial: u32, planted: impl Fn(&mut Rules)) -> Pair<Tiny> {
     let rules = |cache: &Cache<Tiny>| {
         cache.set_min_partial(min_partial);

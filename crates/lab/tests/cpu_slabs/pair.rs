@@ -72,7 +72,7 @@ impl<P: Chosen> Pair<P> {
         })
     }
 
-    /// Keeps empty slabs on no list, from the start on.
+    /// Keeps empty slabs on no list, from the start.
     pub fn keeps_no_empties(kind: &Rules, class: usize, cpus: usize) -> Self {
         Self::of_kind(kind, class, cpus, |cache| {
             cache.set_min_partial(0);

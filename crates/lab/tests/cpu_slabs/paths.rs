@@ -176,7 +176,7 @@ const PATHS: &[Path] = &[
     },
 ];
 
-/// Calls on one pair, of which CPU 0 makes full slabs and CPU 1 has no slab at first.
+/// Calls on one pair, in which CPU 0 makes full slabs and CPU 1 has no slab at first.
 struct Scene<'a> {
     calls: &'a mut dyn Calls,
     objects: u32,

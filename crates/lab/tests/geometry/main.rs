@@ -255,7 +255,7 @@ fn cpu_partial_is_a_target_of_objects_and_a_limit_of_slabs() {
     assert_eq!(geometry(64, &exact).cpu_partial_slabs, None);
 }
 
-/// The patch of the thread of 2020: 1 from 8 KiB on, 2 from 4 KiB on, else as before.
+/// The patch of the thread of 2020: 1 for sizes of 8 KiB and more, 2 from 4 KiB, else as before.
 #[test]
 fn a_rule_by_size_leaves_smaller_sizes_to_the_kernel() {
     let at = settings("5.9", 65536, 64, &["cpu_partial=8192:1,4096:2"]);

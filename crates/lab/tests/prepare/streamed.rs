@@ -69,7 +69,7 @@ pub fn hold_streamed(case: &Case, held: &Prepared) -> TestCaseResult {
     Ok(())
 }
 
-/// Slabs that come and go, one live at a time.
+/// Slabs that are allocated and freed, one live at a time.
 fn turnover(slabs: u64) -> Case {
     let mut case = Case::plain();
     case.order = Order::HOST;
