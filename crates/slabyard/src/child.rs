@@ -46,7 +46,7 @@ use crate::yard::pass::Pass;
 use crate::yard::{AddressKind, Yard};
 use crate::{mail, slab};
 
-/// On a slab's descriptor, in place of whether it is listed: a CPU has it. (A check has a mark of
+/// On a slab's descriptor, instead of whether it is listed: a CPU has it. (A check has a mark of
 /// its own, which may be left there.)
 const OF_CPU: u32 = 3;
 
@@ -60,14 +60,14 @@ pub fn end_fork<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     yard.platform().end_fork();
 }
 
-/// Called in the child of a fork, where a handler can be: it needs none where the system tells
+/// Called in the child of a fork, where a handler can be: it needs none where the kernel tells
 /// a child by itself.
 pub fn mark_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     yard.platform().mark_child();
     yard.platform().end_fork();
 }
 
-/// At the begin of a slow path, outside of the gate.
+/// At the start of a slow path, outside of the gate.
 #[inline(always)]
 pub(crate) fn look_at_birth<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     // Acquire pairs with the Release in `begin_child`.

@@ -52,7 +52,7 @@ pub enum NotCreated {
     Engine,
     /// As many caches are there as rows have slots for.
     TooMany,
-    /// The system refuses memory.
+    /// The kernel refuses memory.
     Memory,
     /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
@@ -63,7 +63,7 @@ pub enum NotCreated {
 pub enum NotDestroyed {
     /// There is no such cache, or it is a class of malloc's.
     Unknown,
-    /// So many of its objects are live, in the hands of a call that is under way, or wait for
+    /// This many of its objects are live, in the hands of a call that is under way, or wait for
     /// readers among whom the caller is.
     Live(u64),
     /// Slabs that it had wait for readers among whom the caller is. Destroy the cache after the
@@ -235,7 +235,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Frees an object of a cache, by the fast path first.
     ///
     /// # Errors
-    /// Where the address lies, if it is no live object of this cache; nothing has changed.
+    /// Where the address is, if it is no live object of this cache; nothing has changed.
     #[inline]
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), AddressKind> {
         match self.heap.class_at(address) {

@@ -194,7 +194,7 @@ impl Gate {
     }
 }
 
-/// The stripe of a thread, from the address of its depth word. Threads' words lie as far apart
+/// The stripe of a thread, from the address of its depth word. Threads' words are as far apart
 /// as their stacks, at multiples of large powers of two, so the hash must use all bits.
 /// (Fibonacci hashing, Knuth, TAOCP 6.4, twice: done once, it puts threads of some distances
 /// into half of the stripes.)
@@ -210,7 +210,7 @@ fn stripe_of(address: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Threads' blocks lie a stack and a page apart, whatever the stacks' size.
+    /// Threads' blocks are a stack and a page apart, whatever the stacks' size.
     #[test]
     fn threads_share_few_stripes() {
         for stack_bytes in [64usize << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20] {

@@ -50,7 +50,7 @@ impl<E: Engine> Global<E> {
     /// The yard, for typed caches that share its pages.
     ///
     /// # Errors
-    /// If the system refuses memory for it.
+    /// If the kernel refuses memory for it.
     ///
     /// ```
     /// use slabyard::{Global, ObjectCache};

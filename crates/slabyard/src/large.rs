@@ -34,11 +34,11 @@ const LARGEST_OF_MANY: usize = 16 << 20;
 /// The smallest block that may be a mapping where it could be a run: glibc's threshold.
 pub(crate) const SMALLEST_FAULTING: usize = 128 << 10;
 
-/// No such mapping is made where there are so many mappings: the system has a limit.
+/// No such mapping is made where there are so many mappings: the kernel has a limit.
 const MOST_FAULTING: usize = 1024;
 
 /// Where large blocks come and go, dirty free pages may raise the peak by this part of it, and by
-/// so many granules. A block that is copied to another of twice its size each time it is full has
+/// this many granules. A block that is copied to another of twice its size each time it is full has
 /// had blocks of twice the last one's size together, of which the last two, three quarters, are
 /// live at once: where the others' pages go back, the next such block takes new ones.
 /// With a quarter, a vector of 4 MiB lay 2 MiB further each time: 200 had 20,200 to
@@ -47,10 +47,10 @@ const MOST_FAULTING: usize = 1024;
 const PEAK_PART: usize = 3;
 const PEAK_MORE: usize = (512 << 10) / GRANULE;
 
-/// Zeroed blocks of at most so many bytes in a row may be faulted in whole.
+/// Zeroed blocks of at most this many bytes in a row may be faulted in whole.
 const MOST_TOUCHED: usize = 1 << 20;
 
-/// The free of a block may give back so many times as much.
+/// The free of a block may give back this many times as much.
 pub(crate) const SHED: usize = 4;
 
 /// A run larger than this makes room for the new pages that it takes, and gives back as it is freed.
@@ -135,7 +135,7 @@ pub(crate) fn map_large<P: Platform, E: Engine>(
     Some(address)
 }
 
-/// Makes room for so many granules that will be touched anew. Dirty free pages may raise the
+/// Makes room for this many granules that will be touched anew. Dirty free pages may raise the
 /// peak by a [`PEAK_PART`]th and a little at most: the surplus is purged, up to `new` granules.
 pub(crate) fn make_room<P: Platform, E: Engine>(yard: &Yard<P, E>, new: usize, request: usize) {
     let heap = &yard.heap;

@@ -24,7 +24,7 @@ pub enum Walked {
     WithFree,
 }
 
-/// The cache in whose slab an address lies: a created one, or a class of malloc's. `None` for
+/// The cache in whose slab an address is: a created one, or a class of malloc's. `None` for
 /// runs, mappings, and what is not of this yard.
 pub fn cache_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<CacheId> {
     yard.caches.id_of(yard.heap.class_at(address)?)

@@ -17,7 +17,7 @@ use crate::yard::large::LARGEST_WARM_RUN;
 use crate::yard::{AddressKind, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Where an address lies. Takes no lock; for live allocations it is exact.
+    /// Where an address is. Takes no lock; for live allocations it is exact.
     pub fn place_of(&self, address: usize) -> AddressKind {
         let region = &self.heap.region;
         if let Some(class) = self.heap.class_at(address) {
@@ -74,7 +74,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
+    /// Number of the cache whose slab is at an address: of a class of malloc's, or of a created
     /// cache.
     #[inline]
     pub fn class_at(&self, address: usize) -> Option<usize> {

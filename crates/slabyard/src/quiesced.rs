@@ -49,7 +49,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         entries(self.yard, Stacks::All)
     }
 
-    /// False if the system refuses: no stack is stopped then.
+    /// False if the kernel refuses: no stack is stopped then.
     pub(crate) fn stop(&self) -> bool {
         let yard = self.yard;
         let rows = yard.platform().rows();

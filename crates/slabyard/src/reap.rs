@@ -26,7 +26,7 @@ pub enum Turn {
     Wait,
     /// Not at all, if another thread reaps (down_trylock, of callers that may not sleep).
     Try,
-    /// Beside the others: from where the hand stands each has caches of its own, under each
+    /// Beside the others: from the position of the hand each has caches of its own, under each
     /// cache's locks. No kernel had that.
     Beside,
     /// As [`Turn::Wait`], and the arrays of all CPUs are drained, not this one's alone: a fence

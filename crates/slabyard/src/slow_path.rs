@@ -32,7 +32,7 @@ use crate::yard::depth::{INSIDE, LOOK_CALLS, RUN_CALLS};
 use crate::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use slabyard_abi::region::Word;
 
-/// While it does not run, once in so many.
+/// While it does not run, once in this many.
 const REST_CALLS: u32 = 1024;
 
 /// True if a thread's count of calls reaches or crosses a multiple of a power of two between
@@ -41,7 +41,7 @@ fn crosses(multiple: u32, before: u32, after: u32) -> bool {
     (before ^ after) & (2 * multiple).wrapping_neg() != 0
 }
 
-/// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
+/// Enters a slow path that a thread takes about once in this many calls. `None` in a signal
 /// handler that interrupted one.
 pub(crate) fn enter_slow_path<'a, P: Platform, E: Engine>(
     yard: &'a Yard<P, E>,

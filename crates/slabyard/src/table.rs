@@ -213,7 +213,7 @@ impl<T: Zeroed> Table<T> {
         unsafe { &*((self.base() + index * size_of::<T>()) as *const T) }
     }
 
-    /// The first items, so many of them as are usable.
+    /// The first items, as many of them as are usable.
     #[inline]
     pub fn items(&self, most: usize) -> &[T] {
         match most.min(self.len()) {

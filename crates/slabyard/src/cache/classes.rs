@@ -13,7 +13,7 @@ pub const CLASSES: usize = SIZES.len();
 
 /// The largest request that a class serves.
 /// With runs from 18720 bytes on, which waste at most a fifth but take the slow path, every size up
-/// to 32 KiB at random took 278 ms in place of 141, at 47 MiB in place of 35 (0fb671c).
+/// to 32 KiB at random took 278 ms instead of 141, at 47 MiB instead of 35 (0fb671c).
 pub const LARGEST: usize = SIZES[CLASSES - 1].0 as usize;
 
 /// Bytes of objects, order of slabs in granules of 4096 bytes.
@@ -33,7 +33,7 @@ const SIZES: [(u32, u32); 62] = [
     (29120, 6), (32768, 5),
 ];
 
-/// The table has one entry for so many bytes of request size.
+/// The table has one entry for this many bytes of request size.
 pub(crate) const STEP: usize = 16;
 
 /// Entries of [`OFFSETS`].

@@ -82,7 +82,7 @@ impl<E: Engine> Cache<E> {
         self.owner.store(address, Ordering::Relaxed);
     }
 
-    /// Its slabs on the page heap: what its engine stands on.
+    /// Its slabs on the page heap: what its engine works on.
     #[inline]
     pub fn on<'a, P>(&'a self, heap: &'a PageHeap<P>) -> PageSlabs<'a, P> {
         PageSlabs { heap, cache: &self.header, rules: () }

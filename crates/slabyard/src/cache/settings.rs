@@ -37,7 +37,7 @@ pub struct CacheSettings {
 const LINE: u32 = 64;
 
 impl CacheSettings {
-    /// Objects of so many bytes, aligned to a word.
+    /// Objects of this many bytes, aligned to a word.
     #[must_use]
     pub const fn of(object: u32) -> Self {
         CacheSettings {
@@ -69,14 +69,14 @@ impl CacheSettings {
         self
     }
 
-    /// Called for each object of a slab as the slab begins, not at allocations.
+    /// Called for each object of a slab as the slab is allocated, not at allocations of the object.
     #[must_use]
     pub const fn constructor(mut self, constructor: Constructor) -> Self {
         self.constructor = Some(constructor);
         self
     }
 
-    /// Called for each object of a slab as the slab ends, not at frees.
+    /// Called for each object of a slab as the slab is discarded, not at frees.
     #[must_use]
     pub const fn destructor(mut self, destructor: Destructor) -> Self {
         self.destructor = Some(destructor);
@@ -90,14 +90,14 @@ impl CacheSettings {
         self
     }
 
-    /// With so many objects in a full sheaf.
+    /// With this many objects in a full sheaf.
     #[must_use]
     pub const fn sheaf_capacity(mut self, objects: u32) -> Self {
         self.sheaf_capacity = Some(objects);
         self
     }
 
-    /// With so many empty slabs that the partial list keeps.
+    /// With this many empty slabs that the partial list keeps.
     #[must_use]
     pub const fn min_partial(mut self, slabs: u32) -> Self {
         self.min_partial = Some(slabs);

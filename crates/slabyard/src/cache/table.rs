@@ -229,7 +229,7 @@ impl<E: Engine> Caches<E> {
         found.or_else(|| (made < MOST_CREATED).then_some(made)).map(|index| CLASSES + index)
     }
 
-    /// Makes room for a created number. False if the system refuses. The drain lock is held.
+    /// Makes room for a created number. False if the kernel refuses. The drain lock is held.
     pub(crate) fn ensure<P: Platform>(&self, p: &P, number: usize) -> bool {
         (self.created.is_reserved() || self.created.reserve(p, MOST_CREATED))
             && self.created.ensure(p, number - CLASSES + 1)

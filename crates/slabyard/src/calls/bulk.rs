@@ -53,7 +53,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Frees objects of a cache.
     ///
     /// # Errors
-    /// The number of the first that is no live object of this cache, and where it lies: those
+    /// The number of the first that is no live object of this cache, and where it is: those
     /// before it are freed, it and those behind it are not.
     pub fn free_bulk_to(&self, id: CacheId, objects: &[usize]) -> Result<(), (usize, AddressKind)> {
         let geometry = self.caches.find(id).map(|cache| cache.shape().geometry);

@@ -37,7 +37,7 @@ pub(crate) const MOST: usize = 64 << 20;
 /// A known block that becomes smaller by up to this part keeps its pages: it may grow again.
 const KEPT_PART: usize = 8;
 
-/// True if a block of the caller's stays as it is: an object that has room for so many bytes,
+/// True if a block of the caller's stays as it is: an object that has room for this many bytes,
 /// not twice as much, or a run of which as many pages are asked for as before. As
 /// [`resize_at`] would say, but sooner; false says nothing.
 #[inline]
@@ -203,7 +203,7 @@ fn resize_inside<P: Platform, E: Engine>(
     }
 }
 
-/// Records that an object of a class serves so many bytes.
+/// Records that an object of a class serves this many bytes.
 #[inline]
 fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
     let is_sized = E::SIZED && is_sized(yard);

@@ -76,7 +76,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Frees an allocation in the slow path.
     ///
     /// # Errors
-    /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
+    /// Where the address is, if it is not the start of a live allocation; nothing has changed.
     #[inline]
     pub fn free(&self, address: usize) -> Result<(), AddressKind> {
         let class = self.heap.class_at(address);
@@ -149,7 +149,7 @@ fn alloc_or_drain<P: Platform, E: Engine>(
 /// may hold locks. Makes a mapping, which needs no lock.
 ///
 /// A class's object is aligned by its size, and who asks for an alignment may ask for a class
-/// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
+/// instead ([`classes::request_for_aligned`]): so a mapping instead of one has its size's
 /// alignment, too.
 #[cold]
 fn alloc_outside<P: Platform, E: Engine>(

@@ -58,7 +58,7 @@ impl Prefilled {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Makes a sheaf with so many objects of a cache. `None` without memory, and in a signal
+    /// Makes a sheaf with this many objects of a cache. `None` without memory, and in a signal
     /// handler that interrupted a slow path.
     pub fn prefill(&self, id: CacheId, objects: usize) -> Option<Prefilled> {
         let mut prefilled = Prefilled::new(id);
@@ -72,7 +72,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         None
     }
 
-    /// Fills a sheaf until it has so many objects; one that has more keeps them. False without
+    /// Fills a sheaf until it has this many objects; one that has more keeps them. False without
     /// memory: it may have got some of them.
     pub fn refill(&self, prefilled: &mut Prefilled, objects: usize) -> bool {
         while prefilled.len() < objects {
@@ -138,7 +138,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
-/// Makes room for further objects, of which so many are to come; says for how many. 0 without
+/// Makes room for further objects, of which this many are to come; says for how many. 0 without
 /// memory.
 fn room_for<P: Platform, E: Engine>(
     yard: &Yard<P, E>,

@@ -66,7 +66,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Frees an object of a cache after all sections that are open now. It does not wait: the
-    /// object lies in a batch until then, and at most [`MOST_BYTES`](crate::waiting::MOST_BYTES) do.
+    /// object is in a batch until then, and at most [`MOST_BYTES`](crate::waiting::MOST_BYTES) do.
     ///
     /// # Errors
     /// See [`NotTaken`]: the object is live as before.

@@ -19,7 +19,7 @@ use crate::yard::{AddressKind, Yard};
 /// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
 
-/// A zeroed block of up to so many bytes may be faulted in whole.
+/// A zeroed block of up to this many bytes may be faulted in whole.
 /// `calloc` wrote to each page of such blocks, because programs look into a table before they enter
 /// something and each page faulted twice; but 2000 sparse ones of 200 KB were 402 MB resident, and
 /// are 18. So it does so only for as many bytes as runs were freed before: a program whose tables
@@ -84,7 +84,7 @@ pub fn alloc_growing<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) ->
 /// and a page that is read first is faulted in twice, once as the page of zeros.
 ///
 /// # Safety
-/// `pointer` is an allocation of this yard of at least so many bytes, the caller's alone, in
+/// `pointer` is an allocation of this yard of at least this many bytes, the caller's alone, in
 /// which nothing was written yet.
 pub unsafe fn zero_fresh<P: Platform, E: Engine>(
     yard: &Yard<P, E>,

@@ -16,7 +16,7 @@ use crate::yard::depth::LOOK_CALLS;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Drains all stacks and barns, ends empty slabs, and purges free pages. Returns true if
-    /// memory went back to the system.
+    /// memory went back to the kernel.
     pub fn trim(&self) -> bool {
         let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else {
             return false;
@@ -50,7 +50,7 @@ pub fn drain_thread<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     drain_row(yard);
 }
 
-/// Drains all stacks and barns and purges all free pages, because the system refused a
+/// Drains all stacks and barns and purges all free pages, because the kernel refused a
 /// page. Returns the granules that went back. The caller is inside a slow path.
 pub(crate) fn drain_all<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
     let _guard = yard.drain.lock(yard.platform());

@@ -51,7 +51,7 @@ impl Owner {
         Owner { users: AtomicUsize::new(1) }
     }
 
-    /// Counts an object that lies in a mapping and not in a slab of the cache.
+    /// Counts an object that is in a mapping and not in a slab of the cache.
     pub fn add_mapping(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }

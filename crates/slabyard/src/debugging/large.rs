@@ -24,7 +24,7 @@ use slabyard_abi::debug::DebugFlags;
 
 /// The name by which rules know them.
 pub const NAME: &str = "malloc-large";
-/// Mappings with a guard page, at most: each is two mappings of the system's.
+/// Mappings with a guard page, at most: each is two mappings of the kernel's.
 const MOST_GUARDED: usize = 4096;
 
 /// Slot in findings: that of no cache.

@@ -28,12 +28,12 @@ pub fn on_findings<P: Platform>(heap: &PageHeap<P>, hooks: Hooks) {
     heap.reports.hooks.set(hooks);
 }
 
-/// True if an address lies in a cache with debugging.
+/// True if an address is in a cache with debugging.
 pub fn is_debugged<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
     E::SIZED && yard.heap.class_at(address).is_some_and(|c| debug_of(yard.caches.get(c)).is_some())
 }
 
-/// True if an address lies in a cache that knows what was requested of each object.
+/// True if an address is in a cache that knows what was requested of each object.
 pub fn knows_requests<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
     E::SIZED
         && yard.heap.class_at(address).is_some_and(|class| {
@@ -160,7 +160,7 @@ pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
     debug_of(cache).is_some_and(|debug| debug.fails(&yard.heap))
 }
 
-/// Where the link of a deferred free lies, of the live object at an address.
+/// Where the link of a deferred free is, of the live object at an address.
 #[inline(always)]
 pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
     if E::SIZED

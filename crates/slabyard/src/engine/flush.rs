@@ -24,7 +24,7 @@ use crate::sync::Ordering;
 /// Groups at a time; a power of two, and a bit of a `u32` for each.
 const GROUPS: usize = 32;
 
-/// Where the flush begins a group, it fetches the slabs of so many next objects ahead: as
+/// Where the flush begins a group, it fetches the slabs of this many next objects ahead: as
 /// many misses at a time as a core's buffers take.
 const AHEAD: u32 = 12;
 
@@ -46,7 +46,7 @@ pub fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     on.cache().shown.out.fetch_sub(returned, Ordering::Relaxed);
 }
 
-/// Returns objects to their slabs, the last of them first, by at most so many slab
+/// Returns objects to their slabs, the last of them first, by at most this many slab
 /// operations; says how many objects. It reports an address that is no object of this
 /// cache as misuse, and counts it among them.
 pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u32 {

@@ -32,7 +32,7 @@ pub struct Shape {
     pub geometry: Geometry,
     /// Makes the objects of each new slab.
     pub constructor: Option<Constructor>,
-    /// Ends the objects of each slab that ended.
+    /// Ends the objects of each discarded slab.
     pub destructor: Option<Destructor>,
     /// What its maker asked of its objects.
     pub flags: CacheFlags,
@@ -64,16 +64,16 @@ impl Shape {
     pub const STACK_LEAST: u32 = 8;
 
     /// A slow path flushes objects to slabs, or takes them out of many slabs, in one piece
-    /// of at most so many slab operations: each may miss the CPU's caches two or three
+    /// of at most this many slab operations: each may miss the CPU's caches two or three
     /// times. A piece of large objects is smaller: their slabs have few objects.
-    /// With 32, p99.9 of `free` in four threads was 1440 to 1570 ns in place of 1250 (61ec904).
+    /// With 32, p99.9 of `free` in four threads was 1440 to 1570 ns instead of 1250 (61ec904).
     pub const MOST_PIECE: u32 = 8;
     const LEAST_PIECE: u32 = 2;
     /// A slice of a reclaim pass makes more operations than a piece: a pass has few slices
     /// for much work, and most calls run none.
     pub const MOST_SLICE: u32 = 32;
     /// Where sheaves and barn are full, larger objects bypass the sheaves, one at a time.
-    /// Their exchanges took longer than what they saved, because few such objects lie in one slab.
+    /// Their exchanges took longer than what they saved, because few such objects are in one slab.
     const LARGEST_IN_PIECES: u32 = 512;
 
     /// The shape for a geometry.
@@ -88,7 +88,7 @@ impl Shape {
         Self::with_stacks_of(geometry, slot, stack_objects)
     }
 
-    /// The shape for a geometry, whose full stacks have so many objects.
+    /// The shape for a geometry, whose full stacks have this many objects.
     #[must_use]
     pub fn with_stacks_of(geometry: Geometry, slot: u16, objects: u32) -> Self {
         let stack_objects = objects.clamp(1, Self::STACK_OBJECTS);
@@ -99,7 +99,7 @@ impl Shape {
     }
 
     /// True for objects that a free returns to their slab directly where sheaves and barn
-    /// are full: few lie in a slab, so that a piece of several would save little.
+    /// are full: few are in a slab, so that a piece of several would save little.
     #[inline]
     #[must_use]
     pub const fn may_bypass(&self) -> bool {
@@ -134,8 +134,8 @@ impl Shape {
 /// A cache of fewer slabs is not sparse.
 const SPARSE_SLABS: u32 = 8;
 
-/// The part of a cache that all engines have. Its words lie first: readers outside find those of
-/// created caches at the begin of their table.
+/// The part of a cache that all engines have. Its words are first: readers outside find those of
+/// created caches at the start of their table.
 #[repr(C)]
 pub struct Header {
     pub(super) shown: PublishedWords,

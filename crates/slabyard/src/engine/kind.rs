@@ -11,7 +11,7 @@ use slabyard_abi::engines::EngineName;
 pub struct EngineFacts {
     /// By the row of reports and of the readable region.
     pub name: EngineName,
-    /// All that is parked lies in main and spare stacks and in full sheaves on the node.
+    /// All that is parked is in main and spare stacks and in full sheaves on the node.
     pub parks_in_sheaves: bool,
     /// What is parked on the node is little enough to look at each object when a process ends.
     pub parks_few_on_node: bool,
@@ -69,7 +69,7 @@ pub trait EngineKind: Sized + Send + Sync + 'static {
         order.max(page_order)
     }
 
-    /// The geometry of a class of malloc's, of objects of so many bytes in slabs of this order or
+    /// The geometry of a class of malloc's, of objects of this many bytes in slabs of this order or
     /// a page. Called before the class's cache begins.
     #[inline]
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {

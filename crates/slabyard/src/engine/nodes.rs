@@ -32,7 +32,7 @@ use slabyard_abi::region::NodeWord;
 
 /// Nodes that a cache may have lists for.
 pub const MOST_NODES: usize = 4;
-/// Of so many draws, the ratio says how many look at other nodes.
+/// Of this many draws, the ratio says how many look at other nodes.
 const DRAWS: u32 = 1024;
 /// What a pass has found of a node before it looked there.
 const NEXT: Found = Found { unused: u32::MAX, idle: false };

@@ -73,13 +73,13 @@ pub(super) fn adopt<P: Platform>(on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) 
 }
 
 impl Header {
-    /// Counts a slab that was found, out of which so many objects are.
+    /// Counts a slab that was found, out of which this many objects are.
     pub fn count_found(&self, out: u64) {
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         self.shown.out.fetch_add(out, Ordering::Relaxed);
     }
 
-    /// The counts of a cache with so many slabs, out of which so many objects are. As many slow
+    /// The counts of a cache with this many slabs, out of which this many objects are. As many slow
     /// paths have ended as began.
     pub(crate) fn count_anew(&self, slabs: u64, out: u64) {
         let shown = &self.shown;

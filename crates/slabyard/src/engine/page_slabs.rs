@@ -15,7 +15,7 @@ use crate::slab;
 use crate::slab::{Geometry, Object, Put, Version, Word, constructor, freeset};
 use crate::sync::{AtomicUsize, Lock, Ordering};
 
-/// The slabs of a cache on the page heap: what an engine stands on.
+/// The slabs of a cache on the page heap: what an engine works on.
 pub struct PageSlabs<'a, P, R = ()> {
     /// The platform and its pages.
     pub heap: &'a PageHeap<P>,
@@ -48,7 +48,7 @@ pub trait Ruled: Copy {
     #[inline(always)]
     fn look_at_taken<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
 
-    /// True if the pages of slabs that ended are given back to the system at once.
+    /// True if the pages of discarded slabs are given back to the kernel at once.
     #[inline(always)]
     fn frees_clean(self) -> bool {
         false
@@ -58,7 +58,7 @@ pub trait Ruled: Copy {
     #[inline(always)]
     fn prepare<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
 
-    /// A last look at a slab that ended, before its pages are given back.
+    /// A last look at a discarded slab, before its pages are given back.
     #[inline(always)]
     fn ended<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
 
@@ -382,7 +382,7 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         }
     }
 
-    /// Frees the pages of a slab that ended and waited for readers.
+    /// Frees the pages of a discarded slab that waited for readers.
     pub(crate) fn free_waited(self, slab: u32) {
         let flags = self.cache.shape().flags.without(CacheFlags::TYPESAFE_BY_RCU);
         self.free_pages(&Shape { flags, ..*self.cache.shape() }, slab, Warmth::Cold);
@@ -578,7 +578,7 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     }
 }
 
-/// Ends the objects of a slab that ended; or holds the slab, if readers may look at them: then it is
+/// Ends the objects of a discarded slab; or holds the slab, if readers may look at them: then it is
 /// true.
 #[cold]
 #[inline(never)]

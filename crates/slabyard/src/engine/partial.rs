@@ -32,7 +32,7 @@ use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version, Word};
 use crate::sync::{Guard, Lock, Ordering};
 
-/// Most empty slabs that end under one hold of the lock.
+/// Most empty slabs that are discarded under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
 
 /// Takes the list's lock.
@@ -263,7 +263,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: RelistRe
     }
 }
 
-/// True if a slab with so many free objects is empty, and the list of so many slabs is long
+/// True if a slab with this many free objects is empty, and the list of this many slabs is long
 /// enough without it.
 pub(super) fn ends<S: Slabs>(
     on: S,
@@ -290,7 +290,7 @@ pub(super) fn end<S: Slabs>(on: S, shape: &Shape, slab: u32) {
     ended(on, shape, slab);
 }
 
-/// Counts a slab that ended, and gives its pages back.
+/// Counts a discarded slab, and gives its pages back.
 pub(super) fn ended<S: Slabs>(on: S, shape: &Shape, slab: u32) {
     count_ended(on);
     on.give_back(shape, slab);

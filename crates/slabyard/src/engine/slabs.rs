@@ -219,7 +219,7 @@ pub trait Slabs: Copy {
     fn begin(self, shape: &Shape) -> Option<u32>;
     /// Ends an empty slab that is on no list, under the list's lock.
     fn end(self, shape: &Shape, slab: u32);
-    /// Gives the pages of a slab that ended back, under no lock.
+    /// Gives the pages of a discarded slab back, under no lock.
     fn give_back(self, shape: &Shape, slab: u32);
     /// As [`Slabs::give_back`], of a slab that no CPU used of late.
     #[inline(always)]
@@ -261,13 +261,13 @@ pub trait Slabs: Copy {
     fn first(taken: Self::Taken) -> Self::Object;
     /// The object that an element holds.
     fn load(element: &Self::Element) -> Self::Object;
-    /// The slab that an object would lie in, and the word; `None` if it lies in none.
+    /// The slab that an object would be in, and the word; `None` if it is in none.
     fn word_of(self, geometry: &Geometry, object: Self::Object) -> Option<(u32, Word)>;
-    /// The slab that an object would lie in, unchecked, may be needed soon.
+    /// The slab that an object would be in, unchecked, may be needed soon.
     fn fetch_object_ahead(self, _geometry: &Geometry, _object: Self::Object) {}
     /// True if a slab of this cache begins there.
     fn is_slab(self, shape: &Shape, slab: u32) -> bool;
-    /// Moves the last objects into a group, as long as they lie in its word; returns the
+    /// Moves the last objects into a group, as long as they are in its word; returns the
     /// others.
     fn group<'e>(
         self,
@@ -306,7 +306,7 @@ pub trait Stacks: Slabs {
     /// A list of sheaves in a barn.
     type Chain;
 
-    /// An empty sheaf with room for so many objects; `None` without memory.
+    /// An empty sheaf with room for this many objects; `None` without memory.
     fn new_sheaf(self, objects: u32) -> Option<Self::Sheaf>;
     /// Takes an empty sheaf back.
     fn give_sheaf(self, sheaf: Self::Sheaf);
@@ -324,7 +324,7 @@ pub trait Stacks: Slabs {
     fn filling<'s>(&'s self, sheaf: &'s mut Self::Sheaf) -> impl FnMut(Self::Taken) + 's;
     /// Its elements, the top one last.
     fn elements<'s>(&'s self, sheaf: &'s Self::Sheaf) -> &'s [Self::Element];
-    /// Takes so many objects off the top, which the caller has.
+    /// Takes this many objects off the top, which the caller has.
     fn shorten(self, sheaf: &mut Self::Sheaf, objects: u32);
 
     /// Puts a sheaf into a list, under its lock.

@@ -41,7 +41,7 @@ pub trait SlowPaths: EngineKind {
     /// Allocates an object and returns its address; `None` if there is no memory.
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize>;
 
-    /// As [`SlowPaths::alloc`], of an object of the cache with so many bytes, aligned to `align`.
+    /// As [`SlowPaths::alloc`], of an object of the cache with this many bytes, aligned to `align`.
     /// Called where engines may serve by size.
     fn alloc_sized<P: Platform>(
         &self,
@@ -105,7 +105,7 @@ pub trait SlowPaths: EngineKind {
         on.cache.is_idle() && partial::discard_some_empty(on) > 0
     }
 
-    /// Of an engine that parks in sheaves: flushes a sheaf on the node, by at most so many slab
+    /// Of an engine that parks in sheaves: flushes a sheaf on the node, by at most this many slab
     /// operations, or ends some empty slabs. False if there is neither.
     fn flush_node<P: Platform>(&self, _on: PageSlabs<'_, P>, _most: u32) -> bool {
         false

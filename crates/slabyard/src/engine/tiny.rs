@@ -115,7 +115,7 @@ pub fn free_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     cache.shown.out.fetch_sub(put.added.into(), Ordering::Relaxed);
 }
 
-/// The order of slabs of objects of so many bytes: the lowest from `page_order` on, of one or two
+/// The order of slabs of objects of this many bytes: the lowest from `page_order` on, of one or two
 /// pages, that holds the objects wanted and wastes a sixteenth at most, then an eighth, a quarter,
 /// half; else the lowest that holds one object (the kernel's rule from 6.7 on).
 fn order_of(size: u32, page_order: u32) -> u32 {

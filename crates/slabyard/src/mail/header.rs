@@ -64,7 +64,7 @@ pub fn publish<P: Platform, E: Engine>(yard: &'static Yard<P, E>, mode: u64) {
     }
 }
 
-/// Shows a word of what lies outside of the yard and lives as long as the process: an address, which
+/// Shows a word of what is outside of the yard and lives as long as the process: an address, which
 /// is 0 from when on it is not there, or how many there are.
 pub fn publish_word<P: Platform, E: Engine>(yard: &Yard<P, E>, word: Word, value: u64) {
     header_word(yard, word.index()).store(value, Ordering::Relaxed);

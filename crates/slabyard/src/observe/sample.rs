@@ -60,7 +60,7 @@ impl Span {
         Span { low: n, high: n }
     }
 
-    /// Without so many.
+    /// Without this many.
     #[must_use]
     pub fn minus(self, other: Span) -> Span {
         Span { low: self.low.saturating_sub(other.high), high: self.high.saturating_sub(other.low) }

@@ -28,7 +28,7 @@ pub const NONE: u16 = 0;
 pub const SMALL: u16 = 1;
 pub const LARGE: u16 = 2;
 
-/// The advice that the system has.
+/// The advice that the kernel has.
 pub(crate) struct Advice {
     pub(super) given: Lock<Given>,
     /// Some extent was advised against.

@@ -9,7 +9,7 @@ use crate::pages::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
-/// Advises against huge pages for the extent in which this granule lies, if it is sparse:
+/// Advises against huge pages for the extent in which this granule is, if it is sparse:
 /// a part of it was given back, and the rest is not free.
 pub(super) fn keep_sparse<P: Platform>(heap: &PageHeap<P>, granule: usize) {
     let (p, region) = (&heap.platform, &heap.region);
@@ -30,7 +30,7 @@ pub(super) fn keep_sparse<P: Platform>(heap: &PageHeap<P>, granule: usize) {
     }
 }
 
-/// Called when what lies between these granules is clean and free: extents that are free
+/// Called when what is between these granules is clean and free: extents that are free
 /// as a whole may have huge pages again.
 pub(super) fn allow_whole<P: Platform>(heap: &PageHeap<P>, first: usize, end: usize) {
     if !heap.advice.any.load(Ordering::Relaxed) {

@@ -28,7 +28,7 @@ const LARGEST: u32 = 2048;
 /// And so small a part of the heap, so that a small process has no page that it does not use.
 const PART: usize = 128;
 
-/// Takes a run of 2^order granules, for objects of so many bytes, out of a larger one that was
+/// Takes a run of 2^order granules, for objects of this many bytes, out of a larger one that was
 /// never touched, which is faulted in; what is left is parked. `None` where free pages are to be
 /// used again, and where the heap is small.
 pub(super) fn take_ahead<P: Platform>(heap: &PageHeap<P>, order: u32, object: u32) -> Option<u32> {

@@ -43,7 +43,7 @@ pub const CPU_BYTES: usize = SPARE_BYTES + (12 + 16 + 24 + 32 + 48 + 64 + 96 + 1
 /// A request takes a run that has this part more than it needs at most.
 const SPARE_PART: u32 = 8;
 
-/// The bank of runs of so many granules: 9 to 12, 13 to 16, 17 to 24, 25 to 32 and so on.
+/// The bank of runs of this many granules: 9 to 12, 13 to 16, 17 to 24, 25 to 32 and so on.
 #[inline(always)]
 pub fn bank_of(granules: u32) -> Option<Slot> {
     let behind = granules.wrapping_sub(SMALLEST);
@@ -68,7 +68,7 @@ fn largest_of(slot: Slot) -> usize {
 }
 
 /// Runs that a new bank has room for, where the other banks of the CPU have so many spare bytes and
-/// the heap has so many.
+/// the heap has this many.
 fn capacity_for(slot: Slot, spare_of_others: usize, heap: usize) -> usize {
     let spare = (heap / SPARE_PART_OF_HEAP).clamp(LEAST_SPARE_BYTES, SPARE_BYTES);
     1 + spare.saturating_sub(spare_of_others) / 2 / (largest_of(slot) * GRANULE)
@@ -117,7 +117,7 @@ fn banked(region: &Region, address: usize) -> Option<&Descriptor> {
     Some(region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
 }
 
-/// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a
+/// Takes a run for this many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a
 /// slow path.
 #[inline(always)]
 pub(crate) fn take<P: Platform>(heap: &PageHeap<P>, bytes: usize, align: usize) -> Banked {

@@ -23,7 +23,7 @@ pub const ORDERS: usize = 21;
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub granules: usize,
-    /// Granules that it may grow to: so many must be free at its position.
+    /// Granules that it may grow to: this many must be free at its position.
     pub room: usize,
     /// Order of a block that holds them.
     pub order: u32,
@@ -31,9 +31,9 @@ pub(super) struct Wanted {
     pub align: u32,
     /// First granule that new pages of it may have.
     pub above: usize,
-    /// The system has no more memory: the search looks at all blocks.
+    /// The kernel has no more memory: the search looks at all blocks.
     pub last: bool,
-    /// The node that it must lie on, if there are several.
+    /// The node that it must be on, if there are several.
     pub node: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Wanted {
         }
     }
 
-    /// True if a block lies on the node.
+    /// True if a block is on the node.
     #[inline]
     pub fn accepts<P: Platform>(&self, region: &Region, block: u32) -> bool {
         P::MOST_NODES == 1 || self.node.is_none_or(|node| region.node_of(block) == node)
@@ -73,7 +73,7 @@ impl Wanted {
     }
 }
 
-/// Runs of up to so many granules, 64 KiB, lie in one block: elsewhere they would break up
+/// Runs of up to this many granules, 64 KiB, are in one block: elsewhere they would break up
 /// the blocks of that size, which slabs need.
 pub(crate) const SMALL: usize = 16;
 

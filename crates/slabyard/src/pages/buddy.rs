@@ -21,9 +21,9 @@ pub struct Buddy {
     pub(crate) dirty: AtomicUsize,
     /// Free granules: a copy too.
     pub(crate) free: AtomicUsize,
-    /// So many granules in use, and a slab's memory is faulted in ahead again ([`super::ahead`]).
+    /// This many granules in use, and a slab's memory is faulted in ahead again ([`super::ahead`]).
     pub(super) grown_to: AtomicUsize,
-    /// The number of dirty ones when the system last refused a whole call to give pages back.
+    /// The number of dirty ones when the kernel last refused a whole call to give pages back.
     refused: AtomicUsize,
     /// Freed runs that are not coalesced yet: a copy too ([`super::coalesce`]).
     pub(super) freed: AtomicU32,
@@ -36,7 +36,7 @@ pub struct Buddy {
 pub struct FreeCount {
     /// Free granules.
     pub free: usize,
-    /// Of these, granules not given back to the system.
+    /// Of these, granules not given back to the kernel.
     pub dirty: usize,
 }
 
@@ -66,14 +66,14 @@ impl Buddy {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Those of the dirty ones that the system has not refused to take back (locked pages, a filter):
+    /// Those of the dirty ones that the kernel has not refused to take back (locked pages, a filter):
     /// what it refused does not keep reclaim busy.
     #[inline]
     pub fn purgeable_hint(&self) -> usize {
         self.dirty_hint().saturating_sub(self.refused.load(Ordering::Relaxed))
     }
 
-    /// Records whether the system refused a whole call.
+    /// Records whether the kernel refused a whole call.
     pub(super) fn set_refused(&self, all: bool) {
         let refused = if all { self.dirty_hint() } else { 0 };
         self.refused.store(refused, Ordering::Relaxed);

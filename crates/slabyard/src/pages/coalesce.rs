@@ -27,7 +27,7 @@ use crate::sync::{Guard, Ordering};
 
 /// Most runs on the list.
 const MOST: u32 = 16;
-/// So many runs stay for requests of their size: slabs of one size end and begin.
+/// This many runs stay for requests of their size: slabs of one size are discarded and allocated.
 const KEPT: u32 = 2;
 
 /// A free coalesces larger runs at once: that costs little beside their use, and several of

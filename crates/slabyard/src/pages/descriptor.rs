@@ -36,7 +36,7 @@ pub enum GranuleKind {
     Purging = 5,
     /// A freed run that is not coalesced yet.
     Freed = 6,
-    /// A slab that ended and waits for readers.
+    /// A discarded slab that waits for readers.
     Held = 7,
 }
 

@@ -67,7 +67,7 @@ const fn words_of(bytes: usize) -> u32 {
     (bytes / ELEMENT_BYTES) as u32
 }
 
-/// The smallest size with room for so many objects.
+/// The smallest size with room for this many objects.
 pub(super) fn size_for(objects: u32) -> usize {
     ROOM.iter().position(|room| *room >= objects as usize).unwrap_or(LARGE)
 }
@@ -81,10 +81,10 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The sheaf whose guard lies at an address.
+    /// The sheaf whose guard is at an address.
     ///
     /// # Safety
-    /// A sheaf with room for so many objects lies there, which stays for ever and is changed
+    /// A sheaf with room for this many objects is there, which stays for ever and is changed
     /// as atomic numbers only.
     #[inline]
     pub(super) unsafe fn at(guard: usize, room: usize) -> Self {

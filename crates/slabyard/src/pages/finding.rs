@@ -13,7 +13,7 @@ pub const FRAMES: usize = slabyard_abi::region::debugging::FRAMES;
 pub struct Track {
     /// Return addresses, the innermost first; 0 behind the last.
     pub frames: [usize; FRAMES],
-    /// The system's number of it.
+    /// The kernel's number of it.
     pub thread: u32,
     /// The row it ran on: its CPU, unless rows belong to threads.
     pub row: u32,
@@ -129,7 +129,7 @@ pub struct Finding {
 /// A call that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// An allocation of so many bytes.
+    /// An allocation of this many bytes.
     Alloc(usize),
     /// By `free` or a function like it.
     Free,

@@ -13,7 +13,7 @@ use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 impl<P: Platform> PageHeap<P> {
-    /// Grows the live run at an address in place, to so many bytes. Returns how many of its
+    /// Grows the live run at an address in place, to this many bytes. Returns how many of its
     /// new granules are clean; `None` if what follows is in use.
     pub fn grow_run(&self, address: usize, bytes: usize) -> Option<usize> {
         let (old, new) = (self.run_bytes(address)? / GRANULE, self.granules_for(bytes));
@@ -67,7 +67,7 @@ impl<P: Platform> PageHeap<P> {
         Some(())
     }
 
-    /// Moves the pages of the live run at an address to a mapping of its own, of so many
+    /// Moves the pages of the live run at an address to a mapping of its own, of this many
     /// bytes; returns its address. The run is then free, and reads as zero. On `None` the run
     /// is unchanged.
     pub fn move_run_out(&self, address: usize, bytes: usize) -> Option<usize> {

@@ -23,7 +23,7 @@ pub struct PageHeap<P> {
     pub region: Region,
     /// Free runs.
     pub buddy: buddy::Buddy,
-    /// The advice on huge pages that the system has.
+    /// The advice on huge pages that the kernel has.
     pub(crate) advice: advice::Advice,
     /// The page lists that were chosen, if they were.
     pub(crate) lists: Once<lists::table::Rules>,
@@ -85,7 +85,7 @@ impl<P: Platform> PageHeap<P> {
         self.reports.misuse(cause, address, slot);
     }
 
-    /// Makes a slot's entries usable in all rows. False if the system refuses.
+    /// Makes a slot's entries usable in all rows. False if the kernel refuses.
     pub fn commit_slot(&self, slot: Slot) -> bool {
         let p = &self.platform;
         let bytes = (slot.offset() + ENTRY_BYTES).next_multiple_of(p.page_bytes());
@@ -117,5 +117,5 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// Takes over a slab that ended: its number, order and slot.
+/// Takes over a discarded slab: its number, order and slot.
 pub(crate) type Hold<P> = fn(&PageHeap<P>, u32, u32, u16);

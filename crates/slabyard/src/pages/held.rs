@@ -21,7 +21,7 @@ pub(crate) struct Waited {
     pub(crate) slot: Slot,
 }
 
-/// Holds a slab that ended until readers have left. Under no lock of a rank above `Waiting`.
+/// Holds a discarded slab until readers have left. Under no lock of a rank above `Waiting`.
 pub(crate) fn hold<P: Platform>(heap: &PageHeap<P>, slab: u32, order: u32, slot: u16) {
     let descriptor = heap.region.descriptor(slab);
     descriptor.next.store(NIL, Ordering::Relaxed);

@@ -12,17 +12,17 @@
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// Granules of a huge page, and their order: the begin of the region is aligned to it.
+/// Granules of a huge page, and their order: the start of the region is aligned to it.
 /// Memory that is taken, committed and given back in whole ones keeps its huge pages; after
 /// a part of one was given back its page table stays, and with it pages of 4 KiB.
 pub const HUGE: usize = (2 << 20) / GRANULE;
 pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
 
-/// Granules at the begin of the region for which this is decided, 64 MiB: beyond, all may
+/// Granules at the start of the region for which this is decided, 64 MiB: beyond, all may
 /// be huge.
-/// With huge pages from 8 MiB on and no rule, 50 MB of objects took 67 MiB in place of 32
+/// With huge pages from 8 MiB on and no rule, 50 MB of objects took 67 MiB instead of 32
 /// (1ea1a51); with small pages in all of the 64 MiB, a heap that is filled and emptied has 17,000
-/// page faults in place of 5400.
+/// page faults instead of 5400.
 pub(super) const DECIDED: usize = 32 * HUGE;
 
 /// Granules that have small pages whatever they hold, 16 MiB: the last huge page of a heap is
@@ -35,14 +35,14 @@ const LOOKED_AT: usize = 2 * HUGE;
 
 const _: () = assert!(LOOKED_AT <= ALWAYS_SMALL);
 
-/// One part in so many need not be resident.
+/// One part in this many need not be resident.
 const PART: usize = 10;
 
 /// What was decided.
 pub(super) struct PageSizes {
-    /// Granules, from the begin, whose page size is decided.
+    /// Granules, from the start, whose page size is decided.
     decided: AtomicUsize,
-    /// A bit for each extent of a huge page at the begin: set if it has small pages for good.
+    /// A bit for each extent of a huge page at the start: set if it has small pages for good.
     small: AtomicU32,
 }
 
@@ -53,7 +53,7 @@ impl PageSizes {
         PageSizes { decided: AtomicUsize::new(0), small: AtomicU32::new(0) }
     }
 
-    /// Decides the page size of what lies below `end`, and below `most`, if it is not decided
+    /// Decides the page size of what is below `end`, and below `most`, if it is not decided
     /// yet.
     pub(super) fn decide<P: Platform>(
         &self,
@@ -83,7 +83,7 @@ impl PageSizes {
     }
 }
 
-/// True if the memory behind `end` may have huge pages, because what lies before it is
+/// True if the memory behind `end` may have huge pages, because what is before it is
 /// resident. All before `end` is committed. Of a huge page all is resident, so that a heap
 /// that was dense once stays so.
 pub(super) fn is_dense<P: Platform>(p: &P, end: usize) -> bool {

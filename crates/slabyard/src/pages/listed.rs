@@ -47,7 +47,7 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// Chooses the page lists, in front of a yard that is as much memory as a zone of so many
+/// Chooses the page lists, in front of a yard that is as much memory as a zone of this many
 /// bytes. Call it once the platform is ready, before the first page is asked for; false if
 /// they are chosen already, or the platform has no choice.
 pub fn choose<P: Platform>(heap: &PageHeap<P>, kind: PageLists, zone_bytes: u64) -> bool {

@@ -16,7 +16,7 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// Mappings that each table takes.
 pub const LIMITS: [usize; 2] = [4096, 128 << 10];
-/// At most one in so many of a table's slots is used.
+/// At most one in this many of a table's slots is used.
 const PART: usize = 2;
 /// The key of a slot that is being written.
 const BUSY: usize = 1;
@@ -251,7 +251,7 @@ impl Mappings {
         }
     }
 
-    /// True if an address lies in a live mapping. Looks at all of them: used for messages
+    /// True if an address is in a live mapping. Looks at all of them: used for messages
     /// only.
     pub fn contains(&self, address: usize) -> bool {
         self.tables.iter().flat_map(Table::entries).any(|entry| {

@@ -30,7 +30,7 @@ const _: () = assert!(STRIPE as u64 == slabyard_abi::region::NODE_STRIPE);
 
 impl Region {
     /// Reserves the region for several nodes, aligned to a stripe of each; `None` with one node, and
-    /// where the system has no room for it: then there is one.
+    /// where the kernel has no room for it: then there is one.
     pub(super) fn reserve_parts<P: Platform>(&self, p: &P, want: usize) -> Option<(usize, usize)> {
         if P::MOST_NODES == 1 || p.nodes() == 1 {
             return None;
@@ -59,7 +59,7 @@ impl Region {
         Tag { base: self.base() + node * bytes, mask: (self.nodes() - 1) * bytes }
     }
 
-    /// The highest order of a block, if nodes bound it: a block lies in one stripe.
+    /// The highest order of a block, if nodes bound it: a block is in one stripe.
     pub(super) fn most_order<P: Platform>(&self) -> Option<u32> {
         (P::MOST_NODES > 1 && self.nodes() > 1).then_some(STRIPE_ORDER)
     }
@@ -69,7 +69,7 @@ impl Region {
         if self.nodes() == 1 { usize::MAX } else { STRIPE - start % STRIPE }
     }
 
-    /// The first position from a granule on for so many granules: aligned, in one stripe, and in
+    /// The first position from a granule on for this many granules: aligned, in one stripe, and in
     /// one of the node's if one is named.
     pub(super) fn place(
         &self,
@@ -106,7 +106,7 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// True if a granule lies on a node, if one is named.
+/// True if a granule is on a node, if one is named.
 #[inline]
 pub(super) fn is_of<P: Platform>(region: &Region, index: u32, node: Option<usize>) -> bool {
     P::MOST_NODES == 1 || node.is_none_or(|node| region.node_of(index) == node)

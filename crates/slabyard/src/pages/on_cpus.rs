@@ -81,7 +81,7 @@ impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
         heap.sheaves.give(&heap.platform, sheaf);
     }
 
-    /// Gives so many of the oldest runs to the buddy; returns how many there were.
+    /// Gives this many of the oldest runs to the buddy; returns how many there were.
     fn give_oldest(self, sheaf: &mut Sheaf, most: u32) -> u32 {
         let heap = self.heap;
         let runs = most.min(sheaf.len());

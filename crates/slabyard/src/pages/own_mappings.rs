@@ -7,7 +7,7 @@ use crate::platform::Platform;
 use crate::sync::Ordering;
 
 impl<P: Platform> PageHeap<P> {
-    /// Makes a mapping, zeroed and aligned; returns its address. `None` if the system refuses
+    /// Makes a mapping, zeroed and aligned; returns its address. `None` if the kernel refuses
     /// or there are too many.
     pub fn map_own(&self, bytes: usize, align: usize) -> Option<usize> {
         self.map_with(bytes, |bytes| self.platform.map(bytes, align))

@@ -27,14 +27,14 @@ use crate::sync::{AtomicU16, Ordering};
 pub const MOST_BYTES: usize = 512 << 10;
 /// Most granules of a call whose size the caller chose.
 const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
-/// Most parts of blocks in one call: a burst of frees leaves memory in pieces. They lie on the
+/// Most parts of blocks in one call: a burst of frees leaves memory in pieces. They are on the
 /// stack of a slow path, which may be a small one.
 const PARTS: usize = 32;
 
 /// Smallest order of a free block whose metadata is released: 512 KiB, two pages of
 /// descriptors.
 const SMALLEST_RELEASED: usize = 7;
-/// In a heap of up to so many granules, 256 MiB with 4 MiB of descriptors, a block must be
+/// In a heap of up to this many granules, 256 MiB with 4 MiB of descriptors, a block must be
 /// clean for so long before its metadata is released.
 const SMALL_HEAP: usize = (256 << 20) / GRANULE;
 const RELEASE_MS: u32 = 1000;
@@ -69,7 +69,7 @@ impl DirtyPart {
 impl<P: Platform> PageHeap<P> {
     /// Gives back dirty blocks that were freed at least `age_ms` ago, on request: `most`
     /// granules, and of the last block up to a huge page more, clean ones between them among them.
-    /// It gives large blocks back in whole huge pages, which the system need not split and whose
+    /// It gives large blocks back in whole huge pages, which the kernel need not split and whose
     /// page tables it frees too (since Linux 6.14), so that huge pages can come again. Returns the
     /// granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
@@ -106,7 +106,7 @@ impl<P: Platform> PageHeap<P> {
 
     /// Gives back parts of the largest dirty blocks that were freed at least `age_ms`
     /// ago, by one call of at most [`MOST_BYTES`]. Returns the granules given back;
-    /// `None` if there is no such block, or the system refused the whole call.
+    /// `None` if there is no such block, or the kernel refused the whole call.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
         let (went, _) = purge_parts(self, now, age_ms, MOST_BYTES / GRANULE, usize::MAX)?;
@@ -114,8 +114,8 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// Makes one call for at most so many granules, and for no further part once `enough` dirty
-/// ones are among them; returns how many dirty ones the system took, and for how many the
+/// Makes one call for at most this many granules, and for no further part once `enough` dirty
+/// ones are among them; returns how many dirty ones the kernel took, and for how many the
 /// call was.
 fn purge_parts<P: Platform>(
     heap: &PageHeap<P>,
@@ -161,7 +161,7 @@ fn purge_parts<P: Platform>(
     Some((went, most - left))
 }
 
-/// Puts a part back into the buddy that the system refused: as dirty as it was, and
+/// Puts a part back into the buddy that the kernel refused: as dirty as it was, and
 /// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
 /// Returns its dirty granules.
 fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> usize {
@@ -175,7 +175,7 @@ fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> u
 }
 
 /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
-/// enough: at most so many granules, and how many of them are dirty. Tries larger orders first.
+/// enough: at most this many granules, and how many of them are dirty. Tries larger orders first.
 fn take_old<P: Platform>(
     heap: &PageHeap<P>,
     now: u32,

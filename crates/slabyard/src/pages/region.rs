@@ -134,7 +134,7 @@ impl Region {
             && self.dirty.ensure(p, granules.div_ceil(64))
     }
 
-    /// The least reach for so many granules.
+    /// The least reach for this many granules.
     fn reach_for(granules: usize) -> usize {
         granules.next_power_of_two().max(SMALLEST / GRANULE)
     }
@@ -241,7 +241,7 @@ impl Region {
         self.descriptors.fetch_ahead(index as usize);
     }
 
-    /// The granule that an address lies in, if it is committed.
+    /// The granule that an address is in, if it is committed.
     #[inline]
     pub fn granule_of(&self, address: usize) -> Option<u32> {
         let index = address.wrapping_sub(self.base()) / GRANULE;
@@ -274,7 +274,7 @@ impl Region {
         MapView { base: self.base(), map }
     }
 
-    /// Granules at the begin that have huge pages only where the heap is dense; few if the
+    /// Granules at the start that have huge pages only where the heap is dense; few if the
     /// reserve is small.
     #[inline]
     pub fn small_pages(&self) -> usize {
@@ -295,9 +295,9 @@ impl Region {
     }
 
     /// Moves the top so that `granules` from an index aligned to `align` (power of two), of a node
-    /// if one is named, lie below it, and as many behind them as `ahead` says. Returns the old
+    /// if one is named, are below it, and as many behind them as `ahead` says. Returns the old
     /// top, the aligned index, and the new top. The new part belongs to the caller.
-    /// `None` if the system refuses or the reserve is used up.
+    /// `None` if the kernel refuses or the reserve is used up.
     /// Before, the free memory behind each run was in blocks, whose descriptors lay on every page
     /// of their table: 30,000 blocks of 1.1 MB with one page written were resident with 550 MB, and
     /// are with 225 (4234533).
@@ -378,7 +378,7 @@ impl Region {
     }
 
     /// Faults in the descriptors of new free granules, which the buddy will soon cut: by one
-    /// call in place of a page fault each. Not for few granules: a small process may need
+    /// call instead of a page fault each. Not for few granules: a small process may need
     /// none of them.
     /// Most of the slowest calls of `malloc` waited for these faults: 473 of 800,000 calls, and 46
     /// with this (8a864b3).
@@ -497,7 +497,7 @@ impl Region {
     }
 }
 
-/// Reserves `want` bytes; where the system has no room for them, the largest half, quarter
+/// Reserves `want` bytes; where the kernel has no room for them, the largest half, quarter
 /// and so on that it has room for.
 pub(super) fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(usize, usize)> {
     let align = (HUGE * GRANULE).max(p.page_bytes()).max(align);

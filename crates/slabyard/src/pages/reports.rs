@@ -13,11 +13,11 @@ use crate::sync::{AtomicU64, Once, Ordering};
 pub enum Cause {
     /// Freed twice.
     DoubleFree,
-    /// Not at the begin of an object.
+    /// Not at the start of an object.
     Interior,
     /// The size that the caller named is not the object's.
     WrongSize,
-    /// Memory of the allocator's was written to: a free block, or what lies in front of an object.
+    /// Memory of the allocator's was written to: a free block, or what is in front of an object.
     Overwritten,
 }
 

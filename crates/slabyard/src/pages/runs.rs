@@ -17,12 +17,12 @@ use crate::sync::Ordering;
 impl<P: Platform> PageHeap<P> {
     /// Takes a run of granules aligned to `align` granules (a power of two); returns its
     /// first index. Its descriptor is of kind [`GranuleKind::None`]; the caller sets its kind.
-    /// `None` if the system refuses memory.
+    /// `None` if the kernel refuses memory.
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
         self.take_run_in(granules, granules, align)
     }
 
-    /// As [`PageHeap::take_run`], at a position where the run has room to grow to so many
+    /// As [`PageHeap::take_run`], at a position where the run has room to grow to this many
     /// granules; among dirty ones perhaps to fewer.
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / GRANULE;
@@ -57,7 +57,7 @@ impl<P: Platform> PageHeap<P> {
         self.alloc_run_in(bytes, bytes, align)
     }
 
-    /// As [`PageHeap::alloc_run`], with room to grow to so many bytes. `None` also for an
+    /// As [`PageHeap::alloc_run`], with room to grow to this many bytes. `None` also for an
     /// alignment above the region's own.
     pub fn alloc_run_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
         if align > self.region.alignment() {
@@ -165,9 +165,9 @@ pub(super) fn take_run_of<P: Platform>(
     Some(start as u32)
 }
 
-/// Takes up to so many runs of 2^order granules, each aligned to its size: those that are free
+/// Takes up to this many runs of 2^order granules, each aligned to its size: those that are free
 /// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
-/// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the system refuses memory.
+/// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the kernel refuses memory.
 pub(super) fn take_runs<P: Platform>(
     heap: &PageHeap<P>,
     order: u32,
@@ -259,5 +259,5 @@ pub fn each_free_block<P: Platform>(heap: &PageHeap<P>, mut f: impl FnMut(u32, u
     lists.each(&heap.region, |index, order, _| f(index, order));
 }
 
-/// A run of so many granules has a page of descriptors and more.
+/// A run of this many granules has a page of descriptors and more.
 const LARGE: usize = GRANULE / size_of::<Descriptor>();

@@ -24,7 +24,7 @@ impl SheafPool {
         }
     }
 
-    /// The handle of the sheaf with an index, which holds so many objects.
+    /// The handle of the sheaf with an index, which holds this many objects.
     #[inline]
     pub(super) fn at(&self, index: u32, count: u32) -> Sheaf {
         let (size, nr) = self.spot(index);
@@ -97,7 +97,7 @@ impl SheafPool {
         &self.elements(sheaf).objects[..sheaf.count as usize]
     }
 
-    /// Takes so many objects off the top, which the caller has.
+    /// Takes this many objects off the top, which the caller has.
     pub fn shorten(&self, sheaf: &mut Sheaf, objects: u32) {
         sheaf.count -= objects;
     }
@@ -112,7 +112,7 @@ impl SheafPool {
     /// Takes the object with a number, counted from the bottom, out; those above it move down.
     ///
     /// # Panics
-    /// If the sheaf does not have so many.
+    /// If the sheaf does not have this many.
     pub fn remove(&self, sheaf: &mut Sheaf, nth: usize) -> usize {
         let objects = self.objects(sheaf);
         let removed = objects[nth].load(Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl SheafPool {
         removed
     }
 
-    /// Takes so many objects off the bottom, which the caller has; the others move down.
+    /// Takes this many objects off the bottom, which the caller has; the others move down.
     pub fn drop_oldest(&self, sheaf: &mut Sheaf, objects: u32) {
         let all = self.objects(sheaf);
         let left = &all[objects as usize..];
@@ -133,10 +133,10 @@ impl SheafPool {
         sheaf.count -= objects;
     }
 
-    /// Moves so many objects from the top to the bottom, the first of them to above the others.
+    /// Moves this many objects from the top to the bottom, the first of them to above the others.
     ///
     /// # Panics
-    /// If the sheaf does not have so many.
+    /// If the sheaf does not have this many.
     pub fn turn_under(&self, sheaf: &mut Sheaf, objects: u32) {
         let all = self.objects(sheaf);
         let reverse = |part: &[AtomicUsize]| {
@@ -165,7 +165,7 @@ impl SheafPool {
         stack
     }
 
-    /// As [`SheafPool::publish`], with a tag, which lies behind all objects that there are: those
+    /// As [`SheafPool::publish`], with a tag, which is behind all objects that there are: those
     /// of a sheaf from before the capacity was lowered, too.
     pub fn publish_tagged(&self, sheaf: Sheaf, capacity: u32, tag: Tag) -> Stack {
         let capacity = capacity.max(sheaf.count);
@@ -258,7 +258,7 @@ impl SheafPool {
         Some(element.load(Ordering::Relaxed)).filter(|object| *object != 0)
     }
 
-    /// True if an object is one of so many on top of an entry's stack, as of a moment ago.
+    /// True if an object is one of this many on top of an entry's stack, as of a moment ago.
     #[inline]
     pub fn is_near_top(&self, entry: &Entry, object: usize, most: usize) -> bool {
         let top = entry.top();

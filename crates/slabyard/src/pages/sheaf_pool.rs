@@ -31,7 +31,7 @@ pub(super) struct Free {
     nr: u32,
     least: u32,
     looks: u32,
-    /// Sheaves whose pages are to be given back: so many were unused in the last window.
+    /// Sheaves whose pages are to be given back: this many were unused in the last window.
     unused: u32,
 }
 
@@ -132,7 +132,7 @@ impl SheafPool {
         self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
     }
 
-    /// An empty sheaf with room for so many objects, or for as many as any has; `None` if
+    /// An empty sheaf with room for this many objects, or for as many as any has; `None` if
     /// there is no memory for one.
     pub fn take<P: Platform>(&self, p: &P, objects: u32) -> Option<Sheaf> {
         let mut sizes = self.free.lock(p);

@@ -10,7 +10,7 @@ use super::stack::Slot;
 pub enum Event {
     /// So much, by the number of its counter in `abi::stats`.
     Counted(usize, u32),
-    /// A slow free that drained a CPU partial list of so many slabs, maybe of none, and what it
+    /// A slow free that drained a CPU partial list of this many slabs, maybe of none, and what it
     /// cost.
     Drained {
         /// How many were on the list.
@@ -37,11 +37,11 @@ pub trait Counts {
     #[inline]
     fn slab_operation(&self) {}
 
-    /// Called where the system refused a page, before the drain that follows.
+    /// Called where the kernel refused a page, before the drain that follows.
     #[inline]
     fn page_refused(&self) {}
 
-    /// Called at the end of a drain of everything, with the bytes that went back to the system.
+    /// Called at the end of a drain of everything, with the bytes that went back to the kernel.
     #[inline]
     fn drained_all(&self, _bytes: usize) {}
 

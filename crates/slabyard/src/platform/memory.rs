@@ -32,7 +32,7 @@ impl Stretch {
     pub const NONE: Stretch = Stretch { address: 0, bytes: 0 };
 }
 
-/// What the system is asked to do with whole pages. It may refuse, and then does as before.
+/// What the kernel is asked to do with whole pages. It may refuse, and then does as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// A committed part will be written soon: have its pages ready, by one call.
@@ -44,7 +44,7 @@ pub enum Advice {
     /// Take the pages of a part of a reservation from this node, where that is possible.
     Node(usize),
     /// A part of a mapping is to fault when it is used, until the mapping ends. Its contents are
-    /// lost, unless the system refuses: then it stays usable.
+    /// lost, unless the kernel refuses: then it stays usable.
     NoAccess,
 }
 
@@ -75,30 +75,30 @@ pub trait Memory {
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize>;
 
     /// Makes a part of a reservation usable, of which nothing is yet; it reads as zero. False if
-    /// the system refuses, or something of others lies there; nothing has changed then.
+    /// the kernel refuses, or something of others is there; nothing has changed then.
     fn commit(&self, address: usize, bytes: usize) -> bool;
 
     /// In the child of a fork, where a thread that is gone may have been about to make a part of a
-    /// reservation usable that begins at an address, of so many bytes at most: it is not usable.
+    /// reservation usable that begins at an address, of this many bytes at most: it is not usable.
     fn forget_commit(&self, _address: usize, _most: usize) {}
 
-    /// Asks something of the system about whole pages.
+    /// Asks something of the kernel about whole pages.
     fn advise(&self, _address: usize, _bytes: usize, _advice: Advice) {}
 
-    /// Gives the contents of committed pages back to the system: they read as
-    /// zero afterwards and stay usable. One call, where the system has it.
+    /// Gives the contents of committed pages back to the kernel: they read as
+    /// zero afterwards and stay usable. One call, where the kernel has it.
     ///
-    /// A stretch that the system refuses (locked pages, a filter) becomes
+    /// A stretch that the kernel refuses (locked pages, a filter) becomes
     /// [`Stretch::NONE`]: each of its pages holds what it held, or zeros.
     fn give_back(&self, stretches: &mut [Stretch]);
 
-    /// True if the system puts huge pages under memory that did not ask for them, at a page
+    /// True if the kernel puts huge pages under memory that did not ask for them, at a page
     /// fault or a while later.
     fn has_huge_pages(&self) -> bool {
         false
     }
 
-    /// Bytes of a committed part that are in memory; 0 where the system does not report it.
+    /// Bytes of a committed part that are in memory; 0 where the kernel does not report it.
     fn resident(&self, _address: usize, _bytes: usize) -> usize {
         0
     }
@@ -113,7 +113,7 @@ pub trait Memory {
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
 
     /// Moves the contents of committed pages to a mapping of its own, of at least as many bytes;
-    /// the pages read as zero afterwards and stay usable. `None` where the system cannot or
+    /// the pages read as zero afterwards and stay usable. `None` where the kernel cannot or
     /// does not; nothing has changed then.
     fn move_out(&self, _address: usize, _bytes: usize, _new_bytes: usize) -> Option<usize> {
         None

@@ -13,22 +13,22 @@ pub trait ObjectMemory {
     /// memory does.
     ///
     /// # Safety
-    /// `address` lies in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform,
+    /// `address` is in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform,
     /// or in a mapping of it, aligned to 8, and nobody uses the word but by this function while the
     /// reference lives.
     unsafe fn word(&self, address: usize) -> &AtomicU64;
 
-    /// Writes a value to so many bytes.
+    /// Writes a value to this many bytes.
     ///
     /// # Safety
-    /// They lie in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
+    /// They are in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
     /// a mapping of it, and no owner uses them.
     unsafe fn fill(&self, address: usize, bytes: usize, value: u8);
 
-    /// The address of the first of so many bytes that has another value, and what it has.
+    /// The address of the first of this many bytes that has another value, and what it has.
     ///
     /// # Safety
-    /// They lie in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
+    /// They are in a committed part of a [`Use::Arena`](super::Use::Arena) of this platform, or in
     /// a mapping of it.
     unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)>;
 }

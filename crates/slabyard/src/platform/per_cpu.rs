@@ -25,7 +25,7 @@ pub trait PerCpu {
     /// The rows of stacks.
     fn rows(&self) -> &Rows;
 
-    /// Makes so many bytes of each row usable, whole pages, which read as zero. False if the
+    /// Makes this many bytes of each row usable, whole pages, which read as zero. False if the
     /// system refuses: then no more are usable than before. One caller at a time.
     fn commit_rows(&self, bytes: usize) -> bool;
 
@@ -41,12 +41,12 @@ pub trait PerCpu {
         self.rows().len()
     }
 
-    /// True if another CPU's sequence can be fenced, as far as is known: the system may refuse
+    /// True if another CPU's sequence can be fenced, as far as is known: the kernel may refuse
     /// [`PerCpu::fence`] all the same, and then this is false from then on.
     fn can_stop(&self) -> bool;
 
     /// When it returns true, no sequence that began before is still able to commit. False
-    /// if the system refuses: nothing is known of them then.
+    /// if the kernel refuses: nothing is known of them then.
     fn fence(&self) -> bool;
 
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.

@@ -45,18 +45,18 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub const SLOTS: usize = ROW_STRIDE / ENTRY_BYTES;
 /// Top and end, of 32 bits each: read and written at once.
 pub const ENTRY_BYTES: usize = 8;
-/// Bytes of a row that are usable from the begin: a page, so that it lies on its CPU's node.
+/// Bytes of a row that are usable from the start: a page, so that it is on its CPU's node.
 pub const FIRST_ROW_BYTES: usize = 4096;
 /// From one row to the next; a row has as many bytes. The sequences read the CPU number
 /// where it counts in this unit, and need no shift.
-/// The address space between rows is never touched; where rows would fill a huge page, the system
+/// The address space between rows is never touched; where rows would fill a huge page, the kernel
 /// is advised against it.
 pub const ROW_STRIDE: usize = 1 << 16;
 /// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), in place
 /// of slot 1's entry. Each free that begins the sequence counts it down; one that finds it below
 /// zero takes the slow path.
 pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
-/// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
+/// Where the rows of zeros are, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = u32::MAX as usize - (ZERO_ROWS * ROW_STRIDE - 1);
 /// Rows whose entries are zeros.
@@ -103,7 +103,7 @@ impl Stack {
     /// No stack: every call takes the slow path.
     pub const NONE: Stack = Stack { top: 0, end: 0 };
 
-    /// The entry's word. `top` lies first.
+    /// The entry's word. `top` is first.
     #[inline]
     pub const fn to_word(self) -> u64 {
         if cfg!(target_endian = "little") {
@@ -162,7 +162,7 @@ pub const STOPPED: u32 = u32::MAX;
 
 /// A stack in its row.
 /// Two numbers of 32 bits: with a count, a capacity and an address each call had one load more,
-/// 1.017 of mimalloc's time in place of 0.984 to 0.997 (e945116). The price: elements lie within 16
+/// 1.017 of mimalloc's time instead of 0.984 to 0.997 (e945116). The price: elements are within 16
 /// GiB behind row 0 and are reserved with the rows.
 #[repr(C, align(8))]
 pub struct Entry {
@@ -310,7 +310,7 @@ impl Rows {
     /// the sequences only. The elements are reserved, not committed.
     ///
     /// # Panics
-    /// If elements lie below the rows or out of the reach of their numbers, or the header
+    /// If elements are below the rows or out of the reach of their numbers, or the header
     /// is too small.
     pub unsafe fn set(&self, header: usize, base: usize, count: usize, elements: (usize, usize)) {
         assert!(elements.0 >= base + count * ROW_STRIDE, "elements lie behind the rows");
@@ -328,7 +328,7 @@ impl Rows {
     }
 
     /// Says whose the rows are: where a thread finds the number of its own (the field `rseq_cs`
-    /// lies behind it, so far from the thread pointer), and whether each belongs to one thread.
+    /// is behind it, so far from the thread pointer), and whether each belongs to one thread.
     ///
     /// # Safety
     /// Where sequences run, each thread has a registered area there, or a block with a private slot.
@@ -389,7 +389,7 @@ impl Rows {
         self.row_bytes.as_ptr() as usize
     }
 
-    /// So many bytes of each row are usable from now on.
+    /// This many bytes of each row are usable from now on.
     pub fn set_row_bytes(&self, bytes: usize) {
         debug_assert!(bytes <= ROW_STRIDE);
         self.row_bytes.store(bytes, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::PerCpu;
 use super::stack::{STOPPED, Slot};
 
 /// Stops stacks, and returns true. `stops` gives row and slot of each; its third part receives the
-/// top that each had. False if the system refuses a fence: no stack is stopped then.
+/// top that each had. False if the kernel refuses a fence: no stack is stopped then.
 ///
 /// A stack in use may take several fences.
 pub fn stop<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) -> bool {
@@ -39,7 +39,7 @@ pub fn stop<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) -> bool {
 
 /// As [`stop`], by one fence: a stack whose owner used it meanwhile is
 /// not stopped, and its third part says [`STOPPED`]; so does that of each if
-/// the system refuses the fence.
+/// the kernel refuses the fence.
 pub fn stop_idle<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) {
     mark(p, stops);
     if !p.fence() {

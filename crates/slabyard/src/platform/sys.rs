@@ -74,7 +74,7 @@ pub unsafe fn call(n: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Reads the begin of a file, as far as the buffer goes.
+/// Reads the start of a file, as far as the buffer goes.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut n = 0;
     read_parts(path, buffer, |part| {

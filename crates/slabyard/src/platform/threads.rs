@@ -57,13 +57,13 @@ pub trait Threads {
     /// In a handler after a fork, of either process.
     fn end_fork(&self) {}
 
-    /// In a handler that the C library calls in the child of a fork: says so where the system has
+    /// In a handler that the C library calls in the child of a fork: says so where the kernel has
     /// not, and no slow path has seen it since.
     fn mark_child(&self) {
         self.birth().store(birth::CHILD, Ordering::Relaxed);
     }
 
-    /// In the child of a fork, before its first slow path: what the system does not keep for it is
+    /// In the child of a fork, before its first slow path: what the kernel does not keep for it is
     /// made anew when it is needed.
     fn begin_child(&self) {}
 
@@ -72,7 +72,7 @@ pub trait Threads {
     fn on_thread_end(&self, place: &reader::ReaderSlot) -> bool;
 
     /// Stores to a word that this thread alone changes. The store may reach other CPUs after loads
-    /// that follow, unless a fence lies between.
+    /// that follow, unless a fence is between.
     #[inline(always)]
     fn announce(&self, word: &AtomicU64, value: u64) {
         // Release pairs with the Acquire of who waits for readers.
@@ -92,6 +92,6 @@ pub trait Threads {
     }
 
     /// When it returns true, each thread of the process has made a full fence since the call.
-    /// False if the system refuses, now and from now on.
+    /// False if the kernel refuses, now and from now on.
     fn fence_readers(&self) -> bool;
 }

@@ -43,7 +43,7 @@ const COLD: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
 
-/// The system refused the memory for a yard's own tables. Later starts fail as well.
+/// The kernel refused the memory for a yard's own tables. Later starts fail as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotStarted;
 
@@ -74,7 +74,7 @@ impl<E: Engine> ProcessYard<E> {
     }
 
     /// With other settings: how much address space it reserves, and after how long free pages go
-    /// back to the system.
+    /// back to the kernel.
     ///
     /// ```
     /// use slabyard::{ProcessYard, yard::Settings};
@@ -108,7 +108,7 @@ impl<E: Engine> ProcessYard<E> {
     /// The yard, started if it is not.
     ///
     /// # Errors
-    /// [`NotStarted`] if the system refuses memory for it.
+    /// [`NotStarted`] if the kernel refuses memory for it.
     ///
     /// ```
     /// static YARD: slabyard::ProcessYard = slabyard::ProcessYard::new();

@@ -28,7 +28,7 @@ pub struct Rcu {
     pub(crate) places: Table<ReaderSlot>,
     /// Address of the first place, from which on [`PLACES_BYTES`] are places.
     pub(crate) begin: AtomicUsize,
-    /// Places were refused by the system: no reader tries again before one is free.
+    /// Places were refused by the kernel: no reader tries again before one is free.
     pub(crate) refused: AtomicU64,
     /// Sections without a place, by the last bit of their epoch.
     pub(crate) slow: [AtomicU64; 2],

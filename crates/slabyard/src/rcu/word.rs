@@ -2,7 +2,7 @@
 //!
 //! Neighbour: the head of [`super`] draws them.
 
-/// The bits of sections in a place's word: so many nest, less one.
+/// The bits of sections in a place's word: this many nest, less one.
 pub(super) const NEST: u64 = (1 << 14) - 1;
 /// In the epoch word: readers make fences of their own.
 pub(super) const FENCED: u64 = 1 << 14;

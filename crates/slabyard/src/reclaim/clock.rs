@@ -26,7 +26,7 @@ pub(crate) fn has_clock<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 }
 
 /// Reaps once in a pass, which holds the drain lock; `reaped` is above 0 if it did. Returns
-/// the slabs that ended, if any did.
+/// the discarded slabs, if any did.
 pub(crate) fn reap_in_pass<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     reaped: &mut usize,

@@ -30,7 +30,7 @@ pub(crate) fn drain_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: St
     }
 }
 
-/// False if the system refused to stop them: some stacks may not be drained. Called with the
+/// False if the kernel refused to stop them: some stacks may not be drained. Called with the
 /// drain lock held.
 pub(crate) fn drain_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) -> bool {
     let (rows, mut n) = (yard.platform().rows(), 0);
@@ -60,7 +60,7 @@ fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
 }
 
 /// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
-/// their rows. False if the system refuses to stop them.
+/// their rows. False if the kernel refuses to stop them.
 fn drain_stops<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     stops: &mut [(usize, Slot, u32)],
@@ -163,7 +163,7 @@ pub(crate) fn take_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, 
     }
 }
 
-/// Drains the caller's row. The runs of the slabs that end go to the buddy at last.
+/// Drains the caller's row. The runs of discarded slabs go to the buddy at last.
 pub(crate) fn drain_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let _guard = yard.drain.lock(yard.platform());
     drain_own_stacks(yard, Stacks::Caches);

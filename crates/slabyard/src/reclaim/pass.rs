@@ -30,7 +30,7 @@ use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::pass::{Pass, Phase};
 
-/// A stack is idle when so many passes in a row found its top unchanged.
+/// A stack is idle when this many passes in a row found its top unchanged.
 const IDLE_PASSES: u32 = 2;
 /// Objects that one slice flushes out of stacks, unless one stack alone has more.
 const MOST_OBJECTS: u32 = Shape::STACK_OBJECTS;
@@ -87,7 +87,7 @@ pub(crate) fn run_slice<P: Platform, E: Engine>(
     }
 }
 
-/// Drains stacks whose tops did not change for so many passes: as many as have
+/// Drains stacks whose tops did not change for this many passes: as many as have
 /// [`MOST_OBJECTS`] objects together, or one.
 pub(crate) fn drain_idle<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
@@ -167,7 +167,7 @@ fn drain_idle_own<P: Platform, E: Engine>(
     if reclaimed { Slice::Reclaimed } else { Slice::PhaseDone }
 }
 
-/// The number of objects in a stack, if its top did not change for so many passes.
+/// The number of objects in a stack, if its top did not change for this many passes.
 fn idle<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     row: usize,

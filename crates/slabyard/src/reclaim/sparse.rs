@@ -34,9 +34,9 @@ use crate::yard::Yard;
 use crate::yard::pass::Pass;
 use crate::yard::sparse::{Flushing, bit, is_among};
 
-/// So many bytes of slabs that would go are worth a flush: an eighth of what may stay.
+/// This many bytes of slabs that would go are worth a flush: an eighth of what may stay.
 const LEAST_BYTES: u64 = 64 << 10;
-/// And so many for each object that is flushed and refilled, which takes 0.1 us: four times as
+/// And this many for each object that is flushed and refilled, which takes 0.1 us: four times as
 /// long as to fault these bytes in again at most.
 const BYTES_AN_OBJECT: u64 = 256;
 /// In a smaller heap no page would go back ([`crate::reclaim::surplus`]).
@@ -45,7 +45,7 @@ const LEAST_HEAP: usize = (4 << 20) / GRANULE;
 /// What a cache costs beside its objects: fences, and looks at its rows.
 const TOKENS_A_CACHE: u64 = 64;
 
-/// So many caches a rare free looks at.
+/// This many caches a rare free looks at.
 const LOOKS: usize = 2;
 /// Slab operations of a slice.
 const SLICE: u32 = Shape::STACK_OBJECTS;

@@ -68,7 +68,7 @@ pub(crate) fn give_slice<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     went.is_some()
 }
 
-/// At the free of a large block: gives back so many granules of the surplus, and then of the
+/// At the free of a large block: gives back this many granules of the surplus, and then of the
 /// metadata, where these are much beside it.
 pub(crate) fn give_surplus_of<P: Platform, E: Engine>(yard: &Yard<P, E>, granules: usize) {
     let mut left = granules;

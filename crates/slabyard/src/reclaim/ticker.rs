@@ -26,9 +26,9 @@ use crate::yard::depth::LOOK_CALLS;
 use crate::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::yard::{Yard, choose_pops};
 
-/// The ticker runs while there are so many dirty free granules: 256 KiB.
+/// The ticker runs while there are this many dirty free granules: 256 KiB.
 const TICKER_MIN_GRANULES: usize = 64;
-/// And where a helper gives back, while barns have so many bytes, which keep slabs.
+/// And where a helper gives back, while barns have this many bytes, which keep slabs.
 const TICKER_MIN_BARN_BYTES: usize = 1 << 20;
 /// Dirty free granules that may wait for the decay time however little is live: 32 MiB.
 const BACKLOG_GRANULES: usize = (32 << 20) / GRANULE;
@@ -38,8 +38,8 @@ const BACKLOG_INTERVAL: u32 = 8;
 const GRANULES_A_SLICE: usize = 64;
 /// Slices that an open pass needs beside those for pages, as a guess.
 const SLICES_A_PASS: u64 = 64;
-/// The ticker ends after so many passes in a row reclaimed nothing, and found no run in a bank: a
-/// stack counts as idle after two or three, and so do then the runs of the slabs that end with it.
+/// The ticker ends after this many passes in a row reclaimed nothing, and found no run in a bank: a
+/// stack counts as idle after two or three, and so do the runs of slabs discarded with it.
 const MOST_IDLE_PASSES: u32 = 8;
 /// In a slow program the first pass and then every fourth compacts.
 const COMPACT_EVERY: u32 = 4;

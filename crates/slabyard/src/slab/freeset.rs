@@ -295,7 +295,7 @@ pub fn is_free<P: Platform>(heap: &PageHeap<P>, slab: u32, index: u32) -> bool {
     any_bits(heap, slab, word).load(Ordering::Relaxed) & bit != 0
 }
 
-/// The lowest bits of a word, at most so many.
+/// The lowest bits of a word, at most this many.
 #[inline]
 fn lowest(bits: u64, most: u32) -> u64 {
     if bits.count_ones() <= most {

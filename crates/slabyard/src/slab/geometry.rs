@@ -68,7 +68,7 @@ impl Geometry {
         Geometry { object, size, first, order, objects, reciprocal }
     }
 
-    /// The geometry for objects of so many bytes, aligned to `align`, of which the first begins
+    /// The geometry for objects of this many bytes, aligned to `align`, of which the first begins
     /// at the first aligned offset from `first` on, behind the words of the free set in the
     /// slab: the smallest slabs that hold 8 objects or more and waste a sixteenth at most, or as
     /// many objects as a slab may have; else the largest ones. `least_order` is that of a page
@@ -127,7 +127,7 @@ impl Geometry {
         }
     }
 
-    /// The geometry for objects of so many bytes, `size` bytes from one to the next, the first at
+    /// The geometry for objects of this many bytes, `size` bytes from one to the next, the first at
     /// `first`: the smallest slabs that hold 8 objects or more and waste an eighth at most, else
     /// the largest ones. `None` if no object fits these.
     #[must_use]
@@ -151,7 +151,7 @@ impl Geometry {
     }
 
     /// The same objects in slabs of a lower order; as it is where none would fit, or words of the
-    /// free set lie in the slab.
+    /// free set are in the slab.
     #[must_use]
     pub const fn lowered(self, order: u32) -> Self {
         let Geometry { object, size, first, objects, .. } = self;
@@ -202,7 +202,7 @@ impl Geometry {
         Self::of(size, size, 0, order, objects)
     }
 
-    /// Slabs of so many objects that are counted only: no granule holds them.
+    /// Slabs of this many objects that are counted only: no granule holds them.
     pub const fn counted(objects: u32) -> Self {
         Geometry { object: 1, size: 1, first: 0, order: 0, objects, reciprocal: u64::MAX }
     }
@@ -239,7 +239,7 @@ impl Geometry {
         self.slab_bytes() - self.objects as usize * self.size as usize
     }
 
-    /// Number of the object that an offset from object 0 lies in, and whether it begins there.
+    /// Number of the object that an offset from object 0 is in, and whether it begins there.
     ///
     /// The upper half of the product is the quotient, and the lower one is below the
     /// reciprocal where nothing remains. Exact: an offset is below 2^18, and a size at most
@@ -251,7 +251,7 @@ impl Geometry {
         ((product >> 64) as u32, (product as u64) < self.reciprocal)
     }
 
-    /// Number of the object that an offset within the slab lies in; a number of no object for
+    /// Number of the object that an offset within the slab is in; a number of no object for
     /// an offset in front of object 0.
     #[inline]
     #[must_use]

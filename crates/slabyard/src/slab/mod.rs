@@ -46,14 +46,14 @@ pub fn resolve(
     Ok(Object { slab, index })
 }
 
-/// True if an object begins at an address that, by the page map, lies in a slab of this
+/// True if an object begins at an address that, by the page map, is in a slab of this
 /// geometry. Reads no descriptor, because that is a cache miss.
 #[inline]
 pub fn begins_object(region: &Region, geometry: &Geometry, address: usize) -> bool {
     spot(region, geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
 }
 
-/// If an address lies in the region: the granule where a slab of this geometry around it
+/// If an address is in the region: the granule where a slab of this geometry around it
 /// would begin, and the address's offset from there.
 #[inline]
 fn spot(region: &Region, geometry: &Geometry, address: usize) -> Option<(u32, u32)> {

@@ -11,7 +11,7 @@ impl Word {
     pub const OBJECTS: u32 = u64::BITS;
     /// The word of object 0.
     pub const FIRST: Word = Word(0);
-    /// The first word that may lie in a slab: the smallest slabs that have such words are 8
+    /// The first word that may be in a slab: the smallest slabs that have such words are 8
     /// granules. Malloc's classes have so high numbers on pages of 64 KiB alone.
     pub(super) const FIRST_IN_SLAB: Word = Word(32);
 

@@ -18,7 +18,7 @@ pub enum Rank {
     Drain = 0,
     /// The grace period under way, and the places of readers.
     Grace = 1,
-    /// What waits for readers: slabs that ended, freed objects.
+    /// What waits for readers: discarded slabs, freed objects.
     Waiting = 2,
     /// A cache's barn: lists of full and of empty sheaves.
     Barn = 3,
@@ -28,7 +28,7 @@ pub enum Rank {
     Pool = 5,
     /// Growing the region's committed part.
     Grow = 6,
-    /// The advice on huge pages that was given to the system.
+    /// The advice on huge pages that was given to the kernel.
     Advice = 7,
     /// The buddy's free lists.
     Pages = 8,
@@ -52,10 +52,10 @@ pub fn may_call<P: Park>(park: &P) {
 pub trait Park {
     /// Sleeps while `*word == value`; may return early.
     fn wait(&self, word: &AtomicU32, value: u32);
-    /// As [`Park::wait`], for at most so many milliseconds.
+    /// As [`Park::wait`], for at most this many milliseconds.
     fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64);
     /// As [`Park::wait`], for a thread that may be gone: where threads can be killed one by one, true
-    /// if nobody woke this one for so many milliseconds.
+    /// if nobody woke this one for this many milliseconds.
     #[inline]
     fn wait_for_living(&self, word: &AtomicU32, value: u32, _ms: u64) -> bool {
         self.wait(word, value);
@@ -101,7 +101,7 @@ impl<T> Lock<T> {
         Lock { word: AtomicU32::new(FREE), rank, value: UnsafeCell::new(value) }
     }
 
-    /// Where the value lies: for readers outside of the process.
+    /// Where the value is: for readers outside of the process.
     pub fn as_ptr(&self) -> *const T {
         self.value.get()
     }

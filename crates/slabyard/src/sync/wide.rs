@@ -152,7 +152,7 @@ impl AtomicU64 {
         self.0.get_mut()
     }
 
-    /// Where it lies.
+    /// The address of the number.
     pub const fn as_ptr(&self) -> *mut u64 {
         self.0.get()
     }

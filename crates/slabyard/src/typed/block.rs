@@ -129,7 +129,7 @@ impl<Y: Home> Record<Y> {
         (address, record)
     }
 
-    /// Allocates as many objects as there is room for, or none: then `None`. If one lies in a
+    /// Allocates as many objects as there is room for, or none: then `None`. If one is in a
     /// mapping, [`Record::of_bulk`] looks at the page map for each.
     #[inline(never)]
     pub(super) fn alloc_bulk(&self, addresses: &mut [usize]) -> Option<Lies> {

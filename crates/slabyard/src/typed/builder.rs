@@ -28,7 +28,7 @@ impl<'a, T> Builder<'a, T> {
         Builder { name, settings, makes: PhantomData }
     }
 
-    /// Aligns objects to so many bytes, a power of two, if their type needs less.
+    /// Aligns objects to this many bytes, a power of two, if their type needs less.
     #[must_use]
     pub fn align(mut self, bytes: usize) -> Self {
         let align = narrow(bytes);
@@ -56,7 +56,7 @@ impl<'a, T> Builder<'a, T> {
         self
     }
 
-    /// So many objects in a full sheaf, 1022 at most: what a CPU keeps without a lock, twice.
+    /// This many objects in a full sheaf, 1022 at most: what a CPU keeps without a lock, twice.
     ///
     /// ```
     /// use slabyard::{ObjectCache, ProcessYard};

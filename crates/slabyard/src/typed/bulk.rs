@@ -200,7 +200,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     }
 }
 
-/// Drops a box of another cache, or of an object that lies in a mapping.
+/// Drops a box of another cache, or of an object that is in a mapping.
 #[cold]
 #[inline(never)]
 fn drop_alone<T, K: ObjectKind, Y: Home>(object: CacheBox<T, K, Y>) {

@@ -137,7 +137,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     }
 
     /// Returns all that is parked to the slabs, and ends those without a live object: their pages
-    /// go back to the system within the yard's decay time, or at [`Yard::trim`]. False in a signal
+    /// go back to the kernel within the yard's decay time, or at [`Yard::trim`]. False in a signal
     /// handler that interrupted a slow path.
     ///
     /// ```

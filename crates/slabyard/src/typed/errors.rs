@@ -26,7 +26,7 @@ pub enum CreateError {
     SheafCapacity(u32),
     /// There are as many caches as a yard may have ([`MOST_CREATED`]).
     TooMany,
-    /// The system refuses memory.
+    /// The kernel refuses memory.
     Memory,
     /// The yard could not be started.
     NotStarted,
@@ -88,7 +88,7 @@ impl fmt::Display for CreateError {
 
 impl Error for CreateError {}
 
-/// The system refuses memory for an object.
+/// The kernel refuses memory for an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AllocError<T = ()> {
     /// What would have become one.

@@ -14,7 +14,7 @@ pub trait Home: Sync + 'static {
     /// The engine of its caches.
     type Engine: Engine;
 
-    /// The yard, ready for calls; `None` if the system refuses memory for it.
+    /// The yard, ready for calls; `None` if the kernel refuses memory for it.
     fn yard(&'static self) -> Option<&'static YardOf<Self>>;
 }
 

@@ -56,7 +56,7 @@ impl ObjectKind for Fresh {
     unsafe fn before_slow_free<T, Y: Home>(_address: usize, _record: &Record<Y>) {}
 }
 
-/// An object of a kept cache, of which `T` is the begin.
+/// An object of a kept cache, of which `T` is the start.
 #[repr(C)]
 pub(super) struct KeptObject<T> {
     pub(super) value: MaybeUninit<T>,

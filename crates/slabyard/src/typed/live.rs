@@ -14,7 +14,7 @@ use crate::live::{self, Walked};
 /// What a walk over the live objects of a cache met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveObjects {
-    /// So many there were, which may be more than there was room for.
+    /// This many there were, which may be more than there was room for.
     pub count: usize,
     /// True if free ones were among them: where CPUs cannot be stopped, what other threads keep
     /// for their next allocations.

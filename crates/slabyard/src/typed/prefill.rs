@@ -60,7 +60,7 @@ pub struct Prefilled<'a, T, K: ObjectKind = Fresh, Y: Home = ProcessYard> {
 }
 
 impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
-    /// Sets so many objects apart.
+    /// Sets this many objects apart.
     ///
     /// # Errors
     /// If there is no memory for all, and in a signal handler that interrupted a slow path: then
@@ -85,7 +85,7 @@ impl<T, K: ObjectKind, Y: Home> Prefilled<'_, T, K, Y> {
         self.len() == 0
     }
 
-    /// Fills it until it has so many objects; one that has more keeps them.
+    /// Fills it until it has this many objects; one that has more keeps them.
     ///
     /// # Errors
     /// If there is no memory for all: it may have got some of them.

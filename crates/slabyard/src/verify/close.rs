@@ -39,7 +39,7 @@ const LOOKS: usize = 1022;
 /// Objects on top of a stack with which an address is compared that should be live.
 const RECENT: usize = 8;
 
-/// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
+/// Makes this many further frees take the slow path and its close checks; `u32::MAX`: all.
 pub fn check_frees<P: Platform, E: Engine>(yard: &Yard<P, E>, frees: u32) {
     yard.checks.left.store(frees, Ordering::Relaxed);
     yard.checks.began.store(u32::from(frees > 0), Ordering::Relaxed);
@@ -82,7 +82,7 @@ pub fn check_parked<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// already, which the check has reported.
 ///
 /// # Errors
-/// Where the address lies, if it is not the begin of an object.
+/// Where the address is, if it is not the start of an object.
 #[cold]
 pub(crate) fn check_free<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
@@ -218,7 +218,7 @@ fn odd_in<P: Platform, E: Engine>(
     None
 }
 
-/// How many of the last objects lie side by side, each next to the one before, up or down,
+/// How many of the last objects are side by side, each next to the one before, up or down,
 /// from the one at an address, whose bit is `nth` in a word whose last object is `last`; and
 /// their bits. A program that frees a structure in the order in which it made it leaves such
 /// runs.
@@ -244,7 +244,7 @@ fn run_from(
     }
 }
 
-/// How many of the last objects, at most so many, lie `step` bytes from the one before each,
+/// How many of the last objects, at most this many, lie `step` bytes from the one before each,
 /// and the first of them from `address`.
 #[inline]
 fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize) -> usize {

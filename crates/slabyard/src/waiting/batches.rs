@@ -17,7 +17,7 @@ use crate::yard::{AddressKind, Yard};
 /// Bytes of objects that may wait.
 pub const MOST_BYTES: usize = 32 << 20;
 
-/// A batch that is not full is closed after so many milliseconds, at the next slow path.
+/// A batch that is not full is closed after this many milliseconds, at the next slow path.
 const OLD_MS: u64 = 20;
 
 /// Puts an object into the caller's open batch.
@@ -185,12 +185,12 @@ const MOST_SLABS: usize = 16;
 /// Why an object was not taken to be freed after readers. It is the caller's as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// It is not the begin of a live object, or not of this cache's: where it lies.
+    /// It is not the start of a live object, or not of this cache's: where it is.
     Place(AddressKind),
     /// More than [`MOST_BYTES`], or as many batches as there are, wait for readers that stay.
     /// Try again after sections, or wait by [`free_after_waiting`](crate::calls::readers::free_after_waiting).
     Full,
-    /// The system refuses memory for a batch. As above.
+    /// The kernel refuses memory for a batch. As above.
     Memory,
     /// The caller is a signal handler that interrupted a slow path.
     Interrupted,

@@ -86,7 +86,7 @@ impl BatchShard {
     }
 }
 
-/// What a barrier waits for: of each part, so many batches closed, and all of them freed.
+/// What a barrier waits for: of each part, this many batches closed, and all of them freed.
 pub(crate) struct Tickets(pub(crate) [u64; PARTS]);
 /// All batches of a yard.
 pub(crate) struct Batches {

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// 20,000 allocations of mixed sizes some hundred.
 pub(crate) const WORDS: usize = 1024;
 
-/// Of these so many are used, so that a search for one that is not there ends soon.
+/// Of these this many are used, so that a search for one that is not there ends soon.
 pub(crate) const MOST_WORDS: usize = WORDS / 4 * 3;
 
 /// Objects of all stacks that it looks at, so that the end of a large process is not felt: 20 ns

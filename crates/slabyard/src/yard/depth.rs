@@ -14,7 +14,7 @@ pub(crate) const RUN_CALLS: u32 = 1;
 /// thread's calls, as its slow paths estimate them.
 pub(crate) const INSIDE: u32 = 1;
 
-/// While the reclaim ticker runs, a thread looks at the clock once in so many calls.
+/// While the reclaim ticker runs, a thread looks at the clock once in this many calls.
 pub(crate) const LOOK_CALLS: u32 = 128;
 
 /// True in a signal handler that interrupted a slow path.

@@ -10,7 +10,7 @@ use crate::pages::PageHeap;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Entries of the table: so many blocks that grow in turns are known.
+/// Entries of the table: this many blocks that grow in turns are known.
 const KNOWN: usize = 512;
 
 /// In place of the granules of an object, which keeps its size where it becomes smaller.

@@ -13,7 +13,7 @@ pub const LARGEST_RUN: usize = 1 << 20;
 /// The largest run where large blocks come and go.
 /// Blocks of 1 to 64 MiB that replace each other had 492,000 page faults as mappings and have
 /// 56,000 as runs (3e13e7d). Runs from the first block on had a tenth fewer, but a large block that
-/// is never freed would lie among small objects; the best fit in place of the most dirty extent has
+/// is never freed would be among small objects; the best fit instead of the most dirty extent has
 /// a third more.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
@@ -21,7 +21,7 @@ pub const LARGEST_WARM_RUN: usize = 256 << 20;
 /// to 6 us, the most in a virtual machine: 0.6 % of the time at most.
 const FAULTING_PER_MS: usize = 4 << 10;
 
-/// And at once: so many milliseconds' worth, 2 MiB.
+/// And at once: this many milliseconds' worth, 2 MiB.
 const FAULTING_MS: u64 = 512;
 
 /// What a mapping of so many bytes that faults after its free costs: the milliseconds that pay it.

@@ -15,7 +15,7 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use core::hint::spin_loop;
 
-/// A change waits for a look so many spins at most.
+/// A change waits for a look this many spins at most.
 const CHANGE_SPINS: u32 = 20_000;
 /// A look spins so often for a pause of the changes, and then sleeps a millisecond.
 const LOOK_SPINS: u32 = 1000;

@@ -41,7 +41,7 @@ use pass::Pass;
 use rate::{EVERY_CALL, Rate};
 use slabyard_abi::engines::EngineName;
 
-/// Addresses that the system chooses have 48 bits at most.
+/// Addresses that the kernel chooses have 48 bits at most.
 pub(crate) const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
 
 /// Address space that a yard reserves if nobody says how much: 1 TiB, where addresses reach so far.
@@ -52,7 +52,7 @@ pub(crate) const RESERVE_BYTES: usize = if usize::BITS == 64 { 1 << 40 } else { 
 pub struct Settings {
     /// Address space to reserve, in bytes.
     pub reserve_bytes: usize,
-    /// The decay time: free pages go back to the system after it, in milliseconds.
+    /// The decay time: free pages go back to the kernel after it, in milliseconds.
     pub decay_ms: u32,
 }
 
@@ -156,7 +156,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         true
     }
 
-    /// The decay time: free pages go back to the system after it, in milliseconds.
+    /// The decay time: free pages go back to the kernel after it, in milliseconds.
     pub fn decay_ms(&self) -> u32 {
         self.decay_ms.load(Ordering::Relaxed) as u32
     }

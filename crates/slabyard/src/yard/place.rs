@@ -2,21 +2,21 @@
 //!
 //! Neighbour: [`crate::place`] determines the kind, by the page map and the descriptors.
 
-/// Where an address lies.
+/// The kind of memory that an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
-    /// In a slab of the cache of this number, which has so many bytes an object.
+    /// In a slab of the cache of this number, which has this many bytes an object.
     Object {
         /// Number of the cache: a class of malloc's, or a created one.
         class: usize,
         /// Those that its user may write to.
         bytes: usize,
-        /// True if the address is the begin of an object.
+        /// True if the address is the start of an object.
         begin: bool,
     },
-    /// The begin of a live run or mapping of so many bytes.
+    /// The start of a live run or mapping of this many bytes.
     Large(usize),
-    /// Inside of a live run or mapping, not its begin.
+    /// Inside of a live run or mapping, not its start.
     Inside,
     /// In memory of the yard that is free.
     Free,

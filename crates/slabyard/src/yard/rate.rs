@@ -13,10 +13,10 @@ pub const EVERY_CALL: u32 = 1;
 /// A gap between two looks at the clock that is long enough to measure the rate. A coarse
 /// clock's resolution is 4 ms, or 10 ms.
 const GAP_MS: u64 = 12;
-/// Where gaps are shorter, a window of so many milliseconds or looks measures it.
+/// Where gaps are shorter, a window of this many milliseconds or looks measures it.
 const WINDOW_MS: u64 = 32;
 const WINDOW_LOOKS: u32 = 512;
-/// A program of fewer frees a second is slow: half of the longest interval takes it 32 ms.
+/// A program of fewer frees per second is slow: half of the longest interval takes it 32 ms.
 const SLOW: u64 = 4000;
 /// A slow path must come at least once in this time.
 const SLOW_PATH_MS: u64 = 16;
@@ -29,7 +29,7 @@ pub(crate) struct Rate {
     /// The window: when it began, and the looks at the clock since.
     begun: AtomicU64,
     looks: AtomicU32,
-    /// Frees a second.
+    /// Frees per second.
     rate: AtomicU64,
 }
 
@@ -81,9 +81,9 @@ impl Rate {
         self.rate.load(Ordering::Relaxed) < SLOW
     }
 
-    /// The interval, in frees, at which so many slices are made in time. With the longest one
+    /// The interval, in frees, at which this many slices are made in time. With the longest one
     /// always, 41 % of the empty pages were back 1 s after 99 % of 300,000 objects were freed, at
-    /// 1000 pairs of calls a second; so it is 91 % (462e753).
+    /// 1000 pairs of calls per second; so it is 91 % (462e753).
     pub(crate) fn interval(&self, slices: u64) -> u32 {
         let rate = self.rate.load(Ordering::Relaxed).min(1 << 32);
         let often = rate * SLOW_PATH_MS / 1000;

@@ -16,7 +16,7 @@ pub(crate) const A_MS: u64 = 100;
 /// to fault it in.
 const TOKENS_A_PAGE: u64 = 4;
 
-/// Of these a process has so many at its begin.
+/// Of these a process has this many at its start.
 const FIRST_TOKENS: u64 = 1;
 
 /// So many slow frees after caches were found, all are looked at again; and at last after so many.
@@ -35,7 +35,7 @@ const SOON: i32 = 3;
 
 const WATCHING: i32 = 15;
 
-/// So many slow frees do not look after there were no tokens.
+/// This many slow frees do not look after there were no tokens.
 const MUTE: u32 = 256;
 
 /// What a yard knows of its sparse caches.
@@ -45,7 +45,7 @@ pub(crate) struct Sparse {
     /// Tokens that came with time, and those that were taken.
     pub(crate) come: AtomicU64,
     pub(crate) spent: AtomicU64,
-    /// After so many slow frees all caches are looked at again, and how many of them are left; 0:
+    /// After this many slow frees all caches are looked at again, and how many of them are left; 0:
     /// not.
     pub(crate) watch: AtomicU32,
     pub(crate) left: AtomicU32,
@@ -109,7 +109,7 @@ impl Sparse {
         TOKENS_A_LOOK + TOKENS_A_FREE * u64::from(self.watch.load(Ordering::Relaxed))
     }
 
-    /// Tokens that there are in a heap of so many granules.
+    /// Tokens that there are in a heap of this many granules.
     pub(crate) fn refill(&self, now_ms: u64, heap: u64) -> u64 {
         let passed = now_ms.saturating_sub(self.filled.swap(now_ms, Ordering::Relaxed));
         let come = self.come.load(Ordering::Relaxed).saturating_add(passed.saturating_mul(A_MS));
@@ -119,7 +119,7 @@ impl Sparse {
         (come + FIRST_TOKENS * heap).saturating_sub(spent)
     }
 
-    /// True for so many slow frees after there were no tokens.
+    /// True for this many slow frees after there were no tokens.
     pub(crate) fn is_muted(&self) -> bool {
         let left = self.mute.load(Ordering::Relaxed);
         if left > 0 {

@@ -10,10 +10,10 @@ use crate::platform::GRANULE;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::sparse::Sparse;
 
-/// So many dirty granules may stay however little is live: 2 MiB.
+/// This many dirty granules may stay however little is live: 2 MiB.
 pub(crate) const LEAST: usize = (2 << 20) / GRANULE;
 
-/// A heap collapsed if so small a part of it is left, after so many looks that found less each.
+/// A heap collapsed if so small a part of it is left, after this many looks that found less each.
 const COLLAPSED_PART: usize = 4;
 
 const FALLS: usize = 4;
@@ -27,7 +27,7 @@ pub(crate) const SLICE: usize = MOST_BYTES / GRANULE;
 /// Metadata are this part of the region: 66 bytes for each granule.
 const METADATA_PART: usize = GRANULE / 66;
 
-/// Metadata of so many granules wait for a pass: 1 MiB.
+/// Metadata of this many granules wait for a pass: 1 MiB.
 const LEAST_METADATA: usize = (1 << 20) / GRANULE;
 
 /// Tokens that a millisecond adds: a page that goes back and is faulted in again takes 0.5 us, 6 in

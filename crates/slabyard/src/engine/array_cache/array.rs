@@ -79,7 +79,7 @@ pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
     check_in(on, array, limits.limit);
 }
 
-/// Moves the oldest objects of an array, so many at most, to the shared array; to their slabs, if
+/// Moves the oldest objects of an array, this many at most, to the shared array; to their slabs, if
 /// it has no room.
 fn flush_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
     let batch = batch.min(array.len());
@@ -88,7 +88,7 @@ fn flush_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
     }
 }
 
-/// Returns the oldest objects of an array, so many, to their slabs.
+/// Returns the oldest objects of an array, this many, to their slabs.
 pub fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
     let oldest = &on.elements(array)[..objects as usize];
     match on.rules().flush {

@@ -59,7 +59,7 @@ pub trait Chain {
     fn drain_own(&self, cache: usize);
     /// What the cache has.
     fn look(&self, cache: usize) -> Look;
-    /// Ends free slabs, so many at most; returns how many.
+    /// Discards free slabs, this many at most; returns how many.
     fn end_free(&self, cache: usize, most: u32) -> u32;
 }
 
@@ -70,11 +70,11 @@ pub struct Reaped {
     pub scanned: u32,
     /// Slabs that ended.
     pub slabs: u32,
-    /// Pages of the slabs that ended.
+    /// Pages of the discarded slabs.
     pub pages: u32,
 }
 
-/// Reaps once, from where the hand stands. The caller holds the semaphore.
+/// Reaps once, from the position of the hand. The caller holds the semaphore.
 pub fn reap(hand: &AtomicU32, chain: &impl Chain) -> Reaped {
     let from = |at: usize| chain.next_cache(at).or_else(|| chain.next_cache(0));
     let Some(first) = from(hand.load(Ordering::Relaxed) as usize) else {

@@ -35,7 +35,7 @@ impl ArrayCaches {
         cache.set_front(front::ARRAYS as u32);
     }
 
-    /// Ends up to so many free slabs; returns how many.
+    /// Discards up to this many free slabs; returns how many.
     pub(crate) fn end_free<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> u32 {
         lists::end_free(self.on(on), most)
     }

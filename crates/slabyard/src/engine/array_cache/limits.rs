@@ -17,12 +17,12 @@ pub struct Limits {
     pub sharedfactor: u32,
 }
 
-/// Objects in the array of a CPU, above so many bytes each.
+/// Objects in the array of a CPU, above this many bytes each.
 const LIMITS: [(u32, u32); 3] = [(131_072, 1), (1024, 24), (256, 54)];
 /// Those of objects larger than a page, and of small ones.
 const ABOVE_A_PAGE: u32 = 8;
 pub(crate) const SMALL: u32 = 120;
-/// In 2.4, up to so many bytes each; of objects above a page there is no array.
+/// In 2.4, up to this many bytes each; of objects above a page there is no array.
 const LIMITS_2_4: [(u32, u32); 2] = [(256, 252), (1024, 124)];
 const TO_A_PAGE_2_4: u32 = 60;
 /// Batches in a shared array.

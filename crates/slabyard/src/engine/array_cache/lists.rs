@@ -20,10 +20,10 @@ use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Most slabs that end under one hold of the lock.
+/// Most slabs that are discarded under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
 
-/// Free objects in slabs that a node may have before free slabs end.
+/// Free objects in slabs that a node may have before free slabs are discarded.
 pub fn free_limit<S: Arrays>(on: S) -> u32 {
     let cache = on.cache();
     (1 + on.nr_cpus()) * Limits::of_cache(cache).batchcount + cache.shape().geometry.objects
@@ -150,7 +150,7 @@ fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
     on.publish(&list);
 }
 
-/// Ends free slabs from the list's end, as long as the node has too many free objects.
+/// Discards free slabs from the list's end, as long as the node has too many free objects.
 pub fn trim<S: Arrays>(on: S) {
     if on.node().policy().emptied != Emptied::StaysWithinLimit {
         return;

@@ -68,7 +68,7 @@ pub struct ArrayCaches<C = u32> {
     /// Slabs that begin now, and whether one began since the clock was here.
     growing: AtomicU32,
     grown: AtomicU32,
-    /// Of the first class: where the clock's hand stands.
+    /// Of the first class: the position of the clock's hand.
     hand: AtomicU32,
 }
 
@@ -111,7 +111,7 @@ impl<C> ArrayCaches<C> {
         self.chosen.policy()
     }
 
-    /// In the child of a fork: no slab begins.
+    /// In the child of a fork: no slab is allocated.
     fn begin_child(&self) {
         self.growing.store(0, Ordering::Relaxed);
     }
@@ -154,6 +154,6 @@ pub trait Arrays: Stacks {
     fn touch(self, array: Option<&Self::Sheaf>) -> bool;
     /// Pushes objects to an array that has room for them, in their order.
     fn append(self, array: &mut Self::Sheaf, objects: &[Self::Element]);
-    /// Takes so many objects off an array's bottom, which the caller has.
+    /// Takes this many objects off an array's bottom, which the caller has.
     fn drop_oldest(self, array: &mut Self::Sheaf, objects: u32);
 }

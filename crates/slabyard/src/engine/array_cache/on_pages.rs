@@ -22,7 +22,7 @@ pub trait OfArrays: Ruled {
     /// What the cache has at the node.
     fn arrays(&self) -> &ArrayCaches;
 
-    /// CPUs of the node, of so many of the machine.
+    /// CPUs of the node, of this many of the machine.
     fn share<P: Platform>(_on: PageSlabs<'_, P, Self>, rows: usize) -> usize {
         rows
     }

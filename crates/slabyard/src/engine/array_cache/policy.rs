@@ -62,7 +62,7 @@ impl Choice {
     }
 }
 
-/// A slab may waste one part of so many.
+/// A slab may waste one part of this many.
 const WASTE_PART: u32 = 8;
 
 /// The choice of a cache, and what the clock asks of it.

@@ -19,7 +19,7 @@ pub const PERIOD_MS: u64 = 2000;
 const FIRST_MS: u64 = 1000;
 const APART_MS: u64 = 3;
 /// A node's shared array and free slabs of one cache are reaped so often, first at a time that
-/// depends on where the cache lies.
+/// depends on where the cache is.
 pub const NODE_PERIOD_MS: u64 = 4000;
 
 /// When a CPU reaps first, after its start.
@@ -101,7 +101,7 @@ impl<C> ArrayCaches<C> {
         Found { unused, idle: !self.empties.clear_touched() }
     }
 
-    /// Flushes the oldest objects of the shared array, so many at most; returns how many.
+    /// Flushes the oldest objects of the shared array, this many at most; returns how many.
     fn flush_shared<S: Arrays<Chain = C>>(&self, on: S, most: u32) -> u32 {
         use crate::engine::slabs::Held;
         let _moving = on.cache().moving_aside();

@@ -31,7 +31,7 @@ pub fn check_in<S: CpuSlabs>(on: S, slab: CpuSlab<S::Own>) {
     }
 }
 
-/// A slab for the CPU, with free objects of its own, in place of the one that it had.
+/// A slab for the CPU, with free objects of its own, instead of the one that it had.
 pub fn next_slab<S: CpuSlabs>(on: S, old: Option<CpuSlab<S::Own>>) -> Option<CpuSlab<S::Own>> {
     on.count(Counter::AllocSlowpath, 1);
     let shape = on.cache().shape();

@@ -27,7 +27,7 @@ use slabyard_abi::region::front::BANK;
 #[derive(Clone, Copy)]
 pub struct Below(pub(super) Rules);
 
-/// What lies in a bank.
+/// What is in a bank.
 #[derive(Clone, Copy)]
 enum Part {
     Slab = 0,

@@ -131,7 +131,7 @@ pub trait CpuSlabs: Slabs {
     fn check_in_list(self, list: Self::List) -> Option<Self::List>;
     /// Free objects of a list's slabs, as its accounting counts them.
     fn objects_of(self, list: &Self::List) -> u32;
-    /// Puts a slab with so many free objects on a list; false if there is no room.
+    /// Puts a slab with this many free objects on a list; false if there is no room.
     fn park(self, list: &mut Self::List, slab: u32, free: u32) -> bool;
     /// Takes the slab that came last off a list.
     fn unpark(self, list: &mut Self::List) -> Option<u32>;

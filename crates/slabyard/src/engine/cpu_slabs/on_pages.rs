@@ -48,7 +48,7 @@ impl Parked {
     }
 }
 
-/// A link of a slab on a CPU partial list, in place of the slab in front of it.
+/// A link of a slab on a CPU partial list, instead of the slab in front of it.
 const ON_CPU_LIST: u32 = u32::MAX;
 
 /// The rules of slabs below CPUs: those of the kernel.

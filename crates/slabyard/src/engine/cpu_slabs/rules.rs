@@ -124,8 +124,8 @@ impl Rules {
         matches!(self.front, Front::CpuSlabs | Front::SheavesOverCpuSlabs)
     }
 
-    /// True if one more slab is to move from a node's list to a CPU's, which got so many
-    /// already, with so many free objects.
+    /// True if one more slab is to move from a node's list to a CPU's, which got this many
+    /// already, with this many free objects.
     pub(super) fn wants_more(&self, moved: u32, available: u32) -> bool {
         match self.planted {
             Planted::NoBatchMove => return false,
@@ -142,7 +142,7 @@ impl Rules {
             }
     }
 
-    /// True if a list of so many slabs, with so many objects as it counts them, has no room for
+    /// True if a list of this many slabs, with this many objects as it counts them, has no room for
     /// a slab with `free` objects.
     pub(super) fn is_over(&self, slabs: u32, objects: u32, free: u32) -> bool {
         slabs > 0

@@ -43,7 +43,7 @@ impl Debug {
         self.report(on, (FindingKind::Pointer, By::Call), object, pointer, None);
     }
 
-    /// The object in whose stride an address lies, its left zone included.
+    /// The object in whose stride an address is, its left zone included.
     fn nearest<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) -> usize {
         let geometry = &on.cache.shape().geometry;
         let begin = pointer & !(geometry.slab_bytes() - 1);
@@ -127,7 +127,7 @@ impl Debug {
         wrong
     }
 
-    /// A last look at a slab that ended: all of its objects are free, and nobody else knows it.
+    /// A last look at a discarded slab: all of its objects are free, and nobody else knows it.
     pub(super) fn look_at_ended<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32) {
         if !self.flags().has(Self::LOOKS_AT) {
             return;
@@ -155,7 +155,7 @@ impl Debug {
         }
     }
 
-    /// At the free of a slab's last object: looks at what lies behind it.
+    /// At the free of a slab's last object: looks at what is behind it.
     pub(super) fn look_at_tail<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
         let geometry = &on.cache.shape().geometry;
         let slab = object & !(geometry.slab_bytes() - 1);

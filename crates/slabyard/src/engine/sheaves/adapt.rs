@@ -51,7 +51,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         (cache.out() / SMALL_PART) as u32 / cache.sheaf_capacity()
     }
 
-    /// Called at each reclaim pass, under the barn's lock: so many full sheaves were unused
+    /// Called at each reclaim pass, under the barn's lock: this many full sheaves were unused
     /// since the last one.
     pub(super) fn lower_limit<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         self.working_set.flushed.store(0, Ordering::Relaxed);

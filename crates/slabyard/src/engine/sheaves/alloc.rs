@@ -8,7 +8,7 @@ use crate::slab::Word;
 /// Objects that a cache of few slabs puts into a sheaf.
 const FIRST_OBJECTS: u32 = Word::OBJECTS;
 
-/// About so many objects, in whole words of a bitmap where these are fewer.
+/// About this many objects, in whole words of a bitmap where these are fewer.
 fn in_whole_words(objects: u32) -> u32 {
     const WORD: u32 = Word::OBJECTS;
     if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }

@@ -15,7 +15,7 @@ const MOST_FULL: u32 = 2;
 /// Kept, they raised a peak from 16.9 to 18.9 MiB (`aligned_mix`, 59eeeb3).
 const LARGEST: u32 = 1024;
 
-/// The first limit of full sheaves in the barn, for objects of so many bytes.
+/// The first limit of full sheaves in the barn, for objects of this many bytes.
 pub(super) const fn most_full(size: u32) -> u32 {
     if size <= LARGEST { MOST_FULL } else { 0 }
 }

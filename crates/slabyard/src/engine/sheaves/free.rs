@@ -141,7 +141,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         larger
     }
 
-    /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
+    /// Returns the top objects of a sheaf to their slabs, by at most this many slab operations;
     /// says how many objects.
     pub fn flush<S: Stacks<Chain = C>>(&self, on: S, sheaf: &mut S::Sheaf, most: u32) -> u32 {
         let objects = on.elements(sheaf);

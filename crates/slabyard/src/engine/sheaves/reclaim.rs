@@ -62,12 +62,12 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         partial::discard_all_empty(on);
     }
 
-    /// Flushes full sheaves of the barn until so many are left.
+    /// Flushes full sheaves of the barn until this many are left.
     pub fn flush_barn_above<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         while self.nr_full(on) > sheaves && self.flush_piece(on, u32::MAX) > 0 {}
     }
 
-    /// Flushes a full sheaf of the barn, or as much of it as so many slab operations return
+    /// Flushes a full sheaf of the barn, or as much of it as this many slab operations return
     /// to slabs; returns how many objects.
     pub(super) fn flush_piece<S: Stacks<Chain = C>>(&self, on: S, most: u32) -> u32 {
         let _moving = on.cache().moving_aside();

@@ -22,12 +22,12 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Sheaves' worth of overflow misses for which the limit rises by one.
 pub(crate) const RISE: u32 = 4;
-/// At each reclaim pass the limit falls by at least one part in so many of what it is above
+/// At each reclaim pass the limit falls by at least one part in this many of what it is above
 /// its least.
 pub(crate) const FALL: u32 = 4;
-/// A barn of small objects may keep one part in so many of those that are out.
-/// Without a bound objects of 12 to 32 bytes of two threads peak at 17.5 MiB in place of 15.9
-/// (dcbd240); with a fixed barn trees of small nodes took 150 ms in place of 139 (4f00ceb).
+/// A barn of small objects may keep one part in this many of those that are out.
+/// Without a bound objects of 12 to 32 bytes of two threads peak at 17.5 MiB instead of 15.9
+/// (dcbd240); with a fixed barn trees of small nodes took 150 ms instead of 139 (4f00ceb).
 pub(crate) const SMALL_PART: u64 = 8;
 
 /// What was flushed, and what was refilled of it.

@@ -129,7 +129,7 @@ impl<P: Platform> Units<'_, P> {
     }
 
     /// Checks that blocks tile a page (for `verify`). Returns the units that are neither free nor
-    /// the begin of an object.
+    /// the start of an object.
     pub fn check(self, page: u32) -> Result<u32, &'static str> {
         let (free, units) = (self.free(page).0, self.page_units());
         let bits = freeset::bits_of(self.on.heap, page, &self.on.cache.shape().geometry);
@@ -152,7 +152,7 @@ impl<P: Platform> Units<'_, P> {
 
     /// In the child of a fork: lists a page that is on no list. If a thread was about to change its
     /// free blocks, they are made anew from the live ones, whose begins are in the bitmap and whose
-    /// sizes lie in front of them. Returns the free units.
+    /// sizes are in front of them. Returns the free units.
     pub fn adopt(self, page: u32) -> u32 {
         if units::is_set_aside(&self.on.heap.region, page) {
             return 0;

@@ -53,10 +53,10 @@ pub trait Lists: Copy {
     fn pop(self, list: List, end: End) -> Option<Self::Run>;
     /// Puts a run at an end; false if the list takes none.
     fn push(self, list: List, run: Self::Run, end: End) -> bool;
-    /// Takes up to so many runs from the buddy, under one hold of its lock where it has them, to
+    /// Takes up to this many runs from the buddy, under one hold of its lock where it has them, to
     /// the list's tail; returns how many.
     fn refill(self, list: List, most: u32) -> u32;
-    /// Gives up to so many runs from the list's tail to the buddy, under one hold of its lock;
+    /// Gives up to this many runs from the list's tail to the buddy, under one hold of its lock;
     /// returns how many.
     fn give_back(self, list: List, most: u32) -> u32;
     /// Takes a run of 2^order pages from the buddy.

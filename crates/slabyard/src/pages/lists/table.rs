@@ -42,7 +42,7 @@ impl Zone {
 enum Batch {
     /// One run, which is handed out at once; a full list sends the newcomer to the buddy.
     One,
-    /// A quarter of a thousandth of the zone, at most of so many bytes.
+    /// A quarter of a thousandth of the zone, at most of this many bytes.
     Quarter(u64),
     /// As many, and half as many again, rounded down to one less than a power of two.
     PowerLess1(u64),
@@ -64,7 +64,7 @@ pub(super) enum Cold {
     AsHot,
     /// To the one list's tail, and from there.
     Tail,
-    /// A list of their own, of so many batches at most.
+    /// A list of their own, of this many batches at most.
     OwnList(u32),
 }
 
@@ -145,9 +145,9 @@ pub struct Rules {
     pub orders: u32,
     /// Runs of a refill and of a give-back, before they are scaled.
     pub batch: u32,
-    /// A list of so many runs or fewer is refilled.
+    /// A list of this many runs or fewer is refilled.
     pub low: u32,
-    /// A list of pages of order 0 is full with so many: of a tuned one the least.
+    /// A list of pages of order 0 is full with this many: of a tuned one the least.
     pub high: u32,
     /// Pages with which a tuned list is full at most.
     pub high_max: u32,
@@ -159,7 +159,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The numbers of a kind in front of a zone, where a list has room for so many runs.
+    /// The numbers of a kind in front of a zone, where a list has room for this many runs.
     #[must_use]
     pub fn new(kind: PageLists, zone: &Zone, room: u32) -> Self {
         let row = row_of(kind);

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 const PAGE: u64 = 4096;
 
-/// A zone of so many pages, as `/proc/zoneinfo` of a machine of two CPUs told it.
+/// A zone of this many pages, as `/proc/zoneinfo` of a machine of two CPUs told it.
 fn zone(pages: u64, low_pages: u64) -> Zone {
     Zone { pages, low_pages, cpus: 2, page_bytes: PAGE }
 }

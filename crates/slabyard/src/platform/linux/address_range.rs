@@ -32,7 +32,7 @@ use crate::sync::{AtomicUsize, Ordering};
 const LIMITS: usize = 16;
 const LEAST_GAP: usize = 64 << 30;
 const MOST_GAP: usize = 8 << 40;
-/// The gap is at most this part of what lies below the kernel's choice.
+/// The gap is at most this part of what is below the kernel's choice.
 const PART: usize = 8;
 /// Ranges of several libraries of ours in a process are so far apart, or a gap; more than a yard
 /// takes.
@@ -45,7 +45,7 @@ const LOOKS: usize = 16;
 /// Addresses between two parts, so that the kernel makes no one mapping of both.
 const BETWEEN: usize = 64 << 10;
 
-/// The address below which the next part of the process lies; 0 before the first.
+/// The address below which the next part of the process is; 0 before the first.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Chooses the range, if there is none, for a process of such a limit.
@@ -95,7 +95,7 @@ fn has_thread_sanitizer() -> bool {
     false
 }
 
-/// Takes a part of so many bytes, of which nothing is mapped: its first address.
+/// Takes a part of this many bytes, of which nothing is mapped: its first address.
 pub(super) fn take(bytes: usize, align: usize) -> Option<usize> {
     for _ in 0..LOOKS {
         let next = NEXT.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
 
-/// The first of so many bytes that has another value than this.
+/// The first of this many bytes that has another value than this.
 ///
 /// # Safety
 /// They are readable.

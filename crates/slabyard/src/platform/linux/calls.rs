@@ -21,7 +21,7 @@ pub(super) fn advise(address: usize, bytes: usize, advice: usize) {
     unsafe { sys::call(sys::MADVISE, [address, bytes, advice, 0, 0, 0]) };
 }
 
-/// Purges pages of ours that hold no object; false if the system refuses.
+/// Purges pages of ours that hold no object; false if the kernel refuses.
 pub(super) fn purge(address: usize, bytes: usize) -> bool {
     // SAFETY: committed pages of ours, whose contents nobody needs.
     unsafe { sys::call(sys::MADVISE, [address, bytes, MADV_DONTNEED, 0, 0, 0]) == 0 }
@@ -39,7 +39,7 @@ pub(super) fn purge_several(stretches: &[Stretch]) -> usize {
     done.max(0).cast_unsigned()
 }
 
-/// Bit 0 of a byte for each page says whether it is resident. False if the system refuses, or a
+/// Bit 0 of a byte for each page says whether it is resident. False if the kernel refuses, or a
 /// page is not mapped.
 pub(super) fn find_resident(address: usize, bytes: usize, pages: &mut [u8]) -> bool {
     let arguments = [address, bytes, pages.as_mut_ptr() as usize, 0, 0, 0];

@@ -15,7 +15,7 @@ impl<C: Counting> OnLinux<C> {
         C::COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
     }
 
-    /// From now on there are so many memory nodes, a power of two: the machine's own, if it has
+    /// From now on there are this many memory nodes, a power of two: the machine's own, if it has
     /// several. False if there is no code for so many. Call it after [`OnLinux::init`], before the
     /// yard's.
     pub fn set_nodes(&self, nodes: usize) -> bool {
@@ -52,7 +52,7 @@ impl<C: Counting> OnLinux<C> {
         true
     }
 
-    /// Pages that the system refused, each of which caused a drain, where there is code that
+    /// Pages that the kernel refused, each of which caused a drain, where there is code that
     /// counts.
     pub fn refusals(&self) -> u64 {
         self.counts.refusals().load(Ordering::Relaxed)

@@ -13,7 +13,7 @@ use slabyard_abi::stats::{CACHE_WORDS, add_word, drain_of, drain_words};
 
 pub(super) struct CountedWords {
     base: AtomicUsize,
-    /// Pages that the system refused.
+    /// Pages that the kernel refused.
     refusals: AtomicU64,
     /// Bytes that drains of everything gave back.
     drained: AtomicU64,
@@ -43,7 +43,7 @@ impl CountedWords {
         &self.drained
     }
 
-    /// Maps the words; false if the system refuses.
+    /// Maps the words; false if the kernel refuses.
     pub(super) fn begin(&self, page_bytes: usize, nr_rows: usize) -> bool {
         let bytes = ((nr_rows * ROW_WORDS + 1) * 8).next_multiple_of(page_bytes);
         let Some(base) = mmap(bytes, PROT_RW, 0) else {
@@ -59,7 +59,7 @@ impl CountedWords {
         unsafe { &*(address as *const AtomicU64) }
     }
 
-    /// Fences of all CPUs: the word behind those of so many rows.
+    /// Fences of all CPUs: the word behind those of this many rows.
     pub(super) fn fences(&self, nr_rows: usize) -> Option<&AtomicU64> {
         (self.base() != 0).then(|| self.word(nr_rows, 0, 0))
     }

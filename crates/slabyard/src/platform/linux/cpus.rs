@@ -17,7 +17,7 @@ const MOST: usize = 8192;
 /// Those of all but the largest machines.
 const USUAL: usize = 1024;
 
-/// So many CPUs need rows; and the number below which the kernel's CPU numbers lie in any case.
+/// This many CPUs need rows; and the number below which the kernel's CPU numbers are in any case.
 pub(super) fn possible() -> (usize, usize) {
     let mask = Mask::of_this_thread();
     (choose(&mask, width_in_status()), mask.bits)

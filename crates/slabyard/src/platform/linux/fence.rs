@@ -46,7 +46,7 @@ impl Fence {
         self.0.load(Ordering::Relaxed) == REGISTERED
     }
 
-    /// False if the system refuses it: a filter that the program installed after its start. It stays.
+    /// False if the kernel refuses it: a filter that the program installed after its start. It stays.
     pub(super) fn make(&self) -> bool {
         let done = call(PRIVATE_EXPEDITED_RSEQ) == 0;
         if !done {

@@ -32,7 +32,7 @@ impl<C: Counting> OnLinux<C> {
         self.restricted.load(Ordering::Relaxed)
     }
 
-    /// The system's number of this thread, asked for once, because a filter may end the process for
+    /// The kernel's number of this thread, asked for once, because a filter may end the process for
     /// the question later; 0 where it was not asked before the filter.
     pub fn thread_number(&self) -> u32 {
         let known = &rseq::thread().number;

@@ -12,7 +12,7 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
 
-/// The system's setting: the word in brackets is in force (transhuge.rst of the kernel).
+/// The kernel's setting: the word in brackets is in force (transhuge.rst of the kernel).
 const FILE: &CStr = c"/sys/kernel/mm/transparent_hugepage/enabled";
 
 const UNKNOWN: u32 = 0;
@@ -54,7 +54,7 @@ pub(super) fn keep_small_pages(address: usize, bytes: usize) {
 }
 
 /// Takes that advice back. No advice restores a mapping to its original state; a new mapping in
-/// its place would, but the memory may be lost if the system refuses it.
+/// its place would, but the memory may be lost if the kernel refuses it.
 pub(super) fn allow_huge_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_HUGEPAGE);
 }

@@ -36,7 +36,7 @@ impl Nodes {
         }
     }
 
-    /// From now on there are so many nodes, a power of two: the machine's own, if it has several
+    /// From now on there are this many nodes, a power of two: the machine's own, if it has several
     /// and `may_be_real`.
     pub(super) fn begin(&self, nr: usize, nr_rows: usize, may_be_real: bool) {
         self.nr.store(nr, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Nodes {
         }
     }
 
-    /// Calls of [`Nodes::bind`] that the system refused.
+    /// Calls of [`Nodes::bind`] that the kernel refused.
     pub(super) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }

@@ -145,7 +145,7 @@ impl<C: Counting> OnLinux<C> {
         }
     }
 
-    /// Where `rseq_cs` lies, from the thread pointer.
+    /// Where `rseq_cs` is, from the thread pointer.
     pub fn cs_offset(&self) -> usize {
         self.rows.cs_offset()
     }
@@ -159,7 +159,7 @@ impl<C: Counting> OnLinux<C> {
         }
     }
 
-    /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
+    /// Assumes that the kernel makes huge pages everywhere (`always`), whatever its setting.
     pub fn assume_huge_pages(&self) {
         self.huge_pages.assume();
     }

@@ -132,7 +132,7 @@ impl<C: Counting> PerCpu for OnLinux<C> {
 
 impl<C: Counting> OnLinux<C> {
     /// What a sequence needs to find a stack of this thread's row, if the thread has not left it:
-    /// row 0, the slot's offset in a row, and where the row's number lies.
+    /// row 0, the slot's offset in a row, and where the row's number is.
     #[inline(always)]
     fn stack(&self, slot: Slot) -> Option<(usize, usize, usize)> {
         if self.has_left_row() {

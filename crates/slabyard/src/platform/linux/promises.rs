@@ -32,7 +32,7 @@ impl Promise {
         Promise { state: AtomicU32::new(UNKNOWN), is_kept }
     }
 
-    /// True if the system keeps it, as the first look found. Threads that look at the same time
+    /// True if the kernel keeps it, as the first look found. Threads that look at the same time
     /// find the same. False without memory to look, which the next one may have.
     pub(super) fn is_kept(&self, page: usize) -> bool {
         match self.state.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ fn write(at: usize, word: usize) {
     unsafe { (at as *mut usize).write_volatile(word) };
 }
 
-/// True if the system can write behind the first word of a page: a call that does, and nothing
+/// True if the kernel can write behind the first word of a page: a call that does, and nothing
 /// else.
 fn is_usable(at: usize) -> bool {
     // The bytes of a set of signals. The C library makes this call for each thread, so filters that

@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, Ordering};
 const MEMBARRIER_QUERY: usize = 0;
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
-/// Values of keys below this lie in the thread's own block.
+/// Values of keys below this are in the thread's own block.
 const KEYS_IN_BLOCK: u32 = 32;
 
 unsafe extern "C" {
@@ -22,11 +22,11 @@ unsafe extern "C" {
     fn pthread_setspecific(key: u32, value: *const u8) -> i32;
 }
 
-/// What readers need of the system.
+/// What readers need of the kernel.
 pub(super) struct Readers {
     /// 1: `membarrier` was refused.
     refused: AtomicU32,
-    /// 1: the system names the command.
+    /// 1: the kernel names the command.
     named: AtomicU32,
     /// The key, plus one; 0 before it is made.
     key: AtomicU32,
@@ -44,7 +44,7 @@ impl Readers {
         Readers { refused: AtomicU32::new(0), named: AtomicU32::new(0), key: AtomicU32::new(0) }
     }
 
-    /// From now on no fence is asked of the system.
+    /// From now on no fence is asked of the kernel.
     pub(super) fn restrict(&self) {
         self.refused.store(1, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Readers {
         })
     }
 
-    /// Fences all threads of the process; false if the system refuses.
+    /// Fences all threads of the process; false if the kernel refuses.
     pub(super) fn fence_all(&self) -> bool {
         if self.refused.load(Ordering::Relaxed) != 0 {
             return false;

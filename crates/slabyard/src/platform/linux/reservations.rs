@@ -33,9 +33,9 @@ use crate::sync::{AtomicUsize, Ordering};
 /// less, and 300 at least.
 const MOST_ELEMENTS: usize = 192 << 20;
 const LEAST_ELEMENTS: usize = 4 << 20;
-/// Bytes of elements that are usable from the begin.
+/// Bytes of elements that are usable from the start.
 const FIRST_ELEMENTS: usize = 128 << 10;
-/// Rows of so many bytes are mapped whole, with what lies between those of which a page is used;
+/// Rows of this many bytes are mapped whole, with what is between those of which a page is used;
 /// of more rows each page is a mapping.
 const WHOLE_ROWS: usize = 4 << 20;
 /// Reservations that are known; there are no more than these in a yard.
@@ -46,7 +46,7 @@ const SMALL_PER_ROW: usize = 2 << 10;
 
 /// The reservations of a yard.
 pub(super) struct Reservations {
-    /// First address and end of what is usable from the begin.
+    /// First address and end of what is usable from the start.
     usable: [AtomicUsize; 2],
     /// The address of the next small table, and the end of the room for them.
     small: [AtomicUsize; 2],
@@ -136,7 +136,7 @@ impl Reservations {
         })
     }
 
-    /// Makes the block of rows, with so many rows of the addresses that `most_rows` would take.
+    /// Makes the block of rows, with this many rows of the addresses that `most_rows` would take.
     /// False if there is no memory for it. Call it once.
     pub(super) fn init(&self, page: usize, nr_rows: usize, most_rows: usize, rows: &Rows) -> bool {
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
@@ -229,7 +229,7 @@ impl Reservations {
         reservation.map(fresh, address + bytes - fresh)
     }
 
-    /// The address, or where what is usable from the begin ends if it lies there.
+    /// The address, or where what is usable from the start ends if it is there.
     fn behind_usable(&self, address: usize) -> usize {
         let [first, end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
         if (first..end).contains(&address) { end } else { address }
@@ -272,7 +272,7 @@ impl Reservations {
     }
 }
 
-/// Bytes of each row that are usable from the begin.
+/// Bytes of each row that are usable from the start.
 fn first_row_bytes(page: usize) -> usize {
     FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
 }

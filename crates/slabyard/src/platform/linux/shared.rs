@@ -39,7 +39,7 @@ pub enum Left {
     Nothing,
     /// That of its area of restartable sequences: the child makes none with it.
     Registration,
-    /// The system refuses that.
+    /// The kernel refuses that.
     Refused,
 }
 
@@ -107,7 +107,7 @@ impl<C: Counting> OnLinux<C> {
         flags.store(others | (child * bits::SHARED), Ordering::Relaxed);
     }
 
-    /// At the begin of a slow path of a thread that has such a child.
+    /// At the start of a slow path of a thread that has such a child.
     #[cold]
     #[inline(never)]
     pub(super) fn look_for_child(&self) {

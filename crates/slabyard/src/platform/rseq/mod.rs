@@ -37,7 +37,7 @@ pub struct Thread {
     pub rest: [AtomicU32; 4],
     /// Bits of [`flags`].
     pub flags: AtomicU32,
-    /// The system's number of the thread, once it was asked for; 0 before.
+    /// The kernel's number of the thread, once it was asked for; 0 before.
     pub number: AtomicU32,
     /// What it keeps for the allocator.
     pub own: ThreadWords,

@@ -111,7 +111,7 @@ fn state_word<'a, P: Platform>(p: &'a P, layout: &Layout, object: usize) -> &'a 
     unsafe { p.word(object + layout.state()) }
 }
 
-/// Where the link of a deferred free lies.
+/// Where the link of a deferred free is.
 pub fn link_of(layout: &Layout, object: usize) -> usize {
     object + layout.right as usize
 }

@@ -123,7 +123,7 @@ macro_rules! rseq_push {
     };
 }
 
-/// As [`rseq_push`], and slow if the object has not the [tag](crate::platform::stack) that lies
+/// As [`rseq_push`], and slow if the object has not the [tag](crate::platform::stack) that is
 /// behind the stack's end. `end` is a register of 32 bits and `end64` the same, `other` another.
 #[macro_export]
 macro_rules! rseq_push_if {
