@@ -37,7 +37,7 @@ pub struct EndPage {
     pub owner: AtomicU32,
     /// The reading process: without it the owner does not wait.
     pub reader: AtomicU32,
-    /// Programs on Slabyard that the owner was so far, one after the other.
+    /// How many programs on Slabyard the owner has executed so far, one after the other.
     pub begun: AtomicU32,
     /// [`IDLE`] or [`ASKED`]; both sides sleep on it.
     pub state: AtomicU32,

@@ -7,9 +7,9 @@
 /// Which allocations of caches that have the flag fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Of 100 allocations that may fail, so many do.
+    /// Of 100 allocations that may fail, this many do.
     pub probability: u32,
-    /// Each so many-th may fail.
+    /// Every `interval`th may fail.
     pub interval: u32,
     /// So many fail; `u32::MAX`: no limit.
     pub times: u32,

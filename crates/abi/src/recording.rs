@@ -90,7 +90,7 @@ pub struct Call {
     pub ticks: u64,
     /// The object.
     pub address: u64,
-    /// Bytes asked for; up to 2^32 - 1.
+    /// Requested bytes; up to 2^32 - 1.
     pub bytes: u64,
     /// Where it was called from: a slot of the table.
     pub site: u16,

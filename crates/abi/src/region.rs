@@ -176,8 +176,8 @@ words! {
     }
 }
 
-/// A node's part of the region: stripes of so many granules belong to the nodes in turn, from the
-/// region's begin on.
+/// A node's part of the region: stripes of this many granules belong to the nodes in turn, from the
+/// region's start.
 pub const NODE_STRIPE: u64 = 1 << 12;
 
 /// Words of the mailbox, from the header's begin.
@@ -218,7 +218,7 @@ pub mod debugging {
     pub const FLAGS: u64 = 0xff;
     /// Where the first object begins in a slab: 24 bits.
     pub const FIRST: u32 = 8;
-    /// Where an object's state begins, from the object on; its tracks follow: 32 bits.
+    /// Where an object's state is, counted from the object's start; its tracks follow: 32 bits.
     pub const STATE: u32 = 32;
     /// The 8 bits of a state that say what the object is.
     pub const WHAT: u32 = 32;

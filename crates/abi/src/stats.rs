@@ -28,7 +28,7 @@ pub const CACHE_BYTES: usize = CACHE_WORDS * 8;
 
 const _: () = assert!(Counter::ALL.len() + 3 * DRAINS <= CACHE_WORDS);
 
-/// Which of the [`DRAINS`] counts a slow free that drained so many slabs.
+/// Which of the [`DRAINS`] counts a slow free that drained this many slabs.
 #[must_use]
 pub const fn drain_of(slabs: u32) -> usize {
     if slabs == 0 {

@@ -118,7 +118,7 @@ const RECIPES: &[Recipe] = &[
 
 const HOW: &str = "not built; `cargo build --release -p slabyard-bench --features peers` builds it";
 
-/// Builds what is asked for, and writes `peers.rs`: an array of `Built`.
+/// Builds the requested peers, and writes `peers.rs`: an array of `Built`.
 pub fn write_table(out: &Path) {
     let metadata = cfg!(feature = "peers").then(metadata);
     let rows = RECIPES.iter().map(|recipe| match &metadata {

@@ -28,7 +28,7 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterWords([u64; CACHE_WORDS]);
 
-/// Slow frees that drained so many slabs.
+/// Slow frees that drained this many slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DrainedFrees {
     /// The fewest slabs of a drain; the row reaches to the next row's.

@@ -142,8 +142,8 @@ pub fn allocator(bench: &Bench, engines: &Engines, name: &str) -> Result<Allocat
     Ok(front)
 }
 
-/// Fails unless the library takes the settings of a front: what it does not take it names on
-/// standard error, and goes on with its defaults.
+/// Fails unless the library accepts the settings of a front: those that it does not accept it names
+/// on standard error, and uses its defaults.
 fn check(allocator: &Allocator, program: &Path) -> Result<()> {
     let out = allocator.command(program).arg("--list").output().context("the program of loads")?;
     let said = String::from_utf8_lossy(&out.stderr);

@@ -58,7 +58,7 @@ impl Goal {
     }
 }
 
-/// The verdict on all, where `check` asks for one.
+/// The verdict on all, where `check` requests one.
 pub fn judge(goals: &[Goal], check: bool) -> Verdict {
     if check && goals.iter().any(|goal| goal.met == Some(false)) {
         Verdict::Missed

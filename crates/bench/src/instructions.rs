@@ -95,7 +95,7 @@ fn count_all(bench: &Bench, everybody: &mut AllAllocators, pairs: u64) -> Result
     Ok(counts)
 }
 
-/// Instructions of a process that runs `pairs` pairs; `meanwhile` gets its number.
+/// Instructions of a process that runs `pairs` pairs; `meanwhile` gets its process id.
 pub fn count(
     bench: &Bench,
     allocator: &Allocator,

@@ -132,8 +132,8 @@ fn time(
     Ok((looked_at, alone, looks))
 }
 
-/// Runs `f` while the process is looked at; how many looks there were, each of which
-/// must succeed.
+/// Runs `f` while the process is read from outside; returns how many reads there were, each of
+/// which must succeed.
 fn looking<T>(
     command: &Path,
     pid: u32,

@@ -90,7 +90,7 @@ fn allowed_cpus() -> Result<Vec<Cpu>> {
     parse_cpus(list.trim()).with_context(|| format!("Cpus_allowed_list: {list:?}"))
 }
 
-/// `0-3,8` and the like; never empty.
+/// Parses lists like `0-3,8`; never empty.
 fn parse_cpus(list: &str) -> Option<Vec<Cpu>> {
     let mut cpus = Vec::new();
     for part in list.split(',') {

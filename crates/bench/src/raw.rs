@@ -32,7 +32,7 @@ pub struct SuiteResult {
 /// By the suites' names.
 pub type SuiteResults = BTreeMap<String, SuiteResult>;
 
-/// The raw results of all suites, of which the page is made.
+/// The raw results of all suites, from which the page is made.
 #[derive(Serialize, Deserialize)]
 pub struct ResultsFile {
     format: u32,

@@ -102,7 +102,7 @@ pub fn publish<T: Serialize>(text: &str, report: &T, json: Option<&Path>) -> Res
     out.flush().map_err(Error::from)
 }
 
-/// True if the reader of our output went away: that is no failure.
+/// True if the reader of our output has closed it: that is no failure.
 pub fn is_broken_pipe(error: &Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);

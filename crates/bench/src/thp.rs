@@ -21,7 +21,7 @@ fn chosen(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// A setting; the former one comes back when this goes.
+/// A setting; dropping this restores the former one.
 pub struct Setting {
     former: Option<String>,
 }

@@ -136,7 +136,7 @@ impl Worker {
     /// The least disturbed of some windows; mostly the first is not disturbed
     /// at all.
     ///
-    /// The criterion does not look at the time, so it prefers no allocator.
+    /// The criterion does not depend on the time, so it prefers no allocator.
     pub fn window(&mut self, ms: u32) -> Result<Window> {
         let mut best = self.any_window(ms)?;
         for _ in 1..ATTEMPTS {

@@ -97,7 +97,7 @@ fn choose_nodes(engine: EngineName, nodes: NodeCount, options: &Options) {
     YARD.caches().choose_on_nodes(engine, NodeSettings { remote_percent, has_aliens });
 }
 
-/// The rules of CPU slabs that the options ask for.
+/// The rules of CPU slabs that the options request.
 fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
     use slabyard::engine::cpu_slabs::{Planted, Rules};
     use slabyard_kernels::{Accounting, Freezing, Release};
@@ -115,7 +115,7 @@ fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
     Rules { planted, ..Rules::of_kind(freezing, accounting, lists) }
 }
 
-/// The policy of SLAB's free slabs that the options ask for.
+/// The policy of SLAB's free slabs that the options request.
 fn arrays(options: &Options) -> slabyard::engine::array_cache::Choice {
     use slabyard::engine::array_cache::Choice;
     use slabyard_kernels::Reclaim;

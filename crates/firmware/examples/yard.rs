@@ -26,7 +26,7 @@ struct Reading {
     values: [i16; 6],
 }
 
-/// Fills the memory with readings, and goes on when there is no more: the older half goes.
+/// Fills the memory with readings, and when there is no more, frees the older half and continues.
 fn works() -> Option<()> {
     YARD.init(&MEMORY).ok()?;
     let readings = ObjectCache::<Reading, _, _>::new("readings", &YARD)?;

@@ -32,7 +32,7 @@ fn fill<const PAGE: usize, E: FixedEngine>(
     blocks.iter().flatten().map(|(_, bytes)| bytes).sum()
 }
 
-/// Bytes that each load got.
+/// Bytes that each load could allocate.
 fn loads<const PAGE: usize, E: FixedEngine>(memory: *mut u8) -> Result<[usize; 3], fmt::Error> {
     let begin = || {
         let yard: Yard<Alone<PAGE>, E> = Yard::new(Alone::new());

@@ -13,10 +13,10 @@ use slabyard_small::{CACHES, Checkpoint, ObjectType, Request};
 
 /// The order of a process's image.
 const IMAGE_ORDER: u8 = 7;
-/// Bytes that such a process asks for.
+/// Bytes that such a process requests.
 const IMAGE_BYTES: usize = 480 << 10;
 
-/// What the load has asked for so far.
+/// What the load has requested so far.
 #[derive(Default)]
 struct Tally {
     images: u32,

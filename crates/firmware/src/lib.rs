@@ -59,7 +59,7 @@ fn each(f: &mut impl Each) -> fmt::Result {
     Ok(())
 }
 
-/// Runs everything, and prints what came of it.
+/// Runs everything, and prints the results.
 ///
 /// # Errors
 /// An engine's equation does not hold, or the machine cannot print.

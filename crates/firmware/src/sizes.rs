@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 use slabyard_fixed::{Alone, CpuSlab, ENTRY_BYTES, FixedEngine, Slab, Slob, Slub, Tiny, Yard};
 
-/// Bytes of an empty yard of a memory of so many bytes in pages of so many.
+/// Bytes of an empty yard on `memory` bytes in pages of `page` bytes.
 const fn fixed<E: FixedEngine>(memory: usize, page: usize) -> usize {
     size_of::<Yard<Alone, E>>() + memory / page * ENTRY_BYTES
 }

@@ -10,7 +10,7 @@ use slabyard_fixed::{Alone, CacheSettings, FixedEngine, Settings, Yard};
 const BYTES: usize = 256 << 10;
 /// Blocks that may be live at once.
 const MOST: usize = 1500;
-/// Calls between two looks at the whole yard.
+/// Calls between two checks of the whole yard.
 const LOOK: u32 = 10_000;
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Runs so many calls.
+/// Runs this many calls.
 ///
 /// # Errors
 /// As [`crate::report`].

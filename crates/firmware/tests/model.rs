@@ -101,7 +101,7 @@ impl Caches {
         (KernelCache::new(rules, &[0]), order)
     }
 
-    /// The number of the cache of what is asked for.
+    /// The number of the cache that serves a request.
     fn of(&mut self, what: ObjectType) -> Option<usize> {
         let key = match what {
             ObjectType::Cache(number) => {

@@ -103,7 +103,7 @@ pub trait FixedEngine: Repair {
     /// A word for reports, such as `slub`.
     const NAME: &'static str;
 
-    /// A cache of a number, of objects of so many bytes, a multiple of their alignment.
+    /// A cache with a number, for objects of this many bytes, a multiple of their alignment.
     fn new_cache(
         core: &Core<Self>,
         number: u8,
@@ -351,7 +351,7 @@ impl<E: FixedEngine> Core<E> {
         }
     }
 
-    /// The order of so many bytes.
+    /// The order that holds this many bytes.
     pub fn order_of(&self, bytes: usize) -> u32 {
         let pages = bytes.div_ceil(self.pages.table().page_bytes() as usize);
         pages.checked_next_power_of_two().map_or(u32::MAX, usize::ilog2)

@@ -48,13 +48,13 @@ impl LiveMap {
         }
     }
 
-    /// Bytes of the map of a memory of so many bytes, in pages of `page`: a part of a page in front
+    /// Bytes of the map of a memory of `bytes` bytes, in pages of `page`: a part of a page in front
     /// of the memory has bits as well.
     pub const fn bytes_for(bytes: usize, page: usize) -> usize {
         ((bytes + page) / GRANULE).div_ceil(BITS) * size_of::<u32>()
     }
 
-    /// Takes so many bytes over: nothing is live.
+    /// Takes over this many bytes: nothing is live.
     ///
     /// # Safety
     /// The bytes are readable and writable as long as the map is used, nobody else uses them, and
@@ -87,7 +87,7 @@ impl LiveMap {
         self.cut.set(self.cut.get().wrapping_add(1));
     }
 
-    /// Calls that did not end, so far.
+    /// Calls that were cut short so far.
     pub fn cut_calls(&self) -> u32 {
         self.cut.get()
     }

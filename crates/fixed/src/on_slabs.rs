@@ -24,7 +24,7 @@ fn size_of_class(class: usize) -> u32 {
     }
 }
 
-/// The class of a request, where a page has so many bytes; `None` above two pages.
+/// The class of a request, where a page has `page` bytes; `None` above two pages.
 fn class_for(bytes: usize, page: u32) -> Option<usize> {
     let fits = |class: &usize| size_of_class(*class) as usize >= bytes;
     (0..CLASSES).find(fits).filter(|class| size_of_class(*class) <= 2 * page)

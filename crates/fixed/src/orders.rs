@@ -6,12 +6,12 @@
 
 use crate::pages::MOST_ORDER;
 
-/// The lowest order that holds so many bytes.
+/// The lowest order that holds this many bytes.
 fn order_for(bytes: u32, page: u32) -> u32 {
     bytes.div_ceil(page).next_power_of_two().ilog2()
 }
 
-/// Objects that a slab of SLUB should hold on a machine of so many CPUs.
+/// Objects that a slab of SLUB should hold on a machine with this many CPUs.
 #[must_use]
 pub const fn wanted_objects(cpus: u32) -> u32 {
     4 * (u32::BITS - cpus.leading_zeros() + 1)

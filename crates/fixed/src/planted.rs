@@ -10,7 +10,7 @@ pub enum Planted {
     Pages = 2,
     /// Places of tables.
     Tables = 3,
-    /// Caches as they began: what CPUs and barns had of them is there still.
+    /// Caches as they were created: what CPUs and barns held of them is not removed.
     Caches = 4,
     /// Slabs by what is live.
     Slabs = 5,

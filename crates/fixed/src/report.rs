@@ -27,7 +27,7 @@ impl fmt::Display for Buddy {
 /// What a kernel prints where it has no pages for a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub bytes: usize,
     /// What the yard has.
     pub counts: Counts,

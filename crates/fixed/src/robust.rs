@@ -87,7 +87,7 @@ impl<const PAGE_BYTES: usize, const CPUS: usize> Robust<PAGE_BYTES, CPUS> {
         }
     }
 
-    /// Makes the lock; false if the C library refuses one. It must stay where it is from now on.
+    /// Makes the lock; false if the C library refuses one. It must not be moved after this.
     pub fn begin(&self) -> bool {
         let mut attributes = PthreadBytes([0; PthreadBytes::BYTES]);
         // SAFETY: room for both, which nobody else uses yet.

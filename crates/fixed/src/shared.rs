@@ -14,8 +14,8 @@ use crate::robust::{Robust, map_shared};
 use crate::yard::Yard;
 
 impl<const PAGE_BYTES: usize, const CPUS: usize, E: FixedEngine> Yard<Robust<PAGE_BYTES, CPUS>, E> {
-    /// A yard in new memory of so many bytes, which this process shares with those that it forks from
-    /// now on, and they with theirs. It is there until the last of them ends.
+    /// A yard in new memory of this many bytes, which this process shares with those that it forks
+    /// after this, and they with theirs. It exists until the last of them ends.
     ///
     /// ```
     /// use slabyard_fixed::{Robust, Settings, Slub, Yard};
@@ -67,8 +67,8 @@ impl<const PAGE_BYTES: usize, const CPUS: usize, E: FixedEngine> Yard<Robust<PAG
         Ok(yard)
     }
 
-    /// Calls that were cut short so far, by a death or a panic: the yard was repaired so often, and has
-    /// lost that many blocks at most.
+    /// Calls that were cut short so far, by a death or a panic: the yard was repaired as often, and
+    /// has lost at most as many blocks.
     pub fn cut_calls(&self) -> u32 {
         self.enter(|_, _| self.board.live_map().map_or(0, LiveMap::cut_calls))
     }

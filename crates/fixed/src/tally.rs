@@ -11,7 +11,7 @@ pub struct Counts {
     pub slab_pages: u32,
     /// Slabs, or pages of blocks.
     pub slabs: u32,
-    /// Pages that were asked for as such.
+    /// Pages that were requested as such.
     pub run_pages: u32,
     /// Pages of the allocator's own tables.
     pub meta_pages: u32,

@@ -99,7 +99,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
         })
     }
 
-    /// What a board with a live map is asked for: whole granules of it.
+    /// The size of a request on a board with a live map: whole granules of it.
     fn whole(&self, bytes: usize) -> Option<usize> {
         match self.board.live_map() {
             Some(_) => bytes.max(1).checked_next_multiple_of(GRANULE),
@@ -192,8 +192,8 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
     }
 
     /// Allocates a block, aligned to 8 bytes, and to its size if that is a power of two up to a
-    /// page. `None` if there is no memory, after what was parked was returned: then the machine goes
-    /// on, and a later call finds what was freed meanwhile.
+    /// page. `None` if there is no memory, after what was parked was returned: then the machine
+    /// continues, and a later call finds what was freed meanwhile.
     pub fn malloc(&self, bytes: usize) -> Option<NonNull<u8>> {
         let bytes = self.whole(bytes)?;
         let malloc = |core: &Core<E>, cpu| {
@@ -217,7 +217,7 @@ impl<B: Board, E: FixedEngine> Yard<B, E> {
         self.enter(|core, _| E::usable(core, block.addr().get()))
     }
 
-    /// Allocates 2^order pages in a row, aligned to a page. `None` if there are not so many.
+    /// Allocates 2^order pages in a row, aligned to a page. `None` if there are not that many.
     pub fn pages(&self, order: u32) -> Option<NonNull<u8>> {
         let take = |core: &Core<E>, cpu| {
             self.marked(core, None, core.or_shrink(cpu, || core.take_run(order)))

@@ -70,7 +70,7 @@ fn chosen(changes: &[usize]) -> Vec<bool> {
     (0..changes.len()).map(|nth| is_thorough() || place(nth) == 0).collect()
 }
 
-/// Steps a child through calls, and lets it die at each store, or at one of so many. Blocks that the
+/// Steps a child through calls, and lets it die at each store, or at one in `of`. Blocks that the
 /// calls free may be gone.
 fn die_at_stores<E: FixedEngine>(
     scene: &Scene<E>,

@@ -8,7 +8,7 @@ pub enum PageLists {
     /// A stack for each of eight orders, 128 KiB each; the buddy gives and takes single runs.
     #[default]
     Slabyard,
-    /// Two lists of pages, of those lately used and of others (2.5.45).
+    /// Two lists of pages, one of those used lately and one of others (2.5.45).
     HotCold,
     /// One list of pages, whose tail takes the cold ones (2.6.25).
     Merged,

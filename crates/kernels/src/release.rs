@@ -29,7 +29,7 @@ pub enum CountedCpus {
 pub enum Front {
     /// A CPU slab and a list of partial slabs.
     CpuSlabs,
-    /// 6.18 and 6.19: the same, behind sheaves in caches that ask for them.
+    /// 6.18 and 6.19: the same, behind sheaves in caches that request them.
     SheavesOnRequest,
     /// From 7.0: sheaves in every cache, no CPU slabs.
     Sheaves,
@@ -60,8 +60,8 @@ pub struct Release {
     pub front: Front,
     /// Lowest and highest number of slabs that a node keeps though one is empty.
     pub min_partial: (u32, u32),
-    /// Objects in a sheaf before its memory is rounded up to a size class; `None`:
-    /// what the cache asks for.
+    /// Objects in a sheaf before its memory is rounded up to a size class; `None`: what the cache
+    /// requests.
     pub sheaf_objects: Option<Bands>,
 }
 

@@ -40,7 +40,7 @@ pub enum Taken {
 pub enum Arrays {
     /// Large, and none of objects above a page.
     Of2_4,
-    /// As from 2003 on, without a shared one.
+    /// As since 2003, without a shared one.
     Alone,
     /// With one that the CPUs of a node share.
     Shared,

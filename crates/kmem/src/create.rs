@@ -73,7 +73,7 @@ impl Args {
     };
 
     /// What a program passed, which may have been built with an older or newer header; `None` if it
-    /// asks for what this library does not know.
+    /// requests something that this library does not know.
     unsafe fn read(args: *const Args) -> Option<Args> {
         if args.is_null() {
             return Some(Self::USUAL);
@@ -187,7 +187,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// The settings that the arguments ask for; says why if they are none.
+/// The settings that the arguments request; reports why if they are invalid.
 #[inline(never)]
 unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings> {
     let wrong = |what: core::fmt::Arguments<'_>| {

@@ -37,7 +37,7 @@ pub struct Handle {
     word: AtomicU64,
     /// The constructor's address, or 0.
     pub(crate) constructor: AtomicUsize,
-    /// Bytes of an object, as they were asked for.
+    /// Requested bytes of an object.
     pub(crate) object: AtomicU32,
     /// How often it was created under further names and not destroyed again.
     pub(crate) aliases: AtomicU32,
@@ -105,7 +105,7 @@ pub(crate) fn at(address: usize) -> Option<&'static Handle> {
     handle.filter(|_| offset.is_multiple_of(size_of::<Handle>()))
 }
 
-/// The handle of the cache of a number, if it is there.
+/// The handle of the cache with a number, if the cache exists.
 pub(crate) fn of_number(number: usize) -> Option<&'static Handle> {
     HANDLES.get(number).filter(|handle| handle.is_there())
 }
@@ -131,7 +131,7 @@ impl Handle {
         self.word.load(Ordering::Acquire) & THERE != 0
     }
 
-    /// The cache's id, if it is there.
+    /// The cache's id, if the cache exists.
     pub(crate) fn id(&self) -> Option<CacheId> {
         self.is_there().then(|| YARD.caches().id_of(self.number()))?
     }
@@ -172,7 +172,7 @@ impl Handle {
         self.word.swap(0, Ordering::AcqRel)
     }
 
-    /// The cache is there again: it was not destroyed.
+    /// The cache is usable again: it was not destroyed.
     pub(crate) fn put_back(&self, word: u64) {
         self.word.store(word, Ordering::Release);
         choose_limit::<ObjectCaches>();

@@ -142,7 +142,7 @@ pub extern "C" fn slabyard_ksize(block: *const c_void) -> usize {
     usable("slabyard_ksize", block).unwrap_or(0)
 }
 
-/// Bytes that a block of so many would have room for.
+/// Bytes that a block of this size would have room for.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_kmalloc_size_roundup(bytes: usize) -> usize {
     if bytes == 0 || bytes > MOST || !ensure() {

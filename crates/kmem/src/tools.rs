@@ -54,7 +54,7 @@ pub(crate) struct Record {
     /// The program's own, or 0.
     constructor: AtomicUsize,
     destructor: AtomicUsize,
-    /// Readers may look at freed objects.
+    /// Readers may access freed objects.
     keeps: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ static RECORDS: [Record; MOST] = [const {
     }
 }; MOST];
 
-/// Before the yard begins: looks which tool is there, and closes the fast path for it.
+/// Before the yard begins: checks which tool is present, and closes the fast path for it.
 pub(crate) fn begin() {
     let tool = if memcheck::is_there() {
         MEMCHECK
@@ -82,7 +82,7 @@ pub(crate) fn begin() {
     hold_open(false);
 }
 
-/// True if a tool is there.
+/// True if a tool is present.
 #[inline]
 pub(crate) fn is_on() -> bool {
     TOOL.load(Ordering::Relaxed) != NONE
@@ -437,7 +437,7 @@ mod sanitizer {
         call(address_of!("__asan_address_is_poisoned"), address, 0) != 0
     }
 
-    /// Lets the search for leaks see what objects point to: once, because it looks at those pages of
+    /// Lets the search for leaks see what objects point to: once, because it reads those pages of
     /// the region that can be read.
     pub(super) fn see_region() {
         static SEEN: AtomicBool = AtomicBool::new(false);

@@ -36,7 +36,7 @@ impl Counters {
         value.set(value.get() + u64::from(n));
     }
 
-    /// Counts a free that drained so many slabs.
+    /// Counts a free that drained this many slabs.
     pub fn drained(&self, slabs: u32) {
         let bucket = slabs.max(1).next_power_of_two().ilog2() as usize;
         let drains = &self.drains[bucket.min(DRAIN_BUCKETS - 1)];

@@ -25,7 +25,7 @@ enum SlobPageKind {
     Gone,
     /// Blocks of several objects.
     Blocks,
-    /// The first of so many pages of one object.
+    /// The first of this many pages of one object.
     Large(u32),
 }
 
@@ -80,7 +80,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel on a machine of so many pages.
+    /// A kernel on a machine with at most this many pages.
     #[must_use]
     pub fn new(page_bytes: u32, least_align: u32, most_pages: u32) -> Self {
         let pages = (0..=most_pages).map(|_| Page::default()).collect();
@@ -152,7 +152,7 @@ impl Kernel {
         }
     }
 
-    /// Allocates an object of a cache whose objects have so many bytes.
+    /// Allocates an object of a cache whose objects have this many bytes.
     pub fn cache_alloc(&self, bytes: u32, align: u32) -> Option<u64> {
         if bytes >= self.page_bytes {
             return self.alloc_pages(bytes);
@@ -161,7 +161,7 @@ impl Kernel {
         self.alloc_block(&Request { bytes, header: 0, align }).map(|place| self.address(place))
     }
 
-    /// Frees an object of a cache whose objects have so many bytes.
+    /// Frees an object of a cache whose objects have this many bytes.
     pub fn cache_free(&self, address: u64, bytes: u32) {
         match self.large_at(address) {
             Some(page) => self.free_pages(page),
@@ -191,7 +191,7 @@ impl Kernel {
         ((address / bytes) as u32, (address % bytes) as u32)
     }
 
-    /// The free blocks of a page, in bytes from its begin.
+    /// The free blocks of a page, in bytes from its start.
     #[must_use]
     pub fn free_blocks(&self, page: u32) -> Vec<(u32, u32)> {
         let mut blocks = Vec::new();

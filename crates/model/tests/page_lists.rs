@@ -11,7 +11,7 @@ use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// A zone of which a batch is few pages, so that small yards reach every bound.
+/// A zone in which a batch is few pages, so that small yards reach every bound.
 const SMALL_ZONE: u64 = 64 << 20;
 /// A zone with the largest batch.
 const BIG_ZONE: u64 = 4 << 30;

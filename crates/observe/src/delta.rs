@@ -122,8 +122,8 @@ impl CacheDelta {
 }
 
 impl Change {
-    /// New less old; what is not there counts as 0. `None` for words and for numbers
-    /// of which a difference says nothing.
+    /// New less old; what is not there counts as 0. `None` for text, and for numbers whose
+    /// differences mean nothing.
     #[must_use]
     pub fn difference(&self) -> Option<Difference> {
         let nothing = Value::Exact(0);

@@ -169,7 +169,7 @@ pub fn put(bytes: &[u8], path: &Path) -> io::Result<()> {
     file.persist(&path).map(drop).map_err(|e| bare(e.error))
 }
 
-/// Where the last of the links leads, if nothing is there.
+/// Where the last of a chain of links points, if nothing exists there.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     // As many as Linux follows.
     const MOST: usize = 40;

@@ -23,7 +23,7 @@ use crate::release::Release;
 use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 
-/// Most full sheaves in a barn of a kernel.
+/// The highest number of full sheaves in a kernel's barn.
 const BARN_SHEAVES: u64 = 10;
 /// Sheaves of a CPU: main, spare and the one that collects `kfree_rcu`.
 const CPU_SHEAVES: u64 = 3;
@@ -107,8 +107,7 @@ pub fn after_shrink(snapshot: &mut Snapshot) {
     sum(snapshot);
 }
 
-/// Writes down, of a kernel, how many bytes of active objects may be parked, and in
-/// how many caches.
+/// Records, for a kernel, how many bytes of active objects may be parked, and in how many caches.
 pub fn sum(snapshot: &mut Snapshot) {
     if snapshot.source.kind != SourceKind::Kernel {
         return;

@@ -52,7 +52,7 @@ pub enum SourceKind {
     Core,
     /// What a process left at its end.
     Report,
-    /// A model of a kernel that a trace was run through.
+    /// A model of a kernel that replayed a trace.
     Lab,
 }
 
@@ -70,7 +70,7 @@ impl SourceKind {
 /// Where a snapshot comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Decides which of the other fields are there, and how views name the source.
+    /// Decides which of the other fields are present, and how views name the source.
     pub kind: SourceKind,
     /// Id of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub struct Cache {
     /// What the source reported, by name.
     #[serde(default)]
     pub readings: BTreeMap<String, Reading>,
-    /// Slabs that are not full, one by one, where they were asked for.
+    /// Slabs that are not full, one by one, where they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slabs: Option<Vec<Slab>>,
     /// How full the slabs on partial lists are: objects in use, and how many such slabs, ascending;
@@ -235,7 +235,7 @@ impl Source {
 }
 
 impl Cache {
-    /// A cache of which nothing is known.
+    /// A cache about which nothing is known.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Cache {
         Cache { name: name.into(), ..Cache::default() }

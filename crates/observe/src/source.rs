@@ -90,8 +90,8 @@ pub fn sample(named: &SourceName, want: ReadScope) -> Result<Snapshot, Error> {
     }
 }
 
-/// Who allocated the live objects of a cache of a process or a core file; `None` if it keeps no
-/// tracks, or the source is another one.
+/// Who allocated the live objects of a cache of a process or a core file; `None` if the cache keeps
+/// no tracks, or the source is of another kind.
 ///
 /// # Errors
 /// Those of the source.

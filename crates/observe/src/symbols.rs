@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 4 << 30;
 pub(crate) struct Loaded {
     /// Addresses at which the file is mapped.
     pub(crate) memory: Range<u64>,
-    /// The byte of the file at its begin.
+    /// The byte of the file at its start.
     pub(crate) offset: u64,
     /// Its path, as the target names it.
     pub(crate) path: PathBuf,
@@ -98,7 +98,7 @@ impl Symbols {
         Some(Symbols { segments, functions })
     }
 
-    /// The function around a byte of the file, and the bytes from its begin; without one the
+    /// The function around a byte of the file, and the bytes from its start; without one the
     /// address.
     fn around(&self, at: u64) -> (Option<String>, u64) {
         let segment = self.segments.iter().find(|(bytes, _)| bytes.contains(&at));

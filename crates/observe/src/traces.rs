@@ -14,7 +14,7 @@ pub struct Traces {
     pub cache: String,
     /// Its live objects: handed out, and not parked anywhere.
     pub objects: u64,
-    /// How many slabs have so many live objects: number of objects, number of slabs.
+    /// How many slabs have each number of live objects: number of objects, number of slabs.
     pub slabs_by_live: Vec<(u32, u64)>,
     /// Where they were allocated, most objects first.
     pub alloc: Vec<Site>,
@@ -31,7 +31,7 @@ pub struct Site {
     pub bytes: u64,
     /// Slabs that have at least one of them.
     pub slabs: u64,
-    /// Slabs of which all live objects are this site's: they would be empty without it.
+    /// Slabs whose live objects all belong to this site: they would be empty without it.
     pub slabs_alone: u64,
     /// Nanoseconds since it happened: least, sum, most. `None` where now is not known.
     #[serde(rename = "age_ns")]
@@ -53,14 +53,14 @@ pub struct Frame {
     pub address: u64,
     /// The function around it.
     pub function: Option<String>,
-    /// Bytes from its begin, else from that of the file's memory.
+    /// Bytes from its start, else from that of the file's memory.
     pub offset: u64,
     /// The file that was loaded there.
     pub file: Option<String>,
 }
 
 impl Site {
-    /// A site of which nothing is known yet.
+    /// A site about which nothing is known yet.
     #[must_use]
     pub fn at(stack: &[u64]) -> Site {
         Site { stack: stack.to_vec(), ..Site::default() }

@@ -79,7 +79,7 @@ fn word() -> &'static AtomicU32 {
     &SHOWN[shown::WORD]
 }
 
-/// Makes the helper if the option asks for it. The main thread calls it, before all others.
+/// Makes the helper if the option requests it. The main thread calls it, before all others.
 pub(crate) fn begin<L: Library>() {
     if !ENABLED.load(Ordering::Relaxed) {
         return;
@@ -192,8 +192,8 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     }
 }
 
-/// Destructor of the key: the main thread ends, and others may go on. They have no
-/// helper then: which of them is the last cannot be seen in time.
+/// Destructor of the key: the main thread ends, and others may continue. They have no helper then:
+/// which of them is the last cannot be seen in time.
 unsafe extern "C" fn main_thread_ends<L: Library>(_: *mut u8) {
     let thread = THREAD.swap(0, Ordering::Relaxed);
     if thread == 0 {

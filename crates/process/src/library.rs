@@ -28,7 +28,7 @@ pub trait Library: Sized + 'static {
     /// What serves its caches.
     type Engine: Engine;
 
-    /// The one yard of the library: a `static`, so that it is there before the first call.
+    /// The one yard of the library: a `static`, so that it exists before the first call.
     fn yard() -> &'static YardOf<Self>;
 
     /// When the yard starts.

@@ -19,7 +19,7 @@ use slabyard::verify::close;
 use slabyard::yard::AddressKind;
 use slabyard_kernels::settings::choices::OnMisuse;
 
-/// Classes of which a wrong size was reported, and behind them large blocks.
+/// Classes for which a wrong size was reported, and after them large blocks.
 static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
 
 /// At the process's end: looks for misuse in parked objects, which no flush has examined.

@@ -24,8 +24,8 @@ use slabyard::calls::help;
 use slabyard::mail::header;
 use slabyard_abi::region::{Word, outside as shown};
 
-/// Bytes of the memory: the frame has all registers, of which AMX alone has 8 KiB, and a request takes
-/// at most 4 KiB.
+/// Bytes of the memory: the frame has all registers, of which AMX alone has 8 KiB, and a request
+/// takes at most 4 KiB.
 const STACK_BYTES: usize = 32 << 10;
 
 #[repr(C, align(64))]

@@ -150,7 +150,7 @@ fn begin<L: Library>(options: &Options) -> bool {
     true
 }
 
-/// Called when a thread got a private slot: sets the key whose destructor gives it back.
+/// Called when a thread got a private slot: sets the key whose destructor returns it.
 fn remember_slot() {
     // SAFETY: our own key.
     unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };

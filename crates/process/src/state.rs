@@ -41,7 +41,7 @@ pub fn mode_number(mode: Mode) -> u64 {
 /// of 0.95 (9c63f82).
 #[repr(C, align(64))]
 pub struct Fast {
-    /// Sizes from here on take the slow path.
+    /// Sizes at and above this one take the slow path.
     pub limit: AtomicUsize,
     /// Offset of `rseq_cs` from the thread pointer.
     pub cs_offset: AtomicUsize,

@@ -24,8 +24,8 @@ macro_rules! next {
     }};
 }
 
-/// Allocations: a name, what serves while the next function of this name is looked for, and the bytes that
-/// are asked for.
+/// Allocations: a name, what serves while the next function of this name is looked up, and the
+/// requested bytes.
 macro_rules! allocations {
     ($($name:ident, $symbol:literal, $early:path, $bytes:expr;)*) => {$(
         #[allow(non_snake_case)]
@@ -128,7 +128,8 @@ extern "C" fn early_realloc(_: Pointer, bytes: usize) -> Pointer {
     early(bytes)
 }
 
-/// A free and an allocation. The loader's memory is unknown behind: another block is asked for instead.
+/// A free and an allocation. The next malloc does not know the loader's memory: another block is
+/// requested instead.
 fn before_resize(call: &mut Call, bytes: usize, next: impl FnOnce(&Call) -> Function) -> Function {
     call.old = call.first;
     if is_early(call.old as Pointer) {

@@ -24,7 +24,7 @@ pub struct Call {
     pub first: usize,
     pub second: usize,
     pub third: usize,
-    /// Where the caller goes on.
+    /// Where the caller continues.
     pub site: usize,
     /// What the malloc behind answered.
     pub answer: usize,

@@ -34,8 +34,8 @@ pub trait Shrink: Sync {
     /// Objects that could be freed now.
     fn count(&self) -> u64;
 
-    /// Looks at so many objects, in its own order, and frees what may go: how many it freed.
-    /// `None`: it can do nothing now, and is not asked further in this pass.
+    /// Scans `objects` objects, in its own order, and frees those that it can do without: returns
+    /// how many it freed. `None`: it can do nothing now, and is not asked further in this pass.
     fn scan(&self, objects: u64) -> Option<u64>;
 }
 
@@ -75,7 +75,7 @@ pub struct Full;
 /// How a call of all shrinkers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// All shrinkers were asked; they say that they freed so many objects.
+    /// All shrinkers were asked; they say that they freed this many objects.
     Done(u64),
     /// Another one is under way, in this thread or another.
     Busy,
@@ -190,8 +190,8 @@ impl<const N: usize> Shrinkers<N> {
         Err(Full)
     }
 
-    /// Removes a shrinker: from now on no call of it begins. `None`: it was removed before. It
-    /// does not wait, so that a callback may remove its own shrinker.
+    /// Removes a shrinker: no call of it begins after this. `None`: it was removed before. It does
+    /// not wait, so that a callback may remove its own shrinker.
     pub fn remove(&self, id: Id) -> Option<RemovalState> {
         self.entries.get(id.entry)?.used.end(id.generation)
     }

@@ -43,7 +43,7 @@ pub enum Rule {
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Objects to ask for.
+    /// Objects to request.
     pub total: u64,
     /// Most of one call.
     pub batch: u64,
@@ -80,8 +80,8 @@ pub fn delta(freeable: u64, priority: u8, seeks: u32) -> u64 {
 }
 
 impl Rule {
-    /// What a shrinker owes that counts so many objects, costs so many seeks, takes so many at
-    /// once (0: the rule's own number) and has so much left from before.
+    /// What a shrinker has to scan if it counts this many objects, costs this many seeks, takes
+    /// this many at once (0: the rule's own number) and has this many left from before.
     #[must_use]
     pub fn demand(self, freeable: u64, seeks: u32, batch: u64, deferred: u64) -> Demand {
         let whole = |total, backlog| Demand {
@@ -121,7 +121,7 @@ impl Rule {
 }
 
 impl Demand {
-    /// Objects to ask for in the next call, when so many were scanned; 0: no more calls.
+    /// Objects to request in the next call, when this many were scanned; 0: no more calls.
     #[must_use]
     pub fn next(&self, scanned: u64) -> u64 {
         let left = self.total.saturating_sub(scanned);
@@ -129,7 +129,7 @@ impl Demand {
         if self.in_batches && !worth { 0 } else { left.min(self.batch) }
     }
 
-    /// What is left for later, when so many were scanned.
+    /// What is left for later, when this many were scanned.
     #[must_use]
     pub fn left(&self, scanned: u64) -> u64 {
         self.backlog.saturating_sub(scanned).min(self.freeable.saturating_mul(2))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64 as Std, Ordering::SeqCst};
 
 const ALL: Rule = Rule::Priority(0);
 
-/// Memory, and a clock that goes on by one with each look.
+/// Memory, and a clock that advances by one at each reading.
 #[derive(Default)]
 struct World {
     bytes: Std,

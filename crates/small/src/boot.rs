@@ -14,11 +14,11 @@ use crate::random::Random;
 use crate::request::{Checkpoint, Request, SLOTS};
 use crate::tables::{self, BootObjects, LEVELS, Subsystem};
 
-/// Objects that go soon: at most so many wait for it.
+/// Objects that are freed soon: at most this many wait for it.
 const SOON: usize = 32;
 /// Requests that one step makes, at most.
 const BATCH: usize = 192;
-/// Slots of a process: its objects, and those of pages.
+/// Slots of a process: for its objects, and for its pages.
 const OF_PROCESS: usize = 32;
 /// Objects that wait for dropping caches, at most.
 const CACHED: usize = 2048;
@@ -340,7 +340,7 @@ impl Boot {
         true
     }
 
-    /// Makes the next requests; each stage but the last makes some or goes on to another.
+    /// Makes the next requests; each stage but the last makes some or moves on to another.
     fn step(&mut self) {
         match self.stage {
             BootStage::Level(level, nth) => self.level(level, nth),

@@ -4,14 +4,14 @@
 /// Which allocator function a request represents: `kmalloc`, or that of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
-    /// `kmalloc` of so many bytes.
+    /// `kmalloc` of this many bytes.
     Kmalloc(u32),
     /// An object of the cache of this number in [`CACHES`].
     Cache(u8),
 }
 
 impl ObjectType {
-    /// Bytes asked for.
+    /// Requested bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
@@ -26,7 +26,7 @@ impl ObjectType {
 pub enum CacheKind {
     /// They stay.
     Plain,
-    /// A shrinker lets go of those that nobody uses (`SLAB_RECLAIM_ACCOUNT`).
+    /// A shrinker frees those that nobody uses (`SLAB_RECLAIM_ACCOUNT`).
     Reclaimable,
     /// Their slabs go back after a grace period (`SLAB_TYPESAFE_BY_RCU`), and are no other cache's.
     Typesafe,

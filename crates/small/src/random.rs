@@ -6,7 +6,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of that seed, from the first on.
+    /// The numbers of that seed, starting with the first.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

@@ -33,14 +33,14 @@ pub enum Request {
         /// Where they were kept.
         slot: u16,
     },
-    /// The load has come to a moment: time to look at the machine.
+    /// The load has reached a moment at which the machine's state is read.
     Reach(Checkpoint),
 }
 
 /// Moments of a load, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checkpoint {
-    /// The kernel is up, and the first process asks for its image next.
+    /// The kernel is up, and the first process requests its image next.
     Booted,
     /// A shell has run its commands; files and pipes are open.
     Held,

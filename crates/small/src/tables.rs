@@ -33,9 +33,9 @@ const BIO: ObjectType = ObjectType::Cache(20);
 #[derive(Clone, Copy)]
 pub(crate) struct BootObjects {
     pub(crate) what: ObjectType,
-    /// Of these, as many stay.
+    /// Of these, so many stay.
     pub(crate) stay: u16,
-    /// And as many go soon.
+    /// And this many are freed soon.
     pub(crate) go: u16,
 }
 
@@ -47,7 +47,7 @@ const fn bytes(bytes: u32, stay: u16, go: u16) -> BootObjects {
     item(ObjectType::Kmalloc(bytes), stay, go)
 }
 
-/// What one part of the kernel asks for while it starts.
+/// What one part of the kernel requests while it starts.
 pub(crate) type Subsystem = &'static [BootObjects];
 
 /// Each level is over before the next begins; within one, the order is the seed's.
@@ -81,7 +81,7 @@ pub(crate) static LEVELS: [&[Subsystem]; 3] = [
 pub(crate) const THREADS: u16 = 24;
 pub(crate) const STACK_ORDER: u8 = 2;
 
-/// The order of a process's image: 480 KiB, of which an allocator of pages makes 512.
+/// The order of a process's image: 480 KiB, which a page allocator rounds up to 512.
 pub(crate) const IMAGE_ORDER: u8 = 7;
 /// Commands that the shell runs, and those of them that still run at [`crate::request::Checkpoint::Held`].
 pub(crate) const COMMANDS: u16 = 30;

@@ -13,7 +13,7 @@ pub type Findings = Vec<Finding>;
 pub type Counts = BTreeMap<String, usize>;
 
 impl Limit {
-    /// What the design asks for, of this concept.
+    /// What the design demands for this concept.
     fn wanted(&self, row: Row) -> usize {
         row.wanted.or(self.every).unwrap_or(0)
     }

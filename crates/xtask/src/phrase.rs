@@ -36,7 +36,7 @@ impl Phrase {
         self.parts.first().map_or(&[], |part| &part.words)
     }
 
-    /// The number of words from the first on that are this phrase.
+    /// The number of words, starting with the first, that are this phrase.
     pub fn length_at(&self, words: &[Word]) -> Option<usize> {
         length(&self.parts, words)
     }

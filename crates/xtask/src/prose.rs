@@ -22,7 +22,7 @@ pub struct ProseOfFile {
     pub code: Vec<String>,
 }
 
-/// Reads a file, of which `source` has the tokens.
+/// Parses a file whose tokens are `source`.
 pub fn prose(source: &Source, text: &str) -> ProseOfFile {
     let lines: Vec<&str> = text.lines().collect();
     let mut literals = Vec::new();

@@ -42,7 +42,7 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// What the design asks for, if that is not what holds for every one of the kind.
+    /// What the design demands, if that differs from what holds for every one of the kind.
     pub wanted: Option<usize>,
     /// What it is today, if that is more.
     pub allowed: Option<usize>,

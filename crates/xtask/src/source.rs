@@ -141,7 +141,7 @@ impl<'a> Tokens<'a> {
         self.0.get(i).map_or("", |token| &token.text)
     }
 
-    /// Are these the tokens from `i` on?
+    /// Are these the tokens that start at `i`?
     pub fn are(&self, i: usize, texts: &[&str]) -> bool {
         texts.iter().enumerate().all(|(k, text)| self.at(i + k) == *text)
     }

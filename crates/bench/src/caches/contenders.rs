@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use crossbeam_queue::ArrayQueue;
 use slabyard::{CacheBox, ObjectCache};
 
-/// The object: a line, of which its user writes a word first.
+/// The object: a cache line, of which its user writes a word first.
 pub struct Node {
     pub mark: u64,
     _rest: MaybeUninit<[u64; 7]>,

@@ -65,7 +65,7 @@ pub struct CLibrary {
 }
 
 impl CLibrary {
-    /// The library of the same build, if it is there.
+    /// The library of the same build, if it exists.
     pub fn open() -> Result<Option<Self>> {
         let path = beside_this_program("libslabyard_kmem.so")?;
         if !path.exists() {

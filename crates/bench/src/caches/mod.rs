@@ -29,7 +29,7 @@ use loads::{Built, batches, bulks, handed, kept, pairs, stacks, threads};
 
 static YARD: ProcessYard = ProcessYard::new();
 
-/// A contender's window of so many objects: nanoseconds each.
+/// A contender's window of this many objects: nanoseconds each.
 struct Runner<'a> {
     name: String,
     run: Box<dyn Fn(u64) -> f64 + 'a>,
@@ -64,7 +64,7 @@ impl Load {
         Some(ratio(&[PairedSamples { ours: self.of(ours)?, peer: self.of(peer)? }]).value)
     }
 
-    /// The fastest of those that are not ours.
+    /// The fastest of the others.
     fn best(&self) -> Option<&str> {
         let shared = self.name.contains("threads");
         let is_peer = |name: &str| {

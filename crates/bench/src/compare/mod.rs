@@ -88,7 +88,7 @@ fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<AllAlloc
     Ok(chosen)
 }
 
-/// Only the named peers, if any are named; ours is there in any case.
+/// Only the named peers, if any are named; ours is included in any case.
 pub fn chosen_peers(everybody: AllAllocators, names: &[String]) -> AllAllocators {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     let AllAllocators { mut allocators, mut absent } = everybody;
@@ -144,8 +144,7 @@ fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
     Ok(loads.into_iter().filter(wanted).collect())
 }
 
-/// All runs under each setting of THP that was asked for, else under the one
-/// in force.
+/// All runs under each requested setting of THP, else under the one in force.
 fn sections(
     runner: &Runner,
     loads: &[Load],

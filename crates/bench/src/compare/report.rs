@@ -33,7 +33,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Of these sections, as they were asked for.
+    /// Of these sections, in the requested order.
     pub fn new(
         machine: &'a Machine,
         allocators: &'a [Allocator],

@@ -125,8 +125,8 @@ pub mod tests {
     /// A load's name, and its wall time and peak RSS by allocator.
     pub type Row<'a> = (&'a str, &'a [Option<(u64, u64)>]);
 
-    /// Results of made-up medians: by load, what each allocator has in wall
-    /// time and in peak RSS; three rounds alike, and nothing where it failed.
+    /// Results with made-up medians: by load, what each allocator has in wall time and in peak RSS;
+    /// three equal rounds, and nothing where it failed.
     pub fn made_up(allocators: &[&'static str], loads: &[Row]) -> Results {
         let mut failures = Vec::new();
         let mut runs = Vec::new();

@@ -23,7 +23,7 @@ use said::{CALLS, Call, P999, Run, SHARES, run_of};
 
 /// Ours to mimalloc's, of the calls' 99.9th percentile.
 const LIMIT: f64 = 1.10;
-/// Threads run on at most so many CPUs.
+/// Threads run on at most this many CPUs.
 const CPUS: usize = 2;
 /// Below this multiple of the clock's own median, a time is mostly the clock's.
 const CLEAR_OF_CLOCK: f64 = 2.0;
@@ -110,8 +110,8 @@ impl LatencyPart {
         row
     }
 
-    /// By thread CPU time alone, and without what the clock takes: else a slow
-    /// clock would make all allocators alike.
+    /// By thread CPU time alone, and without what the clock takes: else a slow clock would make all
+    /// allocators look equal.
     fn goals(&self) -> Vec<Goal> {
         if self.clock != Clock::Thread {
             return Vec::new();

@@ -131,7 +131,7 @@ impl Drop for Guard {
     }
 }
 
-/// Starts the load, looks at it when it says that it holds, shrinks it, and lets it go on.
+/// Starts the load, reads its memory when it says that it holds, shrinks it, and lets it continue.
 fn held(mut command: Command, moment: HoldPoint) -> Result<HeldProcess> {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = Guard(child.context("start the load")?);

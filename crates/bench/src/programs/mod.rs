@@ -24,7 +24,7 @@ use crate::real::{PROGRAMS, Prepared, Program};
 use crate::{fronts, screen};
 use runner::Runner;
 
-/// A program, and whether it is there.
+/// A program, and whether it is installed.
 #[derive(Serialize)]
 struct ProgramStatus {
     name: &'static str,

@@ -18,7 +18,7 @@ use crate::compare::runs::{Runs, TICK_MS, measured};
 use crate::interrupt;
 use crate::real::Prepared;
 
-/// Programs that are there, by name.
+/// Installed programs, by name.
 pub struct Runner<'a> {
     bench: &'a Bench,
     programs: Vec<(&'static str, Prepared)>,

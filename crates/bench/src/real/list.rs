@@ -57,7 +57,7 @@ pub const PROGRAMS: [Program; 11] = [
     program("rustc", "rustc", "-O, a small crate of generic structures", rustc),
 ];
 
-/// The path that a program prints, of a file that is there.
+/// The path that a program prints, of an existing file.
 fn told(program: &Path, args: &[&str]) -> Result<PathBuf> {
     let name = program.display();
     let out = without_settings(program).args(args).output().with_context(|| name.to_string())?;

@@ -99,7 +99,7 @@ fn under(prefix: &[OsString], program: &Path) -> Command {
     }
 }
 
-/// Fills the tables, makes transactions, asks for sums and ends the server.
+/// Fills the tables, makes transactions, requests sums and ends the server.
 fn talk(_: &Prepared, bench: &Bench) -> Result<String> {
     let home = home(bench);
     wait("the server", || client("psql", &home, &["-c", "select 1"]).is_ok())?;

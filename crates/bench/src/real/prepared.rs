@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::allocators::Bench;
 
-/// A program that is there.
+/// An installed program.
 pub struct Prepared {
     /// What it is started through, if not as who we are.
     pub as_user: Vec<OsString>,

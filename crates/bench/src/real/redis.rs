@@ -63,8 +63,8 @@ pub fn redis(bench: &Bench) -> Result<Prepared> {
     Ok(server)
 }
 
-/// Sends all commands, asks for the digest of the data, then benchmarks and
-/// ends the server. What it says is the digest: the benchmark draws its keys.
+/// Sends all commands, requests the digest of the data, then benchmarks and ends the server. What
+/// it says is the digest: the benchmark draws its keys.
 fn talk(_: &Prepared, bench: &Bench) -> Result<String> {
     let socket = socket(bench);
     wait_for(&socket)?;

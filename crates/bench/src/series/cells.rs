@@ -89,7 +89,7 @@ impl SeriesLoad {
     }
 }
 
-/// All that was asked for, on a machine with so many CPUs.
+/// All requested cells, on a machine with this many CPUs.
 pub fn all(options: &SeriesOptions, all_cpus: usize) -> Vec<Cell> {
     let all_cpus = u32::try_from(all_cpus).unwrap_or(u32::MAX);
     let mut cpus = if options.cpus.is_empty() { vec![1, all_cpus] } else { options.cpus.clone() };

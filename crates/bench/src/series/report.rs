@@ -28,7 +28,7 @@ pub struct Report<'a> {
     pub cells: Vec<OfCell<'a>>,
 }
 
-/// One load with so many threads on so many CPUs.
+/// One load with a number of threads on a number of CPUs.
 #[derive(Serialize)]
 pub struct OfCell<'a> {
     #[serde(flatten)]

@@ -93,7 +93,8 @@ pub trait SlabEngine: Sized + 'static {
     fn freed(on: FixedSlabs<'_, Self>, shape: &Shape, slab: u32, put: &Put) {
         partial::freed(on, shape, slab, put);
     }
-    /// Lists a slab with so many free objects that is on no list, of a cache that is made anew.
+    /// Lists a slab with this many free objects that is on no list, in a cache that is being
+    /// rebuilt.
     fn adopt(on: FixedSlabs<'_, Self>, slab: u32, free: u32) {
         orphans::list(on, slab, free);
     }

@@ -33,7 +33,7 @@ impl Held for Sheaf {
     }
 }
 
-/// Bytes of a sheaf with room for so many objects.
+/// Bytes of a sheaf with room for this many objects.
 pub const fn sheaf_bytes(objects: u32) -> u32 {
     (OBJECTS as u32 + objects) * 4
 }

@@ -39,7 +39,7 @@ impl PageBuddy {
     /// Takes memory over, once.
     ///
     /// # Errors
-    /// [`TooSmall`] if there is no room, or a memory is there already.
+    /// [`TooSmall`] if there is no room, or the buddy has a memory already.
     ///
     /// # Safety
     /// The bytes are readable and writable for ever, and nobody else uses them.
@@ -133,7 +133,7 @@ impl PageBuddy {
         self.blocks().iter().zip(0..).map(|(blocks, order)| blocks << order).sum()
     }
 
-    /// Takes a block of so many pages; `None` where no free block is as large.
+    /// Takes a block of this order; `None` where no free block is as large.
     pub fn take(&self, order: u32) -> Option<u32> {
         let from = (order..=MOST_ORDER).find(|o| self.heads[*o as usize].get() != 0)?;
         let page = u32::from(self.heads[from as usize].get());

@@ -28,7 +28,7 @@ pub enum PageKind {
     Free = 1,
     /// Inside of a block; `first` is the number of the block's first page, where that is in use.
     Inside = 2,
-    /// The first of pages that were asked for as such.
+    /// The first of pages that were requested as such.
     Run = 3,
     /// The first of a slab on no list.
     Slab = 4,

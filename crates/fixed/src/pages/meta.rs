@@ -58,7 +58,7 @@ impl Pages {
         self.pages.get()
     }
 
-    /// Takes a place for so many bytes, zeroed.
+    /// Takes a piece of this many bytes, zeroed.
     pub fn take_place(&self, bytes: u32) -> Option<MetaRef> {
         let (size, order) = size_for(bytes, self.table().page_shift());
         let place = if size >= self.table().page_shift() {
@@ -100,7 +100,7 @@ impl Pages {
         Some(MetaRef::at(page, offset))
     }
 
-    /// Gives the place for so many bytes back.
+    /// Frees the piece of this many bytes.
     pub fn give_place(&self, place: MetaRef, bytes: u32) {
         let (size, order) = size_for(bytes, self.table().page_shift());
         let page = place.page();

@@ -17,7 +17,7 @@ use crate::live_map::{GRANULE, LiveMap};
 use core::ops::Range;
 
 impl Table {
-    /// The bits of so many pages.
+    /// The bits of this many pages.
     pub fn granules_of(&self, page: u32, pages: u32) -> Range<usize> {
         let bits = 1usize << self.page_shift() >> GRANULE.ilog2();
         let end = (page + pages).min(self.nr());
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// A place for so many bytes is in use.
+    /// A piece of this many bytes is in use.
     pub fn keep_place(&self, live: &LiveMap, place: MetaRef, bytes: u32) {
         let address = self.address_of(place);
         let (Some((page, _)), Some(bit)) = (self.page_of(address), self.granule(address)) else {

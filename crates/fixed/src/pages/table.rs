@@ -63,7 +63,7 @@ impl MetaRef {
         MetaRef(page << 16 | offset)
     }
 
-    /// As a number; 0 is no place's.
+    /// As a number; 0 belongs to no piece.
     pub const fn number(self) -> u32 {
         self.0
     }

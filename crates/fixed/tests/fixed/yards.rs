@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// A live block: what was asked for, and where.
+/// A live block: what was requested, and where it is.
 struct Live {
     at: NonNull<u8>,
     bytes: usize,

@@ -140,7 +140,7 @@ impl<E: FixedEngine> Scene<E> {
         Scene { yard, memory, caches, live: Vec::new() }
     }
 
-    /// Allocates and frees at random, until about so many pages are left.
+    /// Allocates and frees at random, until about this many pages are left.
     pub fn stir(&mut self, seed: u64, left: u32) {
         let mut random = Random(seed);
         for _ in 0..4_000 {
@@ -196,8 +196,8 @@ impl<E: FixedEngine> Scene<E> {
         }
     }
 
-    /// How many objects of a cache can be had until the memory is full. They are written to. New caches
-    /// come and go before.
+    /// How many objects of a cache can be had until the memory is full. They are written to. New
+    /// caches are created and destroyed before.
     pub fn room(&self) -> Result<u32, String> {
         let new = [(); 8].map(|()| call(self.yard, Call::Create(16)));
         for done in new {
@@ -222,7 +222,7 @@ impl<E: FixedEngine> Scene<E> {
         }
     }
 
-    /// What a survivor looks at: equations hold, and what was live is whole.
+    /// What a survivor checks: equations hold, and live blocks are intact.
     pub fn look(&self, live: &[&Block]) -> Result<(), String> {
         self.yard.verify().map_err(str::to_string)?;
         for block in live {

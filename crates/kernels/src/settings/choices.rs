@@ -30,7 +30,7 @@ pub enum OnMisuse {
     Auto,
     /// Always abort.
     Abort,
-    /// Always go on.
+    /// Always continue.
     Report,
 }
 

@@ -26,7 +26,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Of a process whose cgroup is `own`, in a hierarchy of which `part` is mounted.
+    /// Files of a process whose cgroup is `own`, in a hierarchy of which `part` is mounted.
     fn new(name: &str, part: &str, own: &str) -> Tree {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cgroup {name}"));
         let _ = fs::remove_dir_all(&root);
@@ -148,7 +148,7 @@ const CHANGES: &[Change] = &[
     ("memory.current", "99000000\n", false),
 ];
 
-/// The changes of which the watch says something else than the table.
+/// The changes for which the watch and the table differ.
 fn differences(name: &str, changes: &[Change]) -> Vec<usize> {
     let tree = Tree::new(name, "/", "/app.slice/one").group("/app.slice/one", 9 * MIB, "max");
     tree.watched("cgroup", |mut sources| {

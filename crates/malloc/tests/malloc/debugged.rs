@@ -54,7 +54,7 @@ fn a_sound_program_is_left_alone() {
     }
 }
 
-/// A filter of system calls that kills who asks for the thread's number.
+/// A filter of system calls that kills whoever asks for the thread's number.
 #[test]
 fn a_filter_of_system_calls_is_kept() {
     for mode in MODES {
@@ -116,8 +116,8 @@ fn what_nobody_frees_is_found_at_the_exit() {
     }
 }
 
-/// Else a fork whose child does little takes its parent, which waits for it, as long as a look at
-/// the whole heap.
+/// Otherwise a fork whose child does little would cost its parent, which waits for it, as much time
+/// as a check of the whole heap.
 #[test]
 fn a_forked_child_is_looked_at_if_it_made_calls_in_proportion() {
     for mode in MODES {

@@ -207,7 +207,7 @@ fn threads_that_were_stopped_anywhere_are_told_within_bounds() {
     }
 }
 
-/// A file for the counts of so many threads, a word a cache line.
+/// A file for the counts of this many threads, one word per cache line.
 fn counts_of(path: &str, threads: u64) -> File {
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(true).open(path);

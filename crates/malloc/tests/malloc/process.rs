@@ -229,7 +229,7 @@ fn a_limit_is_the_programs_without_sysfs() {
     }
 }
 
-/// Each library more that a process loads is a tenth of what its begin takes.
+/// Each further library that a process loads takes a tenth of the process's start-up time.
 #[test]
 fn it_needs_the_c_library_alone() {
     let library = crate::process_runner::library();
@@ -286,7 +286,7 @@ fn a_helper_gives_back_what_each_shape_leaves() {
     gives_pages_back("c/rest.c", Mode::Rseq);
 }
 
-/// Programs that count on nothing of it go on as they are: fork, threads, handlers.
+/// Programs that rely on nothing of it run as before: fork, threads, handlers.
 #[test]
 fn a_helper_changes_nothing() {
     for source in ["c/forks.c", "c/threads.c", "c/signals.c", "c/exit.c", "c/early.c"] {
@@ -322,8 +322,8 @@ fn each_mode_is_the_one_asked_for() {
     }
 }
 
-/// A program that registers its areas of restartable sequences itself has them, whether the library
-/// is left to choose or was asked for its own.
+/// A program that registers rseq areas itself has them, whether the library may choose or was told
+/// to use its own.
 #[test]
 fn a_program_has_its_own_restartable_sequences() {
     let Some(program) = program("c/own_area.c") else {

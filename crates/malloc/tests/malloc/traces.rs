@@ -17,7 +17,7 @@ struct Left {
     grown_kib: u64,
 }
 
-/// What is seen of a burst of so many objects at its end.
+/// What is seen of a burst of this many objects at its end.
 fn burst<T>(
     mode: Mode,
     objects: u64,

@@ -131,7 +131,7 @@ impl KernelCache {
         }
     }
 
-    /// Arrays hold as much from now on: each CPU's old array is flushed, as by a line written to
+    /// Sets a new limit for arrays: each CPU's old array is flushed, as by a line written to
     /// `/proc/slabinfo`, or at the end of a boot that began with arrays of one object.
     pub fn tune_arrays(&mut self, limits: Limits) {
         (0..self.stacks.len()).for_each(|cpu| self.drain_array_of(cpu));
@@ -229,7 +229,7 @@ impl KernelCache {
     }
 }
 
-/// Caches of a kernel as the clock sees them from a CPU.
+/// Caches of a kernel as a CPU's timer visits them.
 pub struct Ring<'a> {
     /// All that the kernel has, in the order in which the clock visits them.
     pub caches: &'a [KernelCache],

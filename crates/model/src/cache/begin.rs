@@ -61,7 +61,7 @@ impl KernelCache {
     }
 
     /// From now on pages of slabs come from a supply, and those of the slabs that there are, too:
-    /// it is asked to adopt each. A slab of the least order has so many objects. Call it once.
+    /// it is asked to adopt each. A slab of the smallest order has this many objects. Call it once.
     ///
     /// # Panics
     /// If these are none, or more than the cache's, or objects are distinguished by their words.

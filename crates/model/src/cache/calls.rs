@@ -82,7 +82,7 @@ impl KernelCache {
         slab
     }
 
-    /// The slabs of the node that is asked for, or of the CPU's.
+    /// The slabs of the requested node, or of the CPU's.
     fn near(&self, cpu: usize, node: Option<u16>) -> CountedSlabs<'_> {
         let node = node.unwrap_or(self.node_of[cpu]).min(self.nodes.len() as u16 - 1);
         CountedSlabs { node, ..self.at(cpu) }
@@ -134,7 +134,7 @@ impl KernelCache {
         Choice::New
     }
 
-    /// True if this slow path looks at other nodes' lists.
+    /// True if this slow path searches other nodes' lists.
     pub(super) fn looks_elsewhere(&self) -> bool {
         self.slow_paths.get() % 1024 < self.rules.remote_ratio
     }

@@ -63,8 +63,8 @@ mod tests {
         KernelCache::new(rules, &[0, 0, 0])
     }
 
-    /// A CPU takes a slab from the node's list, and two for its own list, of which the first free
-    /// objects are other CPUs'.
+    /// A CPU takes a slab from the node's list, and two for its own list, whose first free objects
+    /// belong to other CPUs.
     fn taken(freezing: Freezing) -> (u64, Counts) {
         let mut cache = cache(freezing);
         (0..3).for_each(|_| _ = cache.install_node_partial(0, 1));

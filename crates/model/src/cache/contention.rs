@@ -61,7 +61,7 @@ pub struct Counts {
     pub failed: u64,
     /// Those of the failed ones that held a list lock.
     pub failed_under_lock: u64,
-    /// Times that a node's list was left for that: the slow path goes on to the next place.
+    /// Times that a node's list was left for that: the slow path continues at the next place.
     pub breaks: u64,
     /// List locks taken.
     pub locks: u64,
@@ -135,7 +135,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// For a cache with so many nodes, whose slabs have numbers below this.
+    /// For a cache with this many nodes, whose slabs have numbers below `slabs`.
     pub(super) fn new(costs: Costs, nodes: usize, slabs: u32) -> Self {
         let lock = |_| RefCell::new(ListLock { holder: NOBODY, held: Vec::new() });
         Contention {
@@ -155,7 +155,7 @@ impl Contention {
         self.counts.get()
     }
 
-    /// Calls that are run from now on begin no earlier than this.
+    /// Calls that run after this begin no earlier than `ns`.
     pub(super) fn forget_before(&self, ns: u64) {
         for lock in &self.locks {
             let held = &mut lock.borrow_mut().held;

@@ -78,7 +78,7 @@ impl KernelCache {
         self.give_slab(cpu, slab);
     }
 
-    /// The slabs that a CPU takes off a node's list behind this one, as far as they are there.
+    /// The slabs that a CPU takes off a node's list behind this one, as far as they exist.
     pub fn batch_behind(&self, slab: u32) -> Vec<u32> {
         let mut behind = Vec::new();
         if self.slab(slab).state.get() != State::NodePartial {

@@ -97,7 +97,7 @@ pub enum Page {
     Freed(u32),
 }
 
-/// Most full sheaves of a kernel's barn, and most empty ones.
+/// The highest number of full sheaves in a kernel's barn, and of empty ones.
 const MOST_SHEAVES: u32 = 10;
 
 impl KernelCache {

@@ -98,10 +98,10 @@ impl Links for Slab {
     }
 }
 
-/// Slabs of the first chunk; each other one has twice as many as the one before.
+/// Slabs of the first chunk; each further one has twice as many as the one before.
 const FIRST: u32 = 32;
 
-/// A table that grows under the hands of those who read it.
+/// A table that grows while others read it.
 #[derive(Default)]
 pub(crate) struct Table {
     chunks: [OnceCell<Box<[Slab]>>; 27],
@@ -145,14 +145,14 @@ pub(crate) struct Numbers {
     gone: RefCell<Vec<u32>>,
     /// Numbers for the next slabs, the first one last: those of a yard's slabs.
     given: RefCell<Vec<u32>>,
-    /// An object's number, shifted by so many bits, is its slab's.
+    /// An object's number, shifted by this many bits, is its slab's.
     pub(crate) shift: u32,
     /// Free objects by the number of their word, if slabs have several.
     pub(super) words: RefCell<Vec<u8>>,
 }
 
 impl Numbers {
-    /// For slabs of so many words.
+    /// For slabs of this many words.
     pub(crate) fn of_words(words: u32) -> Self {
         Numbers { shift: words.next_power_of_two().ilog2(), ..Self::default() }
     }

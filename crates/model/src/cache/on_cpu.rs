@@ -25,7 +25,7 @@ impl Held for ObjectCount {
 }
 
 impl KernelCache {
-    /// A CPU, with an allocation that asks for a node.
+    /// A CPU, with an allocation that requests a node.
     pub(super) fn at_wanted(&self, cpu: usize, node: Option<u16>) -> CountedSlabs<'_> {
         let on = self.at(cpu);
         let node_of = node.unwrap_or(on.node).min(self.nodes.len() as u16 - 1);

@@ -36,7 +36,7 @@ pub struct CountedSlabs<'a> {
     pub(crate) cache: &'a KernelCache,
     pub(crate) cpu: usize,
     pub(crate) node: u16,
-    /// The node that an allocation asks for.
+    /// The node that an allocation requests.
     pub(crate) wanted: Option<u16>,
 }
 

@@ -20,9 +20,9 @@ pub enum Order {
 
 /// What gives pages to the slabs of one cache.
 pub trait Supply {
-    /// A slab of a number is to begin at a node; `None`: no block is there for it.
+    /// A slab with this number needs pages at a node; `None`: there is no block for it.
     fn begin(&self, slab: u32, node: u16) -> Option<Order>;
-    /// A slab of the cache's order is put in place that was there before.
+    /// A slab of the cache's order that existed before is put in place.
     fn adopt(&self, slab: u32, node: u16);
     /// A slab ended.
     fn end(&self, slab: u32);

@@ -360,7 +360,7 @@ fn what_a_refill_does_not_need_of_a_slab_waits_at_the_lists_tail() {
     assert_eq!(cache.next_of(third), second);
 }
 
-/// A flush frees a sheaf's objects slab by slab, from the last on.
+/// A flush frees a sheaf's objects slab by slab, starting with the last object.
 #[test]
 fn a_flush_puts_objects_of_one_slab_back_at_once() {
     let flushed = |order: [usize; 5]| {
@@ -428,8 +428,8 @@ fn expected(cache: &KernelCache, cpu: usize, node: Option<u16>) -> Option<u32> {
     }
 }
 
-/// Random calls, an audit after each, and a look at what comes next before each allocation; what
-/// is wrong, if anything.
+/// Random calls, an audit after each, and a prediction of the next slab before each allocation;
+/// returns what is wrong, if anything.
 fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
     let mut random = Random(seed | 1);
     let mut cache = KernelCache::new(rules, node_of);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// Objects of a slab of the least order; one of the cache's order has four.
 const LEAST: u32 = 1;
 
-/// What a supply was asked for, and which slabs have pages.
+/// What was requested from a supply, and which slabs have pages.
 #[derive(Default)]
 struct SupplyState {
     /// What the next slabs get, the first one last; then all get `then`.

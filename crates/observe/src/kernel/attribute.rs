@@ -12,7 +12,7 @@ use crate::value::{Reading, Value};
 pub(super) enum ReadTime {
     /// For the plain columns.
     Plain,
-    /// When all are asked for.
+    /// When all are requested.
     All,
     /// The same; and always of a cache that slabinfo does not list. Sysfs has the nodes' parts,
     /// slabinfo only the sum.
@@ -75,8 +75,8 @@ const SLUB_DEBUG: &str = "it needs CONFIG_SLUB_DEBUG";
 /// object when they are read.
 pub(super) const NOT_READ: [&str; 4] = ["shrink", "validate", "alloc_calls", "free_calls"];
 
-/// Attributes that are there from 7.0 on for the sake of old readers, always 0: CPU
-/// slabs and CPU partial lists are gone.
+/// Attributes that exist since 7.0 only for the sake of old readers, always 0: there are no CPU
+/// slabs and CPU partial lists any more.
 const STUBS: [&str; 3] = ["cpu_slabs", "cpu_partial", "slabs_cpu_partial"];
 
 /// Why an attribute is not to be believed in this kernel.

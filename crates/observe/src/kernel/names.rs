@@ -53,7 +53,7 @@ pub(super) fn name_of<'a>(id: &'a str, aliases: &[&'a str]) -> &'a str {
     aliases.first().filter(|_| id.starts_with(':')).unwrap_or(&id)
 }
 
-/// A cache of which only the id, the name and the aliases are known.
+/// A cache for which only the id, the name and the aliases are known.
 pub(super) fn named(
     name: &str,
     id: Option<&str>,

@@ -18,12 +18,12 @@ use std::slice::IterMut;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Caches without an attribute after which nobody asks for it again. A cache may end
-/// while it is read: one is not enough.
+/// After this many caches without an attribute, it is not read again. A cache may end while it is
+/// read: one is not enough.
 const ENOUGH: u32 = 3;
 
-/// Partial slabs of a node up to which slabinfo counts; of more it looks at the first
-/// and the last ones and estimates. Sysfs counts all.
+/// Up to this many partial slabs of a node, slabinfo counts each; of more it counts the first and
+/// the last ones and estimates. Sysfs counts all.
 const COUNTED: u64 = 10_000;
 
 /// The reading of all caches.
@@ -31,7 +31,7 @@ pub(super) struct Survey<'a> {
     tree: &'a Tree,
     release: Option<Release>,
     attempts: Vec<AttributeRead>,
-    /// Of a kernel that was asked for all: without counters.
+    /// In a kernel from which all were requested: without counters.
     no_counters: bool,
     /// A second thread helps.
     two: bool,
@@ -46,7 +46,7 @@ struct AttributeRead {
     /// A cache has it.
     seen: bool,
     misses: u32,
-    /// Not to be asked for any more.
+    /// Not to be read any more.
     given_up: bool,
     /// Only root may read it.
     denied: bool,

@@ -126,10 +126,10 @@ fn plus(ask: &RequestKind, sum: Option<Answer>, more: Answer) -> Answer {
     }
 }
 
-/// What became of a request in one yard of a process.
+/// The outcome of a request in one yard of a process.
 #[derive(Debug)]
 pub struct YardAnswer {
-    /// How many caches it was asked for.
+    /// How many caches the request concerned.
     pub caches: usize,
     /// What became of it.
     pub answer: Result<Answer, Error>,

@@ -110,7 +110,7 @@ pub(crate) struct Collect {
     pub(crate) banked: Banked,
     /// Rows with a stack in any entry.
     pub(crate) rows_in_use: u64,
-    /// Rows to look at again: those in use, and some more.
+    /// Rows to read again: those in use, and some more.
     pub(crate) rows_again: usize,
 }
 
@@ -173,8 +173,8 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     })
 }
 
-/// Reads one cache again, and the first `rows` rows: a row beyond them came into use
-/// after all of them were read, and the next look at all of them sees it.
+/// Reads one cache again, and the first `rows` rows: a row beyond them came into use after all of
+/// them were read, and the next reading of all rows includes it.
 pub(crate) fn again(
     memory: &dyn Memory,
     front: &Front,
@@ -225,7 +225,7 @@ fn words_of(front: &Front, tables: &Tables, cache: usize) -> MemoryPart {
     MemoryPart { address, bytes: front.words_bytes() }
 }
 
-/// What was read of all rows: so many bytes of each.
+/// What was read of all rows: the same number of bytes from each.
 struct Rows<'a> {
     bytes: &'a [u8],
     row_bytes: usize,

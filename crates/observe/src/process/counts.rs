@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Words with a meaning.
 const WORDS: usize = Counter::ALL.len() + 3 * DRAINS;
-/// Most bytes that are read for the plain columns, and where all attributes were asked for.
+/// Most bytes that are read for the plain columns, and where all attributes were requested.
 const PLAIN: usize = 4 << 20;
 const MOST: usize = 256 << 20;
 

@@ -300,7 +300,8 @@ impl StackJudge<'_> {
         }))
     }
 
-    /// Adds a slab to what the CPU holds: of a list, behind what is there from `begin` on.
+    /// Adds a slab to what the CPU holds: one on a list goes behind those that were added since
+    /// `begin`.
     fn add(&self, mut slab: Slab, held: &mut CpuSlabsHeld, begin: usize) {
         let cpu = held.cpus.entry(self.stack.row).or_default();
         cpu.slabs += 1;

@@ -12,10 +12,10 @@ pub enum Error {
     /// It ended while it was looked at.
     #[error("process {pid} ({program}) has ended")]
     Ended { pid: u32, program: String },
-    /// It has ended, and its parent has not asked for its exit code yet.
+    /// It has ended, and its parent has not yet waited for it.
     #[error("process {pid} ({program}) has ended already: it is a zombie without memory")]
     Zombie { pid: u32, program: String },
-    /// It has no memory of its own to look at.
+    /// It has no memory of its own to read.
     #[error(
         "{pid} ({program}) is a thread of the kernel; the kernel's slabs are shown by \
          `slabyard list kernel`"

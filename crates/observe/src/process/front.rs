@@ -12,7 +12,7 @@ use slabyard_abi::region::{
 
 /// Most rows: CPUs that a kernel can have.
 const MOST_ROWS: u64 = 8192;
-/// Most caches: a row has slots for so many.
+/// Most caches: a row has slots for this many.
 const MOST_CACHES: u64 = row::CACHES as u64;
 const MOST_STRIDE: u64 = 4096;
 /// What each yard uses of a row, at least.
@@ -197,7 +197,7 @@ impl Front {
         (address != 0 && address < u64::MAX >> 1).then_some(address)
     }
 
-    /// A granule is so many of the orders below a page of the machine.
+    /// A granule is smaller than a page of the machine by this many orders.
     pub(crate) fn page_order(&self) -> u32 {
         (self.page_bytes / GRANULE as u64).ilog2()
     }
@@ -217,8 +217,8 @@ impl Front {
         Ok((bytes as usize / 8 * 8).clamp(LEAST_ROW_BYTES, row::STRIDE))
     }
 
-    /// The words of all caches: of malloc's classes, and of the created ones that there were so
-    /// far, which follow them in numbers.
+    /// The words of all caches: of malloc's classes, and of all caches created so far, whose
+    /// numbers follow.
     pub(crate) fn caches(&self, memory: &dyn Memory) -> Result<Tables, Fault> {
         let classes =
             MemoryPart { address: self.caches, bytes: self.nr_caches * self.cache_stride };

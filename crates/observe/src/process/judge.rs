@@ -167,7 +167,7 @@ fn knows(held: Option<&CpuSlabsHeld>, quiet: bool) -> bool {
     quiet && held.is_some_and(|held| held.fault.is_none())
 }
 
-/// Free objects in slabs that CPUs hold, of so many in slabs.
+/// How many of the free objects in slabs are in slabs that CPUs hold.
 fn free_held(held: Option<&CpuSlabsHeld>, quiet: bool, free: Span) -> Span {
     match held {
         None => Span::default(),
@@ -176,7 +176,8 @@ fn free_held(held: Option<&CpuSlabsHeld>, quiet: bool, free: Span) -> Span {
     }
 }
 
-/// Objects of CPU slabs below sheaves that CPUs alone may take, of so many that are out.
+/// How many of the objects that are out are in CPU slabs below sheaves, where their CPU alone may
+/// take them.
 fn own(held: Option<&CpuSlabsHeld>, quiet: bool, out: Span) -> Span {
     match held {
         None => Span::default(),

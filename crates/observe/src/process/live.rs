@@ -26,7 +26,7 @@ const MOST_PARTS: usize = 1024;
 pub(crate) struct LiveMemory {
     process: Process,
     pid: Pid,
-    /// Its memory as a file, from the first refused call on.
+    /// Its memory as a file, used since the first refused call.
     file: OnceLock<File>,
 }
 

@@ -22,8 +22,8 @@ use crate::want::ReadScope;
 use slabyard_abi::region::{CacheWord, Word, descriptor};
 use std::time::{Duration, Instant};
 
-/// A cache that moves is read again so many times at least and at most. All of them have
-/// so long; then the rest are read the least number of times, unless that takes too long.
+/// A cache that changes is read again at least and at most this many times. All of them have so
+/// long; then the rest are read the least number of times, unless that takes too long.
 const LEAST_TRIES: u32 = 10;
 const MOST_TRIES: u32 = 100;
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 const MORE: u32 = 3;
 
 /// Most bytes of descriptors that are read for the plain columns, and where each slab was
-/// asked for.
+/// requested.
 const PLAIN_DESCRIPTORS: u64 = 256 << 20;
 const MOST_DESCRIPTORS: u64 = 4 << 30;
 

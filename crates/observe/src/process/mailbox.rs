@@ -40,7 +40,7 @@ impl Mailbox<'_> {
         self.front.at + (word.index() * 8) as u64
     }
 
-    /// Writes the request, and then the word that says that it is there.
+    /// Writes the request, and then the word that publishes it.
     pub(super) fn place(&self, words: [u64; 5], token: u64) -> Result<(), Fault> {
         let [what, cache, generation, key, value] = words;
         let check = check([token, what, cache, generation, key, value]);
@@ -50,7 +50,7 @@ impl Mailbox<'_> {
         self.write_asked(token)
     }
 
-    /// Writes the word alone that says which request is there.
+    /// Writes only the word that says which request is in the mailbox.
     pub(super) fn write_asked(&self, token: u64) -> Result<(), Fault> {
         self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())
     }

@@ -18,7 +18,7 @@ pub(crate) struct MemoryPart {
 /// Why memory could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// Nothing readable is there.
+    /// Nothing readable is at this address.
     #[error("nothing to read at {0:#x}")]
     Absent(u64),
     /// The system forbids it.

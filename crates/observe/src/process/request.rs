@@ -111,7 +111,7 @@ pub(crate) fn send(
     }
 }
 
-/// What is known of our request between two looks at the mailbox.
+/// What is known of our request between two reads of the mailbox.
 struct RequestState<'a> {
     mailbox: &'a Mailbox<'a>,
     words: [u64; 5],
@@ -124,16 +124,16 @@ struct RequestState<'a> {
     stopped: StopOutcome,
     /// A request that two wrote at once, and since when we see it.
     torn: Option<(u64, Instant)>,
-    /// The request that is there, and since when we see it.
+    /// The request that is in the mailbox, and since when we see it.
     seen: (u64, Instant),
     pause: Pause,
 }
 
-/// What a look at the mailbox found.
+/// What a read of the mailbox found.
 enum MailboxState {
     /// The request was done: the words of the mailbox.
     Answered(Mails),
-    /// The request was placed, or has to be: look at once.
+    /// The request was placed, or has to be: read again at once.
     Again,
     /// A request waits there, ours or another one's.
     Waits(Mails),
@@ -184,8 +184,8 @@ impl<'a> RequestState<'a> {
         Ok(MailboxState::Waits(mail))
     }
 
-    /// The answer was there before the word that says so; of a read that caught both at once the
-    /// answer may be older.
+    /// The answer is written before the word that says so; a read that caught both at once may have
+    /// an older answer.
     fn answer(&mut self, placed: u64, mail: Mails) -> Result<MailboxState, Fault> {
         let again = self.mailbox.read()?;
         if get(&again, Mail::Answered) != placed {
@@ -219,7 +219,7 @@ impl<'a> RequestState<'a> {
         Ok(None)
     }
 
-    /// The wait is over before the answer was there.
+    /// The wait ends without an answer.
     fn give_up(self, on_deadline: OnDeadline) -> Result<RequestEnd, Fault> {
         match (self.token, on_deadline) {
             (None, _) => Ok(RequestEnd::Busy),

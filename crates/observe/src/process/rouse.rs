@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The thread of a process as our namespace of ids has it, by the number that it knows itself by.
+/// The thread of a process by its id in our pid namespace, from the id by which it knows itself.
 pub(super) fn thread_of(process: Pid, number: u32) -> Option<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     threads.filter_map(Result::ok).find_map(|thread| {

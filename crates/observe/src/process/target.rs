@@ -12,7 +12,7 @@ use super::yards::{self, Unreadable};
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
-/// A process that is there, and its memory.
+/// An existing process, and its memory.
 pub(super) struct Target {
     pub(super) pid: u32,
     pub(super) program: String,

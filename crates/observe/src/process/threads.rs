@@ -9,8 +9,8 @@ use super::outside::{Offer, StopOutcome};
 
 /// A target with threads, whose memory can be written.
 pub(crate) trait Threads: Writable {
-    /// Has a thread that sleeps on a futex look at its word again, if that is possible: the number
-    /// is the one that the thread knows itself by.
+    /// Makes a thread that sleeps on a futex check its word again, if that is possible: the number
+    /// is the id by which the thread knows itself.
     fn rouse(&self, thread: u32);
 
     /// Stops a thread that waits in a system call and has it serve the mailbox, if that is possible.

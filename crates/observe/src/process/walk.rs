@@ -40,7 +40,7 @@ pub(crate) struct CacheSlabs {
     pub(crate) free_unlisted: u64,
     /// Objects in use in slabs on the partial list, and how many such slabs.
     pub(crate) fullness: BTreeMap<u32, u64>,
-    /// Slabs on the partial list, where they were asked for.
+    /// Slabs on the partial list, where they were requested.
     pub(crate) each: Vec<Slab>,
     /// By memory node.
     pub(crate) nodes: BTreeMap<u32, NodeSlabs>,

@@ -17,7 +17,7 @@ const NR_WORDS: usize = CacheWord::Name3.index() + 1;
 const NR_NODE_WORDS: usize = NodeWord::BarnFullLimit.index() + 1;
 
 impl CacheWords {
-    /// From what was read of a cache: as many bytes as its words have, or more.
+    /// From what was read of a cache: at least as many bytes as its words have.
     pub(crate) fn of(front: &Front, bytes: &[u8]) -> CacheWords {
         let mut words =
             CacheWords { all: [0; NR_WORDS], nodes: [[0; NR_NODE_WORDS]; NodeTable::MOST] };

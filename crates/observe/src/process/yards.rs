@@ -60,7 +60,7 @@ pub(crate) fn sample(
     Ok(snapshot)
 }
 
-/// Totals of which those of several yards add up, beside the parts.
+/// Totals that can be added over several yards, besides the parts.
 const SUMS: [&str; 7] =
     ["committed", "returned", "empties_parked", "nr_runs", "nr_mapped", "set_aside", "node_limit"];
 

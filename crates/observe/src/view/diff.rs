@@ -44,7 +44,7 @@ pub fn write(out: &mut dyn Write, delta: &Delta, columns: Columns, style: Style)
     totals(out, delta, style)
 }
 
-/// Columns: of those that may be shown, each that moved in a cache.
+/// Columns: each of the permitted ones that changed in a cache.
 fn fields(delta: &Delta, columns: Columns) -> Vec<&'static Field> {
     let moved = |f: &&Field| delta.caches.iter().any(|c| c.change(f.name).is_some_and(moves));
     let moved: Vec<&Field> = FIELDS.iter().filter(moved).collect();

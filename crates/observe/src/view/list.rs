@@ -79,8 +79,8 @@ pub fn write(
 }
 
 impl Options {
-    /// What is left out on a narrow terminal: the first columns that give way until the
-    /// rest fits, less those that fit all the same; nothing that was asked for by name.
+    /// What is left out on a narrow terminal: the least important columns, until the rest fits,
+    /// less those that fit all the same; never one that was requested by name.
     fn left_out(
         &self,
         width: Option<usize>,

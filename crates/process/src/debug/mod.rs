@@ -34,9 +34,9 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// Calls on caches with debugging before the fork.
 static CALLS_BEFORE: AtomicU32 = AtomicU32::new(0);
 
-/// Bytes of slabs that the end of a forked child looks at in any case.
+/// Bytes of slabs that are always checked at the end of a forked child.
 const LOOK_BYTES: usize = 1 << 20;
-/// And so many more for each call of its own: the look takes about as long as these did.
+/// And this many more for each call of its own: the check takes about as long as these calls did.
 const LOOK_BYTES_A_CALL: usize = 4096;
 
 /// The options of a library whose caches may have debugging.
@@ -125,7 +125,7 @@ pub fn begin() {
     }
 }
 
-/// In a forked child: [`at_exit`] counts its calls from now on.
+/// In a forked child: [`at_exit`] counts its calls from here.
 pub fn after_fork<L: Library>() {
     if is_on() {
         IS_CHILD.store(true, Ordering::Relaxed);
@@ -133,9 +133,9 @@ pub fn after_fork<L: Library>() {
     }
 }
 
-/// True if the end of this process is worth a look: of a forked child not, where it made few calls
-/// for what there is to look at. The look's time is in proportion to the heap, and whoever waits
-/// for such a child would wait for that; its parent is looked at as it ends.
+/// True if the end of this process is worth a check: for a forked child not, if it made few calls
+/// relative to what there is to check. The look's time is in proportion to the heap, and whoever
+/// waits for such a child would wait for that; its parent is looked at as it ends.
 fn is_worth_a_look<L: Library>() -> bool {
     if !IS_CHILD.load(Ordering::Relaxed) {
         return true;

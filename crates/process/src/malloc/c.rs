@@ -36,7 +36,7 @@ fn free_now<L: Malloc>(address: usize) {
     }
 }
 
-/// Allocates so many elements, all zeros.
+/// Allocates `n` elements, all zeros.
 pub fn calloc<L: Malloc>(n: usize, each: usize) -> *mut c_void {
     let Some(bytes) = array_bytes(n, each) else { return null_mut() };
     let pointer = allocate::<L>(bytes, ALIGN);
@@ -89,7 +89,7 @@ fn resize<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut
     new
 }
 
-/// Bytes of so many elements; ENOMEM if there are not as many.
+/// Bytes of `n` elements; ENOMEM on overflow.
 pub fn array_bytes(n: usize, each: usize) -> Option<usize> {
     let bytes = n.checked_mul(each);
     if bytes.is_none() {
@@ -98,7 +98,7 @@ pub fn array_bytes(n: usize, each: usize) -> Option<usize> {
     bytes
 }
 
-/// Frees, with the size and the alignment that were asked for.
+/// Frees, with the size and the alignment that were requested.
 pub fn free_aligned_sized<L: Malloc>(pointer: *mut c_void, align: usize, bytes: usize) {
     if L::NOTES_MAKERS {
         compare::<L>("free_aligned_sized", pointer as usize, Maker::Malloc);
@@ -154,7 +154,7 @@ fn page<L: Malloc>() -> usize {
     if start::ensure::<L>() { L::yard().platform().page_bytes() } else { 4096 }
 }
 
-/// Allocates from a page's begin on.
+/// Allocates at a page boundary.
 pub fn valloc<L: Malloc>(bytes: usize) -> *mut c_void {
     aligned::<L>(page::<L>(), bytes)
 }
@@ -170,7 +170,7 @@ pub fn pvalloc<L: Malloc>(bytes: usize) -> *mut c_void {
     }
 }
 
-/// Bytes that an allocation has, at least those that were asked for.
+/// Bytes that an allocation has, at least the requested ones.
 pub fn malloc_usable_size<L: Malloc>(pointer: *mut c_void) -> usize {
     if pointer.is_null() || !ready() {
         return 0;

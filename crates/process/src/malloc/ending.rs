@@ -50,7 +50,7 @@ unsafe extern "C" {
 
 /// Whose the page beside a report is.
 pub(crate) enum Owner {
-    /// This process, which uses it from now on.
+    /// This process, which uses it after this.
     This,
     /// Another process, or an unknown one: this one must not report.
     Other,

@@ -22,8 +22,8 @@ pub struct MallocCounters<W> {
     pub(crate) words: W,
 }
 
-/// [`MallocCounters`] in a mapping of its own: it is too large for the stack of a thread or coroutine
-/// that asks for statistics.
+/// [`MallocCounters`] in a mapping of its own: it is too large for the stack of a thread or
+/// coroutine that requests statistics.
 pub struct Counts<L: Malloc>(&'static mut MallocCounters<L::Words>);
 
 impl<L: Malloc> Counts<L> {

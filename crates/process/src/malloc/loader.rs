@@ -18,7 +18,7 @@ unsafe extern "C" {
 
 const RTLD_DEEPBIND: u32 = 8;
 
-/// The next definition after ours; 0: not asked for yet.
+/// The next definition after ours; 0: not looked up yet.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Asks for it. Where there is none, as in a static program, what is called returns null.

@@ -43,15 +43,15 @@ pub trait Malloc: Library {
         classes::request_for_aligned(bytes, align)
     }
 
-    /// True if an object of so many usable bytes is of another size than its owner says, and its
-    /// class does not tell.
+    /// True if an object with this many usable bytes has another size than its owner says, and its
+    /// class does not show it.
     #[inline(always)]
     fn is_other_size(_address: usize, _bytes: usize, _have: usize) -> bool {
         false
     }
 
-    /// True if a large block of so many usable bytes is of another size than its owner says, although
-    /// it has as many.
+    /// True if a large block with this many usable bytes has another size than its owner says,
+    /// although it has that many bytes.
     #[inline(always)]
     fn is_other_large_size(_bytes: usize, _have: usize) -> bool {
         false

@@ -95,7 +95,7 @@ pub extern "C" fn free_sized_slow<L: Malloc, const MAKER: u8>(pointer: *mut c_vo
     release_sized::<L>("sized free", pointer, bytes, ALIGN);
 }
 
-/// Frees, after a check of whether the size is the object's: that which was asked for last. Where
+/// Frees, after a check of whether the size is the object's: the size in the last request. Where
 /// `realloc` left objects of the class as they were, or gave them room, the class does not tell.
 pub fn release_sized<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
     if !pointer.is_null() && ready() {

@@ -55,8 +55,8 @@ extern "C" fn before<L: Malloc>() -> u8 {
     }
 }
 
-/// In the parent, as its child has ended or become another program; or as it goes on beside the
-/// child of this process id.
+/// In the parent, when its child has ended or executed another program; or when it continues while
+/// the child with this process id still runs.
 fn after<L: Malloc>(did: u8, beside: Option<u32>) {
     if did == UNPREPARED || !state::ready() {
         return;
@@ -77,7 +77,7 @@ fn after<L: Malloc>(did: u8, beside: Option<u32>) {
     }
 }
 
-/// The process beside which a parent goes on after such a call.
+/// The process that still runs while a parent continues after such a call.
 fn beside(flags: u64, result: isize) -> Option<u32> {
     (flags & CLONE_VFORK == 0 && result > 0).then_some(result as u32)
 }
@@ -112,9 +112,9 @@ fn returned(result: isize) -> c_long {
     result as c_long
 }
 
-/// Two returns from one call: the child goes on in our caller, over the stack from which the
-/// parent returns later. So the return address waits in a register, which each of the two
-/// has for itself, and nothing else is on the stack. (The C library's does the same.)
+/// Two returns from one call: the child continues in our caller, over the stack from which the
+/// parent returns later. So the return address waits in a register, which each of the two has for
+/// itself, and nothing else is on the stack. (The C library's does the same.)
 #[unsafe(naked)]
 pub extern "C" fn vfork<L: Malloc>() -> c_int {
     naked_asm!(

@@ -44,7 +44,7 @@ pub struct Config {
 pub enum Broken {
     /// No bug.
     None,
-    /// Sequences commit without a look at the CPU's token.
+    /// Sequences commit without a check of the CPU's token.
     CommitWithoutCheck,
     /// A fence ends no sequence.
     FenceDoesNothing,
@@ -52,14 +52,14 @@ pub enum Broken {
     ReaderFenceDoesNothing,
 }
 
-/// What one thread asked of a machine so far.
+/// What one thread has requested from a machine so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Objects put into one slab or taken out of it: how often.
     pub slab_operations: u64,
     /// Locks taken.
     pub locks: u64,
-    /// Fences that it asked for.
+    /// Fences that it requested.
     pub fences: u64,
     /// Calls of `give_back`.
     pub give_backs: u64,

@@ -204,7 +204,7 @@ impl ModelledMemory {
         self.commit_all(std::iter::once(address), bytes)
     }
 
-    /// Commits so many bytes at each address, or nothing: one request.
+    /// Commits this many bytes at each address, or nothing: one request.
     pub fn commit_all(
         &mut self,
         addresses: impl Iterator<Item = usize> + Clone,
@@ -307,7 +307,7 @@ impl ModelledMemory {
         bytes.checked_next_multiple_of(self.page_bytes)
     }
 
-    /// Bytes of the mapping, which must be there and have as many as `bytes`.
+    /// Bytes of the mapping, which must exist and have as many as `bytes`.
     fn known_mapping(&self, address: usize, bytes: usize) -> usize {
         let Some(known) = self.mappings.get(&address) else {
             panic!("no mapping begins at {address:#x}");

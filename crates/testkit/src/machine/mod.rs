@@ -139,7 +139,7 @@ impl Machine {
         self.memory().mapped_bytes()
     }
 
-    /// What the calling thread asked for so far.
+    /// What the calling thread has requested so far.
     pub fn tally(&self) -> Tally {
         *self.here().tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,8 +165,8 @@ impl Machine {
         self.memory().requests()
     }
 
-    /// Refuses the `n`-th request for memory from now on (from 0), in place of
-    /// what `refuse_commit` said; `None` refuses none.
+    /// Refuses only the `n`-th request for memory after this (counted from 0), in place of what
+    /// `refuse_commit` said; `None` refuses none.
     pub fn refuse(&self, n: Option<u64>) {
         self.memory().refuse(n);
     }
@@ -177,7 +177,7 @@ impl Machine {
         self.memory().lock_pages(address, bytes, locked);
     }
 
-    /// Lets so many more fences succeed and refuses the rest, as a filter does that a program
+    /// Lets this many more fences succeed and refuses the rest, like a filter that a program
     /// installs after its start.
     pub fn grant_fences(&self, n: u64) {
         self.fences_left.store(n, Ordering::Relaxed);

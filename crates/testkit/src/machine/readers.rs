@@ -63,7 +63,7 @@ impl Machine {
         succeeds
     }
 
-    /// Lets so many more fences of readers succeed, and refuses the rest.
+    /// Lets this many more fences of readers succeed, and refuses the rest.
     pub fn grant_reader_fences(&self, n: u64) {
         self.reader_fences_left.store(n, Ordering::Relaxed);
     }

@@ -72,8 +72,8 @@ impl Machine {
         }
     }
 
-    /// As the child of a fork sees it: the other threads of the run do not exist from now on, with
-    /// what they held; and the process is a child. In a virtual thread.
+    /// As the child of a fork sees it: the other threads of the run no longer exist, nor does what
+    /// they held; and the process is a child. In a virtual thread.
     ///
     /// # Panics
     /// Outside of a run.

@@ -64,7 +64,7 @@ pub(super) enum State {
     Ready,
     /// Sleeps on the word at this address.
     Asleep(usize),
-    /// It does not exist any more for those that go on: the child of a fork.
+    /// It no longer exists for those that continue: the child of a fork.
     Gone,
     Done,
 }
@@ -149,7 +149,7 @@ impl Turns {
         self.panic.is_some() || self.states[me - 1] == State::Gone
     }
 
-    /// A thread that can go on. After a panic sleepers can: they are unwound.
+    /// A thread that can continue. After a panic sleepers can: they are unwound.
     pub(super) fn choose(&mut self) -> Option<usize> {
         let ended = self.panic.is_some();
         // Those that are gone are unwound last.

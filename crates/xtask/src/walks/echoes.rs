@@ -17,8 +17,8 @@ use syn::{
     TraitItemConst, TraitItemFn, TraitItemType, Type, Variant,
 };
 
-/// The comments that say nothing, in files that are not for tests only. What the help of a command
-/// is made of is exempt: there the name alone would say less.
+/// The comments that say nothing, in files that are not for tests only. Text from which the help of
+/// a command is made is exempt: there the name alone would say less.
 pub fn echoes<'a>(
     sources: impl Iterator<Item = &'a Source>,
     words: &Words,

@@ -74,7 +74,7 @@ fn an_idle_process_keeps_a_request_until_it_comes_by() {
     assert_eq!(exact(&target.look(), "malloc-64", "parked_node"), 0);
 }
 
-/// The answer to a request of a process that gets the command `line` meanwhile.
+/// The answer to a request to a process that gets the command `line` meanwhile.
 fn served(target: &mut Target, request: RequestKind, line: &str) -> Result<Answer, Error> {
     let pid = target.pid();
     let asking = std::thread::spawn(move || ask(pid, &request, LIMIT));

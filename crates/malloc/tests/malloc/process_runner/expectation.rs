@@ -19,7 +19,7 @@ pub enum When {
     Faults,
     /// Not noticed.
     NotCaught,
-    /// Reported on stderr; the program goes on.
+    /// Reported on stderr; the program continues.
     Warned,
     /// No misuse: nothing is said.
     Fine,

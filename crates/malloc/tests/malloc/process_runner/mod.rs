@@ -55,7 +55,7 @@ pub enum Mode {
     SlabNodes,
     /// As this, of the engine slub with sheaves.
     SlubNodes,
-    /// Without the library: the programs ask for what any malloc keeps.
+    /// Without the library: the programs request only what any malloc guarantees.
     Libc,
 }
 

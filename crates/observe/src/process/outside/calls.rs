@@ -8,7 +8,7 @@
 //! Neighbours: [`super::candidates`] looks up the calls of waiting threads; [`super::thread`] stops
 //! one of the threads.
 
-/// How exactly a call goes on.
+/// How exactly a call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GoesOn {
     /// To the moment: it has no time limit, or the kernel keeps what is left of it.
@@ -41,7 +41,7 @@ impl Call {
         Some(Call { number, arguments, stack: hexadecimal()?, next: hexadecimal()? })
     }
 
-    /// How it goes on; `None` for a call in which a thread is let be.
+    /// How it continues; `None` for a call in which a thread is not stopped.
     pub(super) fn goes_on(&self) -> Option<GoesOn> {
         use GoesOn::{Anew, Exactly};
         let a = &self.arguments;
@@ -110,7 +110,7 @@ const ERESTARTNOHAND: i64 = -514;
 const ERESTART_RESTARTBLOCK: i64 = -516;
 const EINTR: i64 = -4;
 
-/// How an interrupted call is made to go on.
+/// How an interrupted call is made to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyscallRestart {
     /// The call that is to be made.

@@ -19,7 +19,7 @@ pub(super) struct Candidate {
     goes_on: GoesOn,
 }
 
-/// All of a process, in the order in which they are to be tried.
+/// All threads of a process, in the order in which they are to be tried.
 pub(super) fn of(process: Pid) -> Vec<Candidate> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else {
         return Vec::new();

@@ -27,7 +27,7 @@ const MAGIC_2: u32 = 0x4650_5845;
 
 /// Features of AMX: a thread that never used it has no room for it in its frames.
 const AMX: u64 = 1 << 17 | 1 << 18;
-/// Where processors that have AMX have the end of other features, from the last on.
+/// Where processors that have AMX have the end of other features, the last feature first.
 const ENDS: [(u64, usize); 4] = [(1 << 9, 2696), (1 << 7, 2688), (1 << 6, 1664), (1 << 2, 832)];
 
 /// A thread as it was stopped.

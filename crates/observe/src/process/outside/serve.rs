@@ -50,7 +50,7 @@ pub(crate) fn serve(
     Ok(outcome)
 }
 
-/// Signals wait until a thread goes on: a command that stops, by Ctrl-Z, would keep it.
+/// Signals wait until a thread continues: a command that is stopped, by Ctrl-Z, would keep it.
 struct HeldSignals(Option<SigSet>);
 
 impl HeldSignals {
@@ -133,8 +133,8 @@ fn is_made_as_usual(candidate: &Candidate, memory: &dyn Writable) -> Result<bool
     holds(memory, candidate.call.next.wrapping_add(before), &SYSCALL)
 }
 
-/// True if a thread has memory of its own, as each has that the C library made: the word at its
-/// begin is its address, by the ABI of the processor.
+/// True if a thread has memory of its own, as each thread has that the C library made: the word at
+/// its start is its own address, by the processor's ABI.
 fn has_own_memory(registers: &user_regs_struct, memory: &dyn Writable) -> Result<bool, Fault> {
     holds(memory, registers.fs_base, &registers.fs_base.to_le_bytes())
 }

@@ -59,7 +59,7 @@ pub(super) struct Thread(Pid);
 pub(super) enum ThreadOutcome {
     /// With this result; and it waits in its call again.
     Done(u64),
-    /// Not in time: it was let go, works on by itself, and then goes on.
+    /// Not in time: it was released, finishes the work by itself, and then continues.
     Left,
     /// The process has ended.
     Gone,
@@ -116,8 +116,8 @@ impl Thread {
         }
     }
 
-    /// Has the thread work at the entry, with its stack pointer at the frame that was written to its
-    /// memory, and then go on in its call.
+    /// Makes the thread work at the entry, with its stack pointer at the frame that was written to
+    /// its memory, and then continue in its call.
     pub(super) fn work(
         self,
         (state, interrupted): (&State, SyscallRestart),

@@ -189,7 +189,7 @@ fn histogram(out: &mut dyn Write, fullness: &Fullness, style: Style) -> io::Resu
     writeln!(out, "with just 1 in use: {just_one} {slabs}")
 }
 
-/// What a few objects keep: slabs of which a tenth is in use, or less.
+/// What a few objects pin: slabs of which a tenth is in use, or less.
 fn sparse(out: &mut dyn Write, fullness: &Fullness, cache: &Cache, style: Style) -> io::Result<()> {
     let slabs = fullness.tenths[0];
     let Some(all) = fullness.objs_per_slab.filter(|_| slabs > 0) else { return Ok(()) };

@@ -89,7 +89,7 @@ fn json_has_all_of_it() {
     assert!(value["cache"]["hidden"].is_string() && value["cache"]["fullness"].is_null());
 }
 
-/// A site that is known and one of which nothing is.
+/// A site that is known and one about which nothing is.
 fn sites() -> Traces {
     let frame = |function: Option<&str>, file: Option<&str>| Frame {
         address: 0x401_1a9,

@@ -47,7 +47,7 @@ const END: u32 = 3;
 
 /// Milliseconds that the constructor waits for the thread to be ready.
 const START_TIMEOUT_MS: u64 = 1000;
-/// A drain of fewer bytes is followed by a pause of so many milliseconds.
+/// A drain of fewer bytes is followed by a pause of this many milliseconds.
 const SMALL_DRAIN_BYTES: u64 = 64 << 10;
 const PAUSE_MS: u64 = 100;
 
@@ -111,9 +111,9 @@ fn get(nth: usize) -> u64 {
     COUNTS[nth].load(Ordering::Relaxed)
 }
 
-/// Makes the thread if the variable asks for it, and waits until it watches: the program may
-/// then give up the rights or the root directory that it had. The main thread calls it, before
-/// all others.
+/// Makes the thread if the variable requests it, and waits until it watches: the program may then
+/// give up the privileges or the root directory that it had. The main thread calls it, before all
+/// others.
 pub fn begin<L: Library>() {
     options::look_up("SLABYARD_PRESSURE", |value| {
         let value = value.to_bytes();
@@ -216,7 +216,7 @@ fn publish<L: Library>(state: u32) {
     L::yard().platform().wake(&WORD);
 }
 
-/// Drains, and counts it; returns the bytes that went back.
+/// Drains, and counts it; returns the bytes that were returned to the kernel.
 fn relieve<L: Library>() -> u64 {
     let platform = L::yard().platform();
     let begin = platform.now_ns();
@@ -237,7 +237,7 @@ fn add(count: PressureCounter, n: u64) {
     COUNTS[count as usize].fetch_add(n, Ordering::Relaxed);
 }
 
-/// Destructor of the key: the main thread ends, and others may go on, without a watch.
+/// Destructor of the key: the main thread ends, and others may continue, without a watch.
 unsafe extern "C" fn main_thread_ends<L: Library>(_: *mut u8) {
     let thread = THREAD.swap(0, Ordering::Relaxed);
     if thread == 0 {

@@ -26,7 +26,7 @@ const LOOK_MS: i32 = 100;
 const IDLE_MS: i32 = 10_000;
 /// Bytes by which usage must grow above the level until it is another event.
 const GROWTH: u64 = 1 << 20;
-/// Above the level each so many looks are an event as well.
+/// While usage is above the level, one read in this many counts as an event as well.
 const LOOKS_ABOVE: u32 = 10;
 /// Files at most: the bell, its other end, stalls, events or eventfd, usage, control.
 const MOST: usize = 6;
