@@ -1,9 +1,9 @@
 //! Created caches: how they are created, serve calls, and are destroyed while other CPUs run.
 //!
 //! Destroying a cache needs a complete drain: both stacks of every row are stopped, by one fence
-//! for many stacks, and flushed; then the barn is; then all slabs are discarded. If an object is
-//! still live, the cache stays, with its parked objects flushed. If stacks cannot be stopped, they
-//! are taken out of their rows as they are, because no call uses the cache.
+//! for many stacks, and flushed; then the barn is flushed; then all slabs are discarded. If an
+//! object is still live, the cache stays, with its parked objects flushed. If stacks cannot be
+//! stopped, they are taken out of their rows as they are, because no call uses the cache.
 //!
 //! Closing the gate instead of the fence was not tried: it would wait for every slow path under
 //! way, even those of threads that the kernel has preempted.

@@ -9,7 +9,7 @@
 //!
 //! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] prevents checks of
 //! changing blocks. Invariant: while large blocks have debugging, every live run and mapping of the
-//! yard has a seal, also from a signal handler.
+//! yard has a seal, even one that a signal handler allocated.
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;

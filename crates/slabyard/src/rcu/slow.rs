@@ -3,7 +3,7 @@
 //! Each section is counted in one of two counters, chosen by the last bit of the epoch in which it
 //! began; a grace period increments the epoch and waits until the old epoch's counter is 0
 //! (McKenney, "Sleepable read-copy update", LWN, 2006). New sections are counted in the new epoch's
-//! counter, so they do not delay it.
+//! counter, so they do not delay the grace period.
 //!
 //! ```text
 //! thread's second word | yard:51 | nest:12 | parity:1 |     0: no such section

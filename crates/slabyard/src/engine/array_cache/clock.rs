@@ -6,7 +6,7 @@
 //! this CPU's array and scores the free slabs. The first cache with [`PERFECT`] pages in free slabs
 //! ends the search. Half of the best cache's free slabs are discarded.
 //!
-//! Written once, for the trait [`Chain`]: yards ([`crate::reap`]) and the lab have chains.
+//! The code works on any [`Chain`]: yards ([`crate::reap`]) and the lab have one.
 //! Invariant: the caller holds the chain's lock, in place of the kernel's semaphore.
 
 use crate::sync::{AtomicU32, Ordering};

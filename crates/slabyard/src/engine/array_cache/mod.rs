@@ -7,8 +7,8 @@
 //! out. Free slabs stay for later allocations as long as the node has at most
 //! [`free_limit`](lists::free_limit) free objects, and [`reap`] discards some that were not needed.
 //!
-//! Later kernels do the same. Earlier kernels had other [policies](policy), which a cache may
-//! follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
+//! This is the policy of later kernels. Earlier ones had other [policies](policy), which a cache
+//! may follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
 //! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003

@@ -1,8 +1,8 @@
 //! The shared array: surplus objects of CPUs' arrays, for the node's other CPUs.
 //!
 //! Without it, a CPU that only allocates would refill from slabs, and one that only frees would
-//! flush to them; so both exchange batches here. It holds at most
-//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, and no more than an array.
+//! flush to them; both exchange batches here. It holds at most
+//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, at most a full array.
 
 /// An array that CPUs share: a node's own, or an [alien](super::alien) one.
 pub struct Shared<C> {

@@ -6,7 +6,7 @@
 //! slabs, as with the engine `tiny`: a free finds the cache by the page map.
 //!
 //! Misuse: a free of an address where no object starts is reported and has no effect. A page whose
-//! free memory or header was overwritten is reported and set aside, never to be used.
+//! free memory or header was overwritten is reported and set aside: no block is allocated from it.
 
 use super::on_pages::{Units, block_units};
 use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free_locked, page};
