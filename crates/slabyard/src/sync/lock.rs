@@ -40,6 +40,7 @@ const LEAVES: u32 = 1 << Rank::Barn as u32 | 1 << Rank::List as u32 | 1 << Rank:
 /// Panics, in builds with debug assertions, where this thread holds a lock under which
 /// no system call may be made. Platforms ask before each of theirs.
 #[inline]
+#[track_caller]
 pub fn may_call<P: Park>(park: &P) {
     if cfg!(debug_assertions) {
         let held = park.held().load(Ordering::Relaxed);

@@ -49,7 +49,10 @@ impl<C: Counting> Memory for OnLinux<C> {
     }
 
     fn advise(&self, address: usize, bytes: usize, advice: Advice) {
-        may_call(self);
+        // A signal handler that interrupts a thread which holds a lock maps its blocks, as in `map`.
+        if advice != Advice::NoAccess {
+            may_call(self);
+        }
         if self.is_sealed() {
             return;
         }
