@@ -6,7 +6,7 @@
 
 use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
-use slabyard::engine::slabs::{Rules, Slabs};
+use slabyard::engine::slabs::{NodeList, Rules};
 use slabyard::engine::{Found, Header, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Slot, Takes};

@@ -4,7 +4,7 @@
 
 use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};
-use slabyard::engine::slabs::Slabs;
+use slabyard::engine::slabs::NodeList;
 use slabyard::engine::{ArrayCaches, Found, Inspect, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Takes};

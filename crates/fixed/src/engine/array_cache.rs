@@ -7,7 +7,7 @@ use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use super::stacks::Sheaf;
 use core::cell::Cell;
 use slabyard::engine::array_cache::{self, ArrayCaches, Arrays, array, lists};
-use slabyard::engine::slabs::{Slabs, Stacks};
+use slabyard::engine::slabs::{FlushTarget, SheafAccess, Stacks};
 use slabyard::engine::{Header, Shape};
 use slabyard::slab::{Geometry, Put};
 

@@ -13,7 +13,7 @@
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use crate::pages::{NONE, PageKind};
 use slabyard::engine::cpu_slabs::{
-    self, Accounting, CpuSlabs, Freed, Freezing, Front, alloc, free,
+    self, Accounting, CpuPartialLists, CpuSlabs, Freed, Freezing, Front, alloc, free,
 };
 use slabyard::engine::slabs::{Group, Held, Slabs};
 use slabyard::engine::{Header, Shape, partial};
@@ -158,13 +158,64 @@ impl FixedSlabs<'_, CpuSlab> {
     }
 }
 
-impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
-    type Own = CpuFreeList;
+impl CpuPartialLists for FixedSlabs<'_, CpuSlab> {
     type List = List;
 
     fn cpu_rules(&self) -> &cpu_slabs::Rules {
         &self.cache.state
     }
+
+    fn check_out_list(self) -> Option<List> {
+        let (head, slabs) = halves(self.words()[LIST].take());
+        Some(List { head, slabs })
+    }
+
+    fn check_in_list(self, list: List) -> Option<List> {
+        let (head, slabs) = halves(self.words()[LIST].replace(list.head << 16 | list.slabs));
+        (slabs > 0).then_some(List { head, slabs })
+    }
+
+    fn objects_of(self, list: &List) -> u32 {
+        // Slabs are what is counted.
+        list.slabs
+    }
+
+    fn park(self, list: &mut List, slab: u32, _free: u32) -> bool {
+        let entry = self.pages.table().entry(slab);
+        entry.prev.set(0);
+        entry.next.set(list.head as u16);
+        if list.head != 0 {
+            self.pages.table().entry(list.head).prev.set(slab as u16);
+        }
+        entry.set_kind(PageKind::Parked);
+        *list = List { head: slab, slabs: list.slabs + 1 };
+        true
+    }
+
+    fn unpark(self, list: &mut List) -> Option<u32> {
+        let slab = self.next_parked(list)?;
+        self.unlink_parked(list, slab);
+        Some(slab)
+    }
+
+    fn unpark_empty(self, list: &mut List) -> Option<u32> {
+        let objects = self.cache.header.shape().geometry.objects;
+        let mut slab = list.head;
+        while slab != 0 && self.free_of(slab).1 < objects {
+            slab = self.pages.table().entry(slab).next.get().into();
+        }
+        (slab != 0).then(|| self.unlink_parked(list, slab)).map(|()| slab)
+    }
+
+    fn next_parked(self, list: &List) -> Option<u32> {
+        (list.head != 0).then_some(list.head)
+    }
+
+    fn give_list(self, _: List) {}
+}
+
+impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
+    type Own = CpuFreeList;
 
     fn check_out_slab(self) -> Result<Option<cpu_slabs::CpuSlab<CpuFreeList>>, Stopped> {
         let words = self.words();
@@ -236,52 +287,4 @@ impl CpuSlabs for FixedSlabs<'_, CpuSlab> {
     fn freeze(self, _: u32) {}
 
     fn thaw(self, _: u32) {}
-
-    fn check_out_list(self) -> Option<List> {
-        let (head, slabs) = halves(self.words()[LIST].take());
-        Some(List { head, slabs })
-    }
-
-    fn check_in_list(self, list: List) -> Option<List> {
-        let (head, slabs) = halves(self.words()[LIST].replace(list.head << 16 | list.slabs));
-        (slabs > 0).then_some(List { head, slabs })
-    }
-
-    fn objects_of(self, list: &List) -> u32 {
-        // Slabs are what is counted.
-        list.slabs
-    }
-
-    fn park(self, list: &mut List, slab: u32, _free: u32) -> bool {
-        let entry = self.pages.table().entry(slab);
-        entry.prev.set(0);
-        entry.next.set(list.head as u16);
-        if list.head != 0 {
-            self.pages.table().entry(list.head).prev.set(slab as u16);
-        }
-        entry.set_kind(PageKind::Parked);
-        *list = List { head: slab, slabs: list.slabs + 1 };
-        true
-    }
-
-    fn unpark(self, list: &mut List) -> Option<u32> {
-        let slab = self.next_parked(list)?;
-        self.unlink_parked(list, slab);
-        Some(slab)
-    }
-
-    fn unpark_empty(self, list: &mut List) -> Option<u32> {
-        let objects = self.cache.header.shape().geometry.objects;
-        let mut slab = list.head;
-        while slab != 0 && self.free_of(slab).1 < objects {
-            slab = self.pages.table().entry(slab).next.get().into();
-        }
-        (slab != 0).then(|| self.unlink_parked(list, slab)).map(|()| slab)
-    }
-
-    fn next_parked(self, list: &List) -> Option<u32> {
-        (list.head != 0).then_some(list.head)
-    }
-
-    fn give_list(self, _: List) {}
 }

@@ -4,7 +4,7 @@
 //! on which it works.
 
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
-use slabyard::engine::slabs::Stacks;
+use slabyard::engine::slabs::{SheafAccess, Stacks};
 use slabyard::engine::{Header, Sheaves, partial};
 use slabyard::slab::Geometry;
 

@@ -11,7 +11,7 @@
 
 use crate::pages::{Entry, MetaRef, MetaWord, NONE, PageKind, Pages};
 use core::cell::Cell;
-use slabyard::engine::slabs::{Group, Rules, Slabs};
+use slabyard::engine::slabs::{FlushTarget, Group, NodeList, Rules, Slabs};
 use slabyard::engine::{Counter, Header, Shape, flush, orphans, partial};
 use slabyard::slab::{Geometry, Put, Version, Word};
 use slabyard::sync::{AtomicUsize, Nobody};
@@ -223,13 +223,9 @@ impl<K: SlabEngine> FixedSlabs<'_, K> {
     }
 }
 
-impl<K: SlabEngine> Slabs for FixedSlabs<'_, K> {
-    type Object = Object;
-    type Element = Cell<u32>;
-    type Taken = Object;
+impl<K: SlabEngine> NodeList for FixedSlabs<'_, K> {
     type Links = Entry;
     type Park = Nobody;
-    const MAY_DETACH: bool = true;
 
     #[inline]
     fn cache(&self) -> &Header {
@@ -248,6 +244,17 @@ impl<K: SlabEngine> Slabs for FixedSlabs<'_, K> {
 
     #[inline(always)]
     fn count(self, _: Counter, _: u32) {}
+
+    #[inline]
+    fn links(&self, slab: u32) -> &Entry {
+        self.pages.table().entry(slab)
+    }
+}
+
+impl<K: SlabEngine> Slabs for FixedSlabs<'_, K> {
+    type Object = Object;
+    type Taken = Object;
+    const MAY_DETACH: bool = true;
 
     fn begin(self, shape: &Shape) -> Option<u32> {
         let Geometry { order, objects, .. } = shape.geometry;
@@ -316,14 +323,13 @@ impl<K: SlabEngine> Slabs for FixedSlabs<'_, K> {
     }
 
     #[inline]
-    fn links(&self, slab: u32) -> &Entry {
-        self.pages.table().entry(slab)
-    }
-
-    #[inline]
     fn first(taken: Object) -> Object {
         taken
     }
+}
+
+impl<K: SlabEngine> FlushTarget for FixedSlabs<'_, K> {
+    type Element = Cell<u32>;
 
     #[inline]
     fn load(element: &Cell<u32>) -> Object {

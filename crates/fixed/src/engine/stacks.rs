@@ -11,7 +11,7 @@ use super::slabs::{FixedSlabs, Object, SlabEngine};
 use crate::pages::MetaRef;
 use core::cell::Cell;
 use slabyard::engine::Shape;
-use slabyard::engine::slabs::{Held, Slabs, Stacks};
+use slabyard::engine::slabs::{FlushTarget, Held, SheafAccess, Stacks};
 use slabyard::platform::stack::Tag;
 use slabyard::platform::{Slot, Stopped};
 use slabyard::sync::AtomicUsize;
@@ -95,7 +95,7 @@ impl<K: SlabEngine> FixedSlabs<'_, K> {
     }
 }
 
-impl<K: SlabEngine> Stacks for FixedSlabs<'_, K> {
+impl<K: SlabEngine> SheafAccess for FixedSlabs<'_, K> {
     type Sheaf = Sheaf;
     type Chain = u32;
 
@@ -173,7 +173,9 @@ impl<K: SlabEngine> Stacks for FixedSlabs<'_, K> {
             at = MetaRef::of(words[NEXT].get());
         }
     }
+}
 
+impl<K: SlabEngine> Stacks for FixedSlabs<'_, K> {
     fn node_bytes(&self) -> &AtomicUsize {
         &self.cache.node_bytes
     }

@@ -13,7 +13,7 @@ use slabyard::engine::array_cache::shared::Shared;
 use slabyard::engine::array_cache::{
     ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap,
 };
-use slabyard::engine::slabs::{Held, Rules, Slabs, Stacks};
+use slabyard::engine::slabs::{FlushTarget, Held, NodeList, Rules, Stacks};
 use slabyard::engine::{Counter, Shape};
 use slabyard::platform::Slot;
 use slabyard::sync::Lock;

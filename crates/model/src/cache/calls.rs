@@ -9,7 +9,7 @@ use super::{Front, KernelCache, NONE};
 use slabyard::engine::cpu_slabs::{alloc, free, lists};
 use slabyard::engine::partial;
 use slabyard::engine::partial_list::End;
-use slabyard::engine::slabs::{Group, Slabs};
+use slabyard::engine::slabs::{Group, NodeList, Slabs};
 use slabyard::engine::{Counter, Header, tiny};
 use slabyard::slab::Word;
 

@@ -9,7 +9,7 @@ use super::{KernelCache, NONE, State};
 use slabyard::engine::array_cache::lists as array_lists;
 use slabyard::engine::cpu_slabs::lists;
 use slabyard::engine::partial_list::End;
-use slabyard::engine::slabs::Slabs;
+use slabyard::engine::slabs::NodeList;
 
 impl KernelCache {
     /// Puts a slab that is in no list on its node's.

@@ -8,8 +8,8 @@ use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;
 use super::{Accounting, KernelCache, NONE, Rules, State};
 use slabyard::engine::Shape;
-use slabyard::engine::cpu_slabs::{CpuSlab, CpuSlabs, Freed};
-use slabyard::engine::slabs::{Group, Held, Slabs};
+use slabyard::engine::cpu_slabs::{CpuPartialLists, CpuSlab, CpuSlabs, Freed};
+use slabyard::engine::slabs::{Group, Held, NodeList, Slabs};
 use slabyard::platform::Stopped;
 use slabyard::slab::Word;
 
@@ -65,14 +65,70 @@ impl KernelCache {
     }
 }
 
-impl CpuSlabs for CountedSlabs<'_> {
-    type Own = ObjectCount;
+impl CpuPartialLists for CountedSlabs<'_> {
     type List = CpuPartial;
 
     #[inline]
     fn cpu_rules(&self) -> &Rules {
         &self.cache.rules
     }
+
+    #[inline]
+    fn check_out_list(self) -> Option<CpuPartial> {
+        Some(self.cache.cpus[self.cpu].partial.take())
+    }
+
+    #[inline]
+    fn check_in_list(self, list: CpuPartial) -> Option<CpuPartial> {
+        let found = self.cache.cpus[self.cpu].partial.replace(list);
+        (found.slabs > 0).then_some(found)
+    }
+
+    fn objects_of(self, list: &CpuPartial) -> u32 {
+        list.objects
+    }
+
+    fn park(self, list: &mut CpuPartial, slab: u32, free: u32) -> bool {
+        let it = self.cache.slab(slab);
+        it.next.set(list.head);
+        it.prev.set(NONE);
+        if list.head != NONE {
+            self.cache.slab(list.head).prev.set(slab);
+        }
+        it.state.set(State::CpuPartial);
+        it.cpu.set(self.cpu as u16);
+        it.counted.set(free);
+        *list = CpuPartial { head: slab, slabs: list.slabs + 1, objects: list.objects + free };
+        true
+    }
+
+    fn unpark(self, list: &mut CpuPartial) -> Option<u32> {
+        let slab = self.next_parked(list)?;
+        self.cache.unlink_parked(list, slab);
+        Some(slab)
+    }
+
+    fn unpark_empty(self, list: &mut CpuPartial) -> Option<u32> {
+        let mut slab = list.head;
+        while slab != NONE && self.free_of(slab).1 < self.cache.objects_of(slab) {
+            slab = self.cache.next_of(slab);
+        }
+        if slab == NONE {
+            return None;
+        }
+        self.cache.unlink_parked(list, slab);
+        Some(slab)
+    }
+
+    fn next_parked(self, list: &CpuPartial) -> Option<u32> {
+        (list.head != NONE).then_some(list.head)
+    }
+
+    fn give_list(self, _: CpuPartial) {}
+}
+
+impl CpuSlabs for CountedSlabs<'_> {
+    type Own = ObjectCount;
 
     #[inline]
     fn fits(self, slab: u32) -> bool {
@@ -178,57 +234,4 @@ impl CpuSlabs for CountedSlabs<'_> {
     fn is_contended(self, slab: u32) -> bool {
         self.cache.contention.as_ref().is_some_and(|contention| contention.fails_once(slab))
     }
-
-    #[inline]
-    fn check_out_list(self) -> Option<CpuPartial> {
-        Some(self.cache.cpus[self.cpu].partial.take())
-    }
-
-    #[inline]
-    fn check_in_list(self, list: CpuPartial) -> Option<CpuPartial> {
-        let found = self.cache.cpus[self.cpu].partial.replace(list);
-        (found.slabs > 0).then_some(found)
-    }
-
-    fn objects_of(self, list: &CpuPartial) -> u32 {
-        list.objects
-    }
-
-    fn park(self, list: &mut CpuPartial, slab: u32, free: u32) -> bool {
-        let it = self.cache.slab(slab);
-        it.next.set(list.head);
-        it.prev.set(NONE);
-        if list.head != NONE {
-            self.cache.slab(list.head).prev.set(slab);
-        }
-        it.state.set(State::CpuPartial);
-        it.cpu.set(self.cpu as u16);
-        it.counted.set(free);
-        *list = CpuPartial { head: slab, slabs: list.slabs + 1, objects: list.objects + free };
-        true
-    }
-
-    fn unpark(self, list: &mut CpuPartial) -> Option<u32> {
-        let slab = self.next_parked(list)?;
-        self.cache.unlink_parked(list, slab);
-        Some(slab)
-    }
-
-    fn unpark_empty(self, list: &mut CpuPartial) -> Option<u32> {
-        let mut slab = list.head;
-        while slab != NONE && self.free_of(slab).1 < self.cache.objects_of(slab) {
-            slab = self.cache.next_of(slab);
-        }
-        if slab == NONE {
-            return None;
-        }
-        self.cache.unlink_parked(list, slab);
-        Some(slab)
-    }
-
-    fn next_parked(self, list: &CpuPartial) -> Option<u32> {
-        (list.head != NONE).then_some(list.head)
-    }
-
-    fn give_list(self, _: CpuPartial) {}
 }

@@ -9,7 +9,7 @@ use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE};
 use slabyard::engine::array_cache::alien;
-use slabyard::engine::slabs::Slabs;
+use slabyard::engine::slabs::NodeList;
 use slabyard::engine::{Counter, Sheaves};
 
 impl KernelCache {

@@ -6,7 +6,9 @@
 use super::containers::CountedSheaf;
 use super::numbers::Slab;
 use super::{Front, KernelCache, NONE};
-use slabyard::engine::slabs::{Group, Held, Rules, Slabs, Stacks};
+use slabyard::engine::slabs::{
+    FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs, Stacks,
+};
 use slabyard::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use slabyard::pages::NODE_LIMIT;
 use slabyard::platform::stack::Tag;
@@ -40,14 +42,9 @@ pub struct CountedSlabs<'a> {
     pub(crate) wanted: Option<u16>,
 }
 
-impl Slabs for CountedSlabs<'_> {
-    type Object = u32;
-    type Element = u32;
-    /// A word, and how many of its objects.
-    type Taken = (u32, u32);
+impl NodeList for CountedSlabs<'_> {
     type Links = Slab;
     type Park = Nobody;
-    const MAY_DETACH: bool = true;
 
     #[inline]
     fn cache(&self) -> &Header {
@@ -79,6 +76,18 @@ impl Slabs for CountedSlabs<'_> {
             contention.unlock();
         }
     }
+
+    #[inline]
+    fn links(&self, slab: u32) -> &Slab {
+        self.cache.slab(slab)
+    }
+}
+
+impl Slabs for CountedSlabs<'_> {
+    type Object = u32;
+    /// A word, and how many of its objects.
+    type Taken = (u32, u32);
+    const MAY_DETACH: bool = true;
 
     fn begin(self, _: &Shape) -> Option<u32> {
         self.cache.new_slab(self.node)
@@ -172,14 +181,13 @@ impl Slabs for CountedSlabs<'_> {
         partial::freed(self, shape, slab, put);
     }
 
-    #[inline]
-    fn links(&self, slab: u32) -> &Slab {
-        self.cache.slab(slab)
-    }
-
     fn first((word, _): (u32, u32)) -> u32 {
         word
     }
+}
+
+impl FlushTarget for CountedSlabs<'_> {
+    type Element = u32;
 
     #[inline]
     fn load(element: &u32) -> u32 {
@@ -261,7 +269,7 @@ impl CountedSlabs<'_> {
     }
 }
 
-impl Stacks for CountedSlabs<'_> {
+impl SheafAccess for CountedSlabs<'_> {
     type Sheaf = CountedSheaf;
     type Chain = Vec<CountedSheaf>;
 
@@ -322,7 +330,9 @@ impl Stacks for CountedSlabs<'_> {
     fn each_linked(self, chain: &Vec<CountedSheaf>, f: impl FnMut(u32)) {
         chain.iter().rev().flat_map(|sheaf| &sheaf.0).copied().for_each(f);
     }
+}
 
+impl Stacks for CountedSlabs<'_> {
     fn node_bytes(&self) -> &AtomicUsize {
         &self.cache.node_bytes
     }

@@ -16,7 +16,7 @@
 //! It checks once per group that an address is in a slab of this cache, and for each object that an
 //! object starts there.
 
-use super::slabs::{Group, Slabs};
+use super::slabs::{FlushTarget, Group, Slabs};
 use super::{Counter, Shape};
 use crate::slab::Word;
 use crate::sync::Ordering;
@@ -49,7 +49,7 @@ pub fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
 /// Returns objects to their slabs, the last of them first, by at most this many slab
 /// operations; says how many objects. It reports an address that is no object of this
 /// cache as misuse, and counts it among them.
-pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u32 {
+pub fn return_to_slabs<S: FlushTarget>(on: S, objects: &[S::Element], most: u32) -> u32 {
     let cache = on.cache();
     let shape = cache.shape();
     // A copy: the compiler would read shared memory again for each object.

@@ -332,28 +332,6 @@ impl Header {
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }
 
-    /// Full sheaves in the barn, as published.
-    #[inline]
-    pub(super) fn barn_full(&self) -> u32 {
-        self.shown.barn_full.load(Ordering::Relaxed) as u32
-    }
-
-    /// Changes how many full sheaves the barn may have.
-    #[inline]
-    pub(super) fn set_barn_full_limit(&self, sheaves: u32) {
-        self.shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
-    }
-
-    /// Publishes the counts of the cache's only barn, under its lock.
-    #[inline]
-    pub(super) fn publish_barn(&self, barn: BarnWords) {
-        let shown = &self.shown;
-        shown.barn_objects.store(barn.objects, Ordering::Relaxed);
-        shown.barn_full.store(barn.full, Ordering::Relaxed);
-        shown.barn_empty.store(barn.empty, Ordering::Relaxed);
-        shown.barn_head.store(barn.head.into(), Ordering::Relaxed);
-    }
-
     /// Objects that left their slabs: live, parked or in transit.
     pub fn out(&self) -> u64 {
         self.shown.out.load(Ordering::Relaxed)

@@ -36,6 +36,7 @@ pub mod flush;
 pub mod header;
 mod inspect;
 mod kind;
+mod node_words;
 pub mod nodes;
 pub mod orphans;
 mod page_slabs;

@@ -18,17 +18,16 @@
 //! this holds as long as threads do not migrate during slow paths.
 
 use super::page_slabs::Ruled;
-use super::slabs::{Rules, Slabs, Stacks};
+use super::slabs::{NodeList, Rules, SheafAccess};
 use super::{Counter, Found, Header, PageSlabs, PassState, Shape, partial};
 use crate::engine::header::BarnWords;
+use crate::engine::node_words::{NodeWords, PublishedNodeWords};
 use crate::engine::partial_list::Partial;
 use crate::pages::Sheaf;
 use crate::platform::Platform;
 use crate::platform::stack::Tag;
 use crate::slab::Put;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
-use core::mem::offset_of;
-use slabyard_abi::region::NodeWord;
 
 /// Nodes that a cache may have lists for.
 pub const MOST_NODES: usize = 4;
@@ -55,46 +54,21 @@ impl NodeSettings {
     pub const SLUB: Self = NodeSettings { remote_percent: 100, has_aliens: false };
 }
 
-/// The words of a cache at one node that other processes read (`abi::region::NodeWord`).
-#[repr(C)]
-struct PublishedNodeWords {
-    nr_partial: AtomicU64,
-    barn_objects: AtomicU64,
-    barn_full: AtomicU64,
-    barn_empty: AtomicU64,
-    barn_full_limit: AtomicU64,
-}
-
-const _: () = {
-    assert!(offset_of!(PublishedNodeWords, nr_partial) == 8 * NodeWord::NrPartial.index());
-    assert!(offset_of!(PublishedNodeWords, barn_objects) == 8 * NodeWord::BarnObjects.index());
-    assert!(offset_of!(PublishedNodeWords, barn_full) == 8 * NodeWord::BarnFull.index());
-    assert!(offset_of!(PublishedNodeWords, barn_empty) == 8 * NodeWord::BarnEmpty.index());
-    assert!(offset_of!(PublishedNodeWords, barn_full_limit) == 8 * NodeWord::BarnFullLimit.index());
-};
-
 /// What a cache has at one node: `N` is what its engine parks there.
 struct Node<N> {
-    shown: PublishedNodeWords,
     list: Lock<Partial>,
     state: N,
 }
 
 impl<N: AtNode> Node<N> {
     const fn new() -> Self {
-        let shown = PublishedNodeWords {
-            nr_partial: AtomicU64::new(0),
-            barn_objects: AtomicU64::new(0),
-            barn_full: AtomicU64::new(0),
-            barn_empty: AtomicU64::new(0),
-            barn_full_limit: AtomicU64::new(0),
-        };
-        Node { shown, list: Lock::new(Rank::List, Partial::new()), state: N::NEW }
+        Node { list: Lock::new(Rank::List, Partial::new()), state: N::NEW }
     }
 }
 
 /// What a cache has at all nodes.
 pub struct Nodes<N> {
+    shown: [PublishedNodeWords; MOST_NODES],
     nodes: [Node<N>; MOST_NODES],
     /// In [`DRAWS`].
     remote_ratio: AtomicU32,
@@ -129,9 +103,9 @@ pub trait AtNode: Sized + Send + Sync + 'static {
 
     /// Objects were put into a slab of the node.
     fn freed<P: Platform>(on: OnNode<'_, P, Self>, shape: &Shape, slab: u32, put: &Put);
-    /// What a yard's [`Slabs::alloc_below`] does.
+    /// What a yard's [`super::slabs::FlushTarget::alloc_below`] does.
     fn alloc_below<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize>;
-    /// What a yard's [`Slabs::free_below`] does.
+    /// What a yard's [`super::slabs::FlushTarget::free_below`] does.
     fn free_below<P: Platform>(on: OnNode<'_, P, Self>, address: usize) {
         on.free_direct(address);
     }
@@ -170,12 +144,6 @@ pub(super) fn others<P: Platform, N>(
     (1..nodes).map(move |step| at(on, (on.rules.node + step) % nodes))
 }
 
-/// Publishes a node's word, and how its cache's changes by that.
-fn publish(of_node: &AtomicU64, of_cache: &AtomicU64, value: u64) {
-    let old = of_node.swap(value, Ordering::Relaxed);
-    of_cache.fetch_add(value.wrapping_sub(old), Ordering::Relaxed);
-}
-
 impl<N: AtNode> Ruled for OfNode<'_, N> {
     const RULES: Rules = Rules::SLABYARD;
 
@@ -187,9 +155,8 @@ impl<N: AtNode> Ruled for OfNode<'_, N> {
         &on.rules.at_node().list
     }
 
-    fn publish<P: Platform>(on: &PageSlabs<'_, P, Self>, list: &Partial) {
-        let shown = &on.rules.at_node().shown;
-        publish(&shown.nr_partial, &on.cache.shown.nr_partial, list.len().into());
+    fn shown_node<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> Option<NodeWords<'s>> {
+        Some(on.rules.shown(on.heap.region.nodes()))
     }
 
     fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
@@ -228,38 +195,14 @@ impl<N: AtNode> Ruled for OfNode<'_, N> {
         on.count(Counter::NodeAllocs, object.is_some().into());
         object
     }
-
-    fn count_parked<P: Platform>(on: &PageSlabs<'_, P, Self>, more: u64) {
-        let shown = &on.rules.at_node().shown;
-        shown.barn_objects.fetch_add(more, Ordering::Relaxed);
-        on.cache.shown.barn_objects.fetch_add(more, Ordering::Relaxed);
-    }
-
-    fn publish_barn<P: Platform>(on: &PageSlabs<'_, P, Self>, barn: BarnWords) {
-        let (shown, all) = (&on.rules.at_node().shown, &on.cache.shown);
-        publish(&shown.barn_objects, &all.barn_objects, barn.objects);
-        publish(&shown.barn_full, &all.barn_full, barn.full);
-        publish(&shown.barn_empty, &all.barn_empty, barn.empty);
-    }
-
-    fn barn_full<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
-        on.rules.at_node().shown.barn_full.load(Ordering::Relaxed) as u32
-    }
-
-    fn barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
-        on.rules.at_node().shown.barn_full_limit.load(Ordering::Relaxed) as u32
-    }
-
-    fn set_barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>, sheaves: u32) {
-        let limit_of = |node: &Node<N>| node.shown.barn_full_limit.load(Ordering::Relaxed) as u32;
-        on.rules.at_node().shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
-        // The cache's is that of the barn that may have most.
-        let nodes = &on.rules.nodes.nodes[..on.heap.region.nodes()];
-        on.cache.set_barn_full_limit(nodes.iter().map(limit_of).max().unwrap_or(sheaves));
-    }
 }
 
 impl<'a, N> OfNode<'a, N> {
+    /// The words of the node, on a machine of so many.
+    fn shown(&self, nodes: usize) -> NodeWords<'a> {
+        NodeWords { all: &self.nodes.shown[..nodes], node: self.node }
+    }
+
     fn at_node(&self) -> &'a Node<N> {
         &self.nodes.nodes[self.node]
     }
@@ -278,6 +221,7 @@ impl<'a, N> OfNode<'a, N> {
 impl<N: AtNode> Nodes<N> {
     pub(super) const fn new(settings: NodeSettings) -> Self {
         Nodes {
+            shown: [const { PublishedNodeWords::new() }; MOST_NODES],
             nodes: [const { Node::new() }; MOST_NODES],
             remote_ratio: AtomicU32::new(settings.remote_percent * 10),
             no_aliens: AtomicU32::new(!settings.has_aliens as u32),
@@ -329,7 +273,7 @@ impl<N: AtNode> Nodes<N> {
             words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         };
         zero([&all.nr_partial, &all.barn_objects, &all.barn_full, &all.barn_empty]);
-        for Node { shown, .. } in &self.nodes {
+        for shown in &self.shown {
             let PublishedNodeWords { nr_partial, barn_objects, barn_full, barn_empty, .. } = shown;
             zero([nr_partial, barn_objects, barn_full, barn_empty]);
         }
@@ -364,7 +308,7 @@ impl<N: AtNode> Nodes<N> {
 
     /// Sets the limit of full sheaves of each node's barn, as a cache begins.
     pub(super) fn set_barn_full_limits(&self, sheaves: u32) {
-        for Node { shown, .. } in &self.nodes {
+        for shown in &self.shown {
             shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
         }
     }
@@ -380,7 +324,7 @@ impl<N: AtNode> Nodes<N> {
 
     /// Address of the words of the first node, and the bytes from one node's to the next one's.
     pub(super) fn shown_at(&self) -> (usize, usize) {
-        (core::ptr::from_ref(&self.nodes[0].shown) as usize, size_of::<Node<N>>())
+        (core::ptr::from_ref(&self.shown[0]) as usize, size_of::<PublishedNodeWords>())
     }
 
     /// True if the words of each node are those of its list, all of whose slabs are the node's, and
@@ -391,7 +335,7 @@ impl<N: AtNode> Nodes<N> {
             partial::each_partial(here, |slab, _| {
                 is_near &= on.heap.region.node_of(slab) == here.rules.node;
             });
-            let shown = here.rules.at_node().shown.nr_partial.load(Ordering::Relaxed);
+            let shown = self.shown[here.rules.node].nr_partial.load(Ordering::Relaxed);
             is_near && shown == u64::from(partial::nr_partial(here))
         };
         self.each(on).all(listed)
@@ -400,8 +344,8 @@ impl<N: AtNode> Nodes<N> {
 
     /// True if a node's words are these of what is parked there (for `verify`).
     pub(super) fn is_barn_published<P>(on: OnNode<'_, P, N>, barn: BarnWords) -> bool {
-        let PublishedNodeWords { barn_objects, barn_full, barn_empty, .. } =
-            &on.rules.at_node().shown;
+        let shown = &on.rules.nodes.shown[on.rules.node];
+        let PublishedNodeWords { barn_objects, barn_full, barn_empty, .. } = shown;
         [barn_objects, barn_full, barn_empty].map(|word| word.load(Ordering::Relaxed))
             == [barn.objects, barn.full, barn.empty]
     }
@@ -410,7 +354,7 @@ impl<N: AtNode> Nodes<N> {
     pub(super) fn is_summed(&self, cache: &Header) -> bool {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let sum = |of: fn(&PublishedNodeWords) -> &AtomicU64| -> u64 {
-            self.nodes.iter().map(|node| load(of(&node.shown))).sum()
+            self.shown.iter().map(|shown| load(of(shown))).sum()
         };
         let all = &cache.shown;
         [load(&all.barn_objects), load(&all.barn_full), load(&all.barn_empty)]

@@ -12,7 +12,7 @@
 
 use super::kind::EngineKind;
 use super::partial::{self};
-use super::slabs::{Links, Slabs};
+use super::slabs::{Links, NodeList, Slabs};
 use super::{Header, PageSlabs};
 use crate::engine::partial_list::{End, Partial};
 use crate::pages::descriptor::NIL;

@@ -3,9 +3,9 @@
 //! Neighbours: [`super::slabs`] defines the functions; [`crate::slab::freeset`] has the bits,
 //! [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the stacks.
 
-use super::slabs::{Group, Held, Rules, Slabs, Stacks};
+use super::slabs::{FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs, Stacks};
 use super::{CacheFlags, Counter, Header, Shape, flush, partial};
-use crate::engine::header::BarnWords;
+use crate::engine::node_words::NodeWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
@@ -62,19 +62,19 @@ pub trait Ruled: Copy {
     #[inline(always)]
     fn ended<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
 
-    /// What a yard's [`Slabs::list`] is.
+    /// What a yard's [`NodeList::list`] is.
     #[inline]
     fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
         &on.cache.partial
     }
 
-    /// What a yard's [`Slabs::publish`] does.
+    /// What a yard's [`NodeList::shown_node`] is.
     #[inline]
-    fn publish<P: Platform>(on: &PageSlabs<'_, P, Self>, list: &Partial) {
-        list.publish(on.cache);
+    fn shown_node<'s, P: Platform>(_on: &'s PageSlabs<'_, P, Self>) -> Option<NodeWords<'s>> {
+        None
     }
 
-    /// What a yard's [`Slabs::alloc_below`] does.
+    /// What a yard's [`FlushTarget::alloc_below`] does.
     #[inline]
     fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
         partial::alloc_direct(on)
@@ -86,7 +86,7 @@ pub trait Ruled: Copy {
         partial::freed(on, shape, slab, put);
     }
 
-    /// What a yard's [`Slabs::free_below`] does.
+    /// What a yard's [`FlushTarget::free_below`] does.
     #[inline]
     fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
         on.free_direct(address);
@@ -109,36 +109,6 @@ pub trait Ruled: Copy {
     fn alloc_elsewhere<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<usize> {
         None
     }
-
-    /// What a yard's [`Stacks::count_parked`] does.
-    #[inline]
-    fn count_parked<P: Platform>(on: &PageSlabs<'_, P, Self>, more: u64) {
-        on.cache.shown.barn_objects.fetch_add(more, Ordering::Relaxed);
-    }
-
-    /// What a yard's [`Stacks::publish_barn`] does.
-    #[inline]
-    fn publish_barn<P: Platform>(on: &PageSlabs<'_, P, Self>, barn: BarnWords) {
-        on.cache.publish_barn(barn);
-    }
-
-    /// What a yard's [`Stacks::barn_full`] is.
-    #[inline]
-    fn barn_full<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
-        on.cache.barn_full()
-    }
-
-    /// What a yard's [`Stacks::barn_full_limit`] is.
-    #[inline]
-    fn barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
-        on.cache.barn_limits().0
-    }
-
-    /// What a yard's [`Stacks::set_barn_full_limit`] does.
-    #[inline]
-    fn set_barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>, sheaves: u32) {
-        on.cache.set_barn_full_limit(sheaves);
-    }
 }
 
 impl Ruled for () {
@@ -154,13 +124,9 @@ pub struct Taken {
     pub(super) mask: u64,
 }
 
-impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
-    type Object = usize;
-    type Element = AtomicUsize;
-    type Taken = Taken;
+impl<P: Platform, R: Ruled> NodeList for PageSlabs<'_, P, R> {
     type Links = Descriptor;
     type Park = P;
-    const MAY_DETACH: bool = false;
 
     #[inline]
     fn cache(&self) -> &Header {
@@ -173,8 +139,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     }
 
     #[inline]
+    fn shown_node(&self) -> Option<NodeWords<'_>> {
+        R::shown_node(self)
+    }
+
+    #[inline]
     fn publish(&self, list: &Partial) {
-        R::publish(self, list);
+        match R::shown_node(self) {
+            None => list.publish(self.cache),
+            Some(node) => node.publish_list(self.cache, list),
+        }
     }
 
     #[inline]
@@ -198,6 +172,22 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         let platform = &self.heap.platform;
         platform.counts().then(|| platform.now_ns())
     }
+
+    #[inline]
+    fn links(&self, slab: u32) -> &Descriptor {
+        self.heap.region.descriptor(slab)
+    }
+
+    #[inline]
+    fn fetch_ahead(self, slab: u32) {
+        self.heap.region.fetch_descriptor_ahead(slab);
+    }
+}
+
+impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
+    type Object = usize;
+    type Taken = Taken;
+    const MAY_DETACH: bool = false;
 
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
@@ -278,19 +268,13 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     }
 
     #[inline]
-    fn links(&self, slab: u32) -> &Descriptor {
-        self.heap.region.descriptor(slab)
-    }
-
-    #[inline]
-    fn fetch_ahead(self, slab: u32) {
-        self.heap.region.fetch_descriptor_ahead(slab);
-    }
-
-    #[inline]
     fn first(taken: Taken) -> usize {
         taken.begin + taken.mask.trailing_zeros() as usize * taken.stride
     }
+}
+
+impl<P: Platform, R: Ruled> FlushTarget for PageSlabs<'_, P, R> {
+    type Element = AtomicUsize;
 
     #[inline(always)]
     fn load(element: &AtomicUsize) -> usize {
@@ -413,7 +397,7 @@ impl Held for Sheaf {
     }
 }
 
-impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
+impl<P: Platform, R: Ruled> SheafAccess for PageSlabs<'_, P, R> {
     type Sheaf = Sheaf;
     type Chain = u32;
 
@@ -486,7 +470,9 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     fn each_linked(self, chain: &u32, mut f: impl FnMut(usize)) {
         self.heap.sheaves.each_listed(*chain, &mut f);
     }
+}
 
+impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     #[inline]
     fn node_bytes(&self) -> &AtomicUsize {
         &self.heap.barn_bytes.parked
@@ -510,31 +496,6 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     #[inline]
     fn alloc_elsewhere(self) -> Option<usize> {
         R::alloc_elsewhere(self)
-    }
-
-    #[inline]
-    fn count_parked(&self, more: u64) {
-        R::count_parked(self, more);
-    }
-
-    #[inline]
-    fn publish_barn(&self, barn: BarnWords) {
-        R::publish_barn(self, barn);
-    }
-
-    #[inline]
-    fn barn_full(&self) -> u32 {
-        R::barn_full(self)
-    }
-
-    #[inline]
-    fn barn_full_limit(&self) -> u32 {
-        R::barn_full_limit(self)
-    }
-
-    #[inline]
-    fn set_barn_full_limit(&self, sheaves: u32) {
-        R::set_barn_full_limit(self, sheaves);
     }
 
     #[inline]

@@ -1,16 +1,17 @@
 //! The operations on a cache's slabs that the policy needs, and the rules by which it uses them.
 //!
-//! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, for these two
-//! traits. [`super::PageSlabs`] implements them for a yard, with bitmaps, stacks and locks. The lab
-//! implements them with numbers (`CountedSlabs`): an object is the number of its slab, a slab takes
-//! 24 bytes. The differences between our sheaves and the kernel's are in one row of [`Rules`],
-//! which is a constant in a yard.
+//! Each part of the policy is written once, for the trait that has what it needs:
+//! [`super::partial`] for [`Slabs`], [`super::flush`] for [`FlushTarget`], [`super::sheaves`] for
+//! [`Stacks`]. [`super::PageSlabs`] implements all of them for a yard, with bitmaps, stacks and
+//! locks. The model implements them with numbers (`CountedSlabs`): an object is the number of its
+//! slab, a slab takes 24 bytes. The differences between our sheaves and the kernel's are in one row
+//! of [`Rules`], which is a constant in a yard.
 //!
 //! Invariant: without preemption both implementations give the same counts for the same calls
 //! (`crates/lab/tests/one_policy.rs`).
 
 use super::{Counter, Header, Shape};
-use crate::engine::header::BarnWords;
+use crate::engine::node_words::NodeWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::Descriptor;
 use crate::platform::stack::Tag;
@@ -27,7 +28,7 @@ pub enum Refill {
     /// A whole sheaf, from slabs that leave the list first; what is left of one returns to the
     /// list's head. New slabs for the rest (7.x). See [`Slabs::MAY_DETACH`].
     Whole,
-    /// A whole sheaf, from [below](Slabs::alloc_below), one object at a time (6.18).
+    /// A whole sheaf, from [below](FlushTarget::alloc_below), one object at a time (6.18).
     Below,
 }
 
@@ -36,7 +37,7 @@ pub enum Refill {
 pub enum Flush {
     /// A piece of the main sheaf, from its top, grouped by bitmap word.
     Piece,
-    /// The whole spare sheaf, [down](Slabs::free_all_below).
+    /// The whole spare sheaf, [down](FlushTarget::free_all_below).
     Spare,
 }
 
@@ -173,26 +174,16 @@ impl Links for Descriptor {
     }
 }
 
-/// The slabs of a cache at one node, and its partial list.
-pub trait Slabs: Copy {
-    /// A free object in transit.
-    type Object: Copy;
-    /// An object as a stack or sheaf holds it.
-    type Element;
-    /// Objects of one bitmap word that were taken.
-    type Taken: Copy;
+/// A cache at one node: its header, its rules, and the list of its partial slabs.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait NodeList: Copy {
     /// A slab's part of the list.
     type Links: Links;
     /// Who waits for locks.
     type Park: Park;
-    /// True where one call is under way at a time, so that a refill may take slabs off the
-    /// list before their objects ([`Refill::Whole`]): on pages, a free that makes such a slab
-    /// empty would end it.
-    const MAY_DETACH: bool;
-
     /// The cache: shape, tunables, published words, partial list.
     fn cache(&self) -> &Header;
-    /// The node's partial list.
+    /// Its partial slabs: the cache's own list, but where it has several nodes.
     #[inline]
     fn list(&self) -> &Lock<Partial> {
         &self.cache().partial
@@ -201,6 +192,11 @@ pub trait Slabs: Copy {
     #[inline]
     fn publish(&self, list: &Partial) {
         list.publish(self.cache());
+    }
+    /// The node's published counts, where a cache has several nodes.
+    #[inline]
+    fn shown_node(&self) -> Option<NodeWords<'_>> {
+        None
     }
     /// Who waits for its locks.
     fn park(&self) -> &Self::Park;
@@ -213,7 +209,23 @@ pub trait Slabs: Copy {
     fn clock(self) -> Option<u64> {
         None
     }
+    /// Where a slab is linked to its neighbours on the list.
+    fn links(&self, slab: u32) -> &Self::Links;
+    /// A slab may be needed soon.
+    fn fetch_ahead(self, _slab: u32) {}
+}
 
+/// Slabs that begin, end, and give and take objects: what the policy of partial lists asks.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait Slabs: NodeList {
+    /// A free object in transit.
+    type Object: Copy;
+    /// Objects of one bitmap word that were taken.
+    type Taken: Copy;
+    /// True where one call is under way at a time, so that a refill may take slabs off the
+    /// list before their objects ([`Refill::Whole`]): on pages, a free that makes such a slab
+    /// empty would end it.
+    const MAY_DETACH: bool;
     /// Begins a slab whose objects are all free, in no list; `None` without memory. The caller
     /// has the shape at hand, here and below.
     fn begin(self, shape: &Shape) -> Option<u32>;
@@ -251,14 +263,15 @@ pub trait Slabs: Copy {
     fn report_twice(self, shape: &Shape, slab: u32, word: Word, twice: u64);
     /// Objects were put into a slab: lists it, or ends it, as the engine does.
     fn freed(self, shape: &Shape, slab: u32, put: &Put);
-
-    /// Where a slab is linked to its neighbours on the list.
-    fn links(&self, slab: u32) -> &Self::Links;
-    /// A slab may be needed soon.
-    fn fetch_ahead(self, _slab: u32) {}
-
     /// The first of the objects that were taken.
     fn first(taken: Self::Taken) -> Self::Object;
+}
+
+/// Slabs below sheaves and arrays: a flush asks which of them the objects lie in.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait FlushTarget: Slabs {
+    /// An object as a stack or sheaf holds it.
+    type Element;
     /// The object that an element holds.
     fn load(element: &Self::Element) -> Self::Object;
     /// The slab that an object would be in, and the word; `None` if it is in none.
@@ -278,7 +291,6 @@ pub trait Slabs: Copy {
     ) -> &'e [Self::Element];
     /// Reports what is no object of this cache.
     fn report(self, shape: &Shape, object: Self::Object);
-
     /// Allocates one object from what is below the sheaves.
     fn alloc_below(self) -> Option<Self::Object>;
     /// Frees one object to what is below the sheaves.
@@ -299,13 +311,13 @@ pub trait Held {
     }
 }
 
-/// Slabs, and the stacks of a CPU in front of them.
-pub trait Stacks: Slabs {
+/// Sheaves that a slow path has out of their stacks, and a barn's lists of them.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait SheafAccess: FlushTarget {
     /// A sheaf out of its stack.
     type Sheaf: Held;
     /// A list of sheaves in a barn.
     type Chain;
-
     /// An empty sheaf with room for this many objects; `None` without memory.
     fn new_sheaf(self, objects: u32) -> Option<Self::Sheaf>;
     /// Takes an empty sheaf back.
@@ -326,7 +338,6 @@ pub trait Stacks: Slabs {
     fn elements<'s>(&'s self, sheaf: &'s Self::Sheaf) -> &'s [Self::Element];
     /// Takes this many objects off the top, which the caller has.
     fn shorten(self, sheaf: &mut Self::Sheaf, objects: u32);
-
     /// Puts a sheaf into a list, under its lock.
     fn link(self, chain: &mut Self::Chain, sheaf: Self::Sheaf);
     /// Takes the sheaf out that was put in last, under its lock.
@@ -335,11 +346,15 @@ pub trait Stacks: Slabs {
     fn head(chain: &Self::Chain) -> u32;
     /// Calls `f` with each object in a list's sheaves, under its lock.
     fn each_linked(self, chain: &Self::Chain, f: impl FnMut(Self::Object));
+}
+
+/// Slabs, and the stacks of a CPU in front of them: what the policy of sheaves asks.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait Stacks: SheafAccess {
     /// Bytes in all barns.
     fn node_bytes(&self) -> &AtomicUsize;
     /// Most bytes in all barns.
     fn node_limit(self) -> usize;
-
     /// The tag of this CPU's stacks, where pushes ask for one: they take the objects of its node.
     #[inline]
     fn tag(self) -> Tag {
@@ -357,32 +372,6 @@ pub trait Stacks: Slabs {
     fn alloc_elsewhere(self) -> Option<Self::Object> {
         None
     }
-    /// Objects came to what the node parks outside of barns, or left it: then `more` wraps.
-    #[inline]
-    fn count_parked(&self, more: u64) {
-        self.cache().shown.barn_objects.fetch_add(more, Ordering::Relaxed);
-    }
-    /// Publishes the counts of the node's barn, under its lock.
-    #[inline]
-    fn publish_barn(&self, barn: BarnWords) {
-        self.cache().publish_barn(barn);
-    }
-    /// Full sheaves of the node's barn, as published.
-    #[inline]
-    fn barn_full(&self) -> u32 {
-        self.cache().barn_full()
-    }
-    /// Most full sheaves of the node's barn.
-    #[inline]
-    fn barn_full_limit(&self) -> u32 {
-        self.cache().barn_limits().0
-    }
-    /// Changes it, under the barn's lock.
-    #[inline]
-    fn set_barn_full_limit(&self, sheaves: u32) {
-        self.cache().set_barn_full_limit(sheaves);
-    }
-
     /// Checks the sheaf out of this CPU's stack.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use super::on_pages::Of;
 use super::{ArrayCaches, Choice, Limits, array, lists};
-use crate::engine::slabs::Stacks;
+use crate::engine::slabs::{SheafAccess, Stacks};
 use crate::engine::{
     Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
     SlowPaths,

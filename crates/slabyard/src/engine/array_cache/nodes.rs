@@ -15,7 +15,7 @@ use crate::engine::nodes::{
     self, AtNode, MOST_NODES, NodeSettings, Nodes, OfNode, at, inspect_nodes, node_of,
     node_of_sheaf, others,
 };
-use crate::engine::slabs::Stacks;
+use crate::engine::slabs::{SheafAccess, Stacks};
 use crate::engine::{
     Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
     SlowPaths, partial,

@@ -180,7 +180,8 @@ impl<C> Shared<C> {
         let (old, new) = (bytes_of(on.cache(), self.objects), bytes_of(on.cache(), objects));
         // Wraps where it falls.
         on.node_bytes().fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
-        on.count_parked(u64::from(objects).wrapping_sub(self.objects.into()));
+        on.cache()
+            .count_parked(on.shown_node(), u64::from(objects).wrapping_sub(self.objects.into()));
         self.objects = objects;
         if self.has_head {
             on.cache().shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);

@@ -12,7 +12,7 @@
 //! interface. Invariant: an array is in one bank, or held by one thread.
 
 use super::on_pages::{BELOW, OnCpu};
-use super::{CpuSlab, CpuSlabs, Rules, alloc, free, lists};
+use super::{CpuPartialLists, CpuSlab, CpuSlabs, Rules, alloc, free, lists};
 use crate::engine::page_slabs::Ruled;
 use crate::engine::slabs::{self, Group};
 use crate::engine::{PageSlabs, Shape};

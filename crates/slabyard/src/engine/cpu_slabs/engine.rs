@@ -8,8 +8,10 @@
 //! For each slab: free + in its CPU's stack + in transit + live = objects. A slab with free objects
 //! that is not on its node's list is a CPU's slab, or on a CPU's partial list.
 
-use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists};
-use crate::engine::slabs::{Group, Slabs};
+use super::{
+    Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists,
+};
+use crate::engine::slabs::{Group, NodeList};
 use crate::engine::{
     Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, Repair, Shape, SlowPaths, Tiny,
 };

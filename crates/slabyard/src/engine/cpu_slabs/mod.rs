@@ -30,7 +30,7 @@ mod on_pages;
 pub mod rules;
 
 use super::Shape;
-use super::slabs::{Group, Held, Slabs};
+use super::slabs::{FlushTarget, Group, Held};
 use crate::platform::Stopped;
 use crate::slab::Version;
 pub use engine::OnCpus;
@@ -66,15 +66,38 @@ pub struct Freed {
     pub unparked: bool,
 }
 
-/// What the policy of CPU slabs asks of slabs, be they pages or numbers.
-pub trait CpuSlabs: Slabs {
-    /// Objects that a CPU alone may take.
-    type Own: Held;
+/// What the policy of CPU slabs asks of CPU partial lists, be their slabs pages or numbers.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait CpuPartialLists: FlushTarget {
     /// A CPU partial list, out of its entry: last in, first out.
     type List: Held;
-
     /// Freezing, accounting and limits of the cache.
     fn cpu_rules(&self) -> &Rules;
+    /// Checks this CPU's partial list out of its entry: an empty one where there is none.
+    /// `None` if the entry is stopped, or there is no memory.
+    fn check_out_list(self) -> Option<Self::List>;
+    /// Checks a list in; returns the one that was found there meanwhile, or the same one if the
+    /// entry is stopped.
+    fn check_in_list(self, list: Self::List) -> Option<Self::List>;
+    /// Free objects of a list's slabs, as its accounting counts them.
+    fn objects_of(self, list: &Self::List) -> u32;
+    /// Puts a slab with this many free objects on a list; false if there is no room.
+    fn park(self, list: &mut Self::List, slab: u32, free: u32) -> bool;
+    /// Takes the slab that came last off a list.
+    fn unpark(self, list: &mut Self::List) -> Option<u32>;
+    /// Takes an empty slab off a list, wherever it is there.
+    fn unpark_empty(self, list: &mut Self::List) -> Option<u32>;
+    /// The slab that would be next.
+    fn next_parked(self, list: &Self::List) -> Option<u32>;
+    /// Takes a list back, without slabs.
+    fn give_list(self, list: Self::List);
+}
+
+/// What the policy of CPU slabs asks of each CPU's slab, be it on pages or a number.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
+pub trait CpuSlabs: CpuPartialLists {
+    /// Objects that a CPU alone may take.
+    type Own: Held;
     /// True if an object of this slab is what the allocation asks for.
     fn fits(self, _slab: u32) -> bool {
         true
@@ -87,7 +110,6 @@ pub trait CpuSlabs: Slabs {
     fn elsewhere(self, _nth: usize) -> Option<Self> {
         None
     }
-
     /// Checks this CPU's slab out of its entry.
     ///
     /// # Errors
@@ -102,7 +124,6 @@ pub trait CpuSlabs: Slabs {
     fn give_own(self, own: Self::Own);
     /// Takes an object.
     fn pop_own(self, slab: &mut CpuSlab<Self::Own>) -> Option<Self::Object>;
-
     /// Takes a slab's free objects over, for as many as there is room, and freezes it, by one
     /// compare-exchange; where it has none, that thaws it. Returns how many it took.
     fn take_over(self, shape: &Shape, slab: u32, own: &mut Self::Own) -> u32;
@@ -122,23 +143,4 @@ pub trait CpuSlabs: Slabs {
     fn is_contended(self, _slab: u32) -> bool {
         false
     }
-
-    /// Checks this CPU's partial list out of its entry: an empty one where there is none.
-    /// `None` if the entry is stopped, or there is no memory.
-    fn check_out_list(self) -> Option<Self::List>;
-    /// Checks a list in; returns the one that was found there meanwhile, or the same one if the
-    /// entry is stopped.
-    fn check_in_list(self, list: Self::List) -> Option<Self::List>;
-    /// Free objects of a list's slabs, as its accounting counts them.
-    fn objects_of(self, list: &Self::List) -> u32;
-    /// Puts a slab with this many free objects on a list; false if there is no room.
-    fn park(self, list: &mut Self::List, slab: u32, free: u32) -> bool;
-    /// Takes the slab that came last off a list.
-    fn unpark(self, list: &mut Self::List) -> Option<u32>;
-    /// Takes an empty slab off a list, wherever it is there.
-    fn unpark_empty(self, list: &mut Self::List) -> Option<u32>;
-    /// The slab that would be next.
-    fn next_parked(self, list: &Self::List) -> Option<u32>;
-    /// Takes a list back, without slabs.
-    fn give_list(self, list: Self::List);
 }

@@ -7,9 +7,9 @@
 //!
 //! [`Sheaf`]: crate::pages::Sheaf
 
-use super::{Accounting, CpuSlab, CpuSlabs, Freed, Rules};
+use super::{Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freed, Rules};
 use crate::engine::page_slabs::Ruled;
-use crate::engine::slabs::{self, Group, Links, Slabs};
+use crate::engine::slabs::{self, Group, Links, NodeList, Slabs};
 use crate::engine::{Counter, PageSlabs, Shape};
 use crate::pages::descriptor::NIL;
 use crate::pages::{Cause, Sheaf};
@@ -153,13 +153,93 @@ impl<P: Platform, R: OnCpu> PageSlabs<'_, P, R> {
     }
 }
 
-impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
-    type Own = Sheaf;
+impl<P: Platform, R: OnCpu> CpuPartialLists for PageSlabs<'_, P, R> {
     type List = Sheaf;
 
     fn cpu_rules(&self) -> &Rules {
         self.rules.rules()
     }
+
+    fn check_out_list(self) -> Option<Sheaf> {
+        let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
+        let stack = R::exchange_list(self, Stack::NONE).ok()?;
+        sheaves.adopt(stack).or_else(|| {
+            let most = self.cpu_rules().cpu_partial.max(self.cpu_rules().cpu_partial_slabs) + 1;
+            let list = sheaves.take(p, most.min(Shape::STACK_OBJECTS))?;
+            sheaves.notes(&list)[0].store(0, Ordering::Relaxed);
+            Some(list)
+        })
+    }
+
+    fn check_in_list(self, list: Sheaf) -> Option<Sheaf> {
+        let sheaves = &self.heap.sheaves;
+        let new = sheaves.publish(list, 0);
+        sheaves.adopt(R::exchange_list(self, new).unwrap_or(new))
+    }
+
+    fn objects_of(self, list: &Sheaf) -> u32 {
+        let sheaves = &self.heap.sheaves;
+        if self.cpu_rules().accounting != Accounting::Exact {
+            return sheaves.notes(list)[0].load(Ordering::Relaxed);
+        }
+        let parked = sheaves.objects(list).iter().map(|e| Parked::of(e.load(Ordering::Relaxed)));
+        parked.filter(|parked| self.is_on_list(*parked)).map(|p| self.free_of(p.slab).1).sum()
+    }
+
+    fn park(self, list: &mut Sheaf, slab: u32, free: u32) -> bool {
+        let sheaves = &self.heap.sheaves;
+        if list.len() == sheaves.room(list) {
+            return false;
+        }
+        self.links(slab).set_prev(ON_CPU_LIST);
+        let other = if self.cpu_rules().accounting == Accounting::Exact {
+            let exchanged = frozen::park_slab(self.heap, slab);
+            self.count_failed(&exchanged);
+            exchanged.after().0.number()
+        } else {
+            free
+        };
+        sheaves.push(list, Parked { slab, other }.element());
+        let counted = sheaves.notes(list)[0];
+        counted.store(counted.load(Ordering::Relaxed) + free, Ordering::Relaxed);
+        true
+    }
+
+    fn unpark(self, list: &mut Sheaf) -> Option<u32> {
+        loop {
+            let parked = Parked::of(self.heap.sheaves.pop(list)?);
+            if self.left_list(list, parked) {
+                return Some(parked.slab);
+            }
+        }
+    }
+
+    fn unpark_empty(self, list: &mut Sheaf) -> Option<u32> {
+        let (sheaves, objects) = (&self.heap.sheaves, self.cache.shape().geometry.objects);
+        let is_empty = |element: &AtomicUsize| {
+            let parked = Parked::of(element.load(Ordering::Relaxed));
+            self.is_on_list(parked) && self.free_of(parked.slab).1 == objects
+        };
+        loop {
+            let nth = sheaves.objects(list).iter().rposition(is_empty)?;
+            let parked = Parked::of(sheaves.remove(list, nth));
+            if self.left_list(list, parked) {
+                return Some(parked.slab);
+            }
+        }
+    }
+
+    fn next_parked(self, list: &Sheaf) -> Option<u32> {
+        self.heap.sheaves.top(list).map(|element| Parked::of(element).slab)
+    }
+
+    fn give_list(self, list: Sheaf) {
+        self.heap.sheaves.give(&self.heap.platform, list);
+    }
+}
+
+impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
+    type Own = Sheaf;
 
     fn check_out_slab(self) -> Result<Option<CpuSlab<Sheaf>>, Stopped> {
         let stack = R::exchange_slab(self, Stack::NONE)?;
@@ -271,82 +351,5 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
     fn thaw(self, slab: u32) {
         let exchanged = frozen::set_flags(self.heap, slab, 0, FROZEN | PARKED);
         self.count_failed(&exchanged);
-    }
-
-    fn check_out_list(self) -> Option<Sheaf> {
-        let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
-        let stack = R::exchange_list(self, Stack::NONE).ok()?;
-        sheaves.adopt(stack).or_else(|| {
-            let most = self.cpu_rules().cpu_partial.max(self.cpu_rules().cpu_partial_slabs) + 1;
-            let list = sheaves.take(p, most.min(Shape::STACK_OBJECTS))?;
-            sheaves.notes(&list)[0].store(0, Ordering::Relaxed);
-            Some(list)
-        })
-    }
-
-    fn check_in_list(self, list: Sheaf) -> Option<Sheaf> {
-        let sheaves = &self.heap.sheaves;
-        let new = sheaves.publish(list, 0);
-        sheaves.adopt(R::exchange_list(self, new).unwrap_or(new))
-    }
-
-    fn objects_of(self, list: &Sheaf) -> u32 {
-        let sheaves = &self.heap.sheaves;
-        if self.cpu_rules().accounting != Accounting::Exact {
-            return sheaves.notes(list)[0].load(Ordering::Relaxed);
-        }
-        let parked = sheaves.objects(list).iter().map(|e| Parked::of(e.load(Ordering::Relaxed)));
-        parked.filter(|parked| self.is_on_list(*parked)).map(|p| self.free_of(p.slab).1).sum()
-    }
-
-    fn park(self, list: &mut Sheaf, slab: u32, free: u32) -> bool {
-        let sheaves = &self.heap.sheaves;
-        if list.len() == sheaves.room(list) {
-            return false;
-        }
-        self.links(slab).set_prev(ON_CPU_LIST);
-        let other = if self.cpu_rules().accounting == Accounting::Exact {
-            let exchanged = frozen::park_slab(self.heap, slab);
-            self.count_failed(&exchanged);
-            exchanged.after().0.number()
-        } else {
-            free
-        };
-        sheaves.push(list, Parked { slab, other }.element());
-        let counted = sheaves.notes(list)[0];
-        counted.store(counted.load(Ordering::Relaxed) + free, Ordering::Relaxed);
-        true
-    }
-
-    fn unpark(self, list: &mut Sheaf) -> Option<u32> {
-        loop {
-            let parked = Parked::of(self.heap.sheaves.pop(list)?);
-            if self.left_list(list, parked) {
-                return Some(parked.slab);
-            }
-        }
-    }
-
-    fn unpark_empty(self, list: &mut Sheaf) -> Option<u32> {
-        let (sheaves, objects) = (&self.heap.sheaves, self.cache.shape().geometry.objects);
-        let is_empty = |element: &AtomicUsize| {
-            let parked = Parked::of(element.load(Ordering::Relaxed));
-            self.is_on_list(parked) && self.free_of(parked.slab).1 == objects
-        };
-        loop {
-            let nth = sheaves.objects(list).iter().rposition(is_empty)?;
-            let parked = Parked::of(sheaves.remove(list, nth));
-            if self.left_list(list, parked) {
-                return Some(parked.slab);
-            }
-        }
-    }
-
-    fn next_parked(self, list: &Sheaf) -> Option<u32> {
-        self.heap.sheaves.top(list).map(|element| Parked::of(element).slab)
-    }
-
-    fn give_list(self, list: Sheaf) {
-        self.heap.sheaves.give(&self.heap.platform, list);
     }
 }

@@ -27,7 +27,7 @@ mod quarantine;
 mod waiting;
 
 use super::page_slabs::Ruled;
-use super::slabs::{Group, Links, Rules, Slabs};
+use super::slabs::{Group, Links, NodeList, Rules};
 use super::{
     EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape, SlowPaths,
     orphans, partial, tiny,
@@ -277,7 +277,7 @@ impl Debug {
         }
         let lost = aside::set_slab_aside(on.heap, slab);
         on.cache.shown.out.fetch_add(lost.into(), Ordering::Relaxed);
-        if Slabs::links(&checked, slab).is_listed() {
+        if NodeList::links(&checked, slab).is_listed() {
             list.unlink(checked, slab);
             list.publish(on.cache);
         }

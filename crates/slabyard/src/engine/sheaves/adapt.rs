@@ -37,9 +37,9 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     fn raise<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         let _barn = self.barn.lock(on.park());
         if !self.working_set.is_fixed() {
-            let limit = on.barn_full_limit();
+            let limit = on.cache().barn_full_limit(on.shown_node());
             let raised = (limit + sheaves).min(Self::highest_limit(on.cache())).max(limit);
-            on.set_barn_full_limit(raised);
+            on.cache().set_barn_full_limit(on.shown_node(), raised);
         }
     }
 
@@ -57,9 +57,9 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         self.working_set.flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
             let least = most_full(on.cache().shape().geometry.size);
-            let limit = on.barn_full_limit();
+            let limit = on.cache().barn_full_limit(on.shown_node());
             let fall = sheaves.max(limit.saturating_sub(least).div_ceil(FALL));
-            on.set_barn_full_limit(limit.saturating_sub(fall).max(least));
+            on.cache().set_barn_full_limit(on.shown_node(), limit.saturating_sub(fall).max(least));
         }
     }
 }

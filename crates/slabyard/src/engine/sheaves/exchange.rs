@@ -7,7 +7,7 @@ use crate::engine::Header;
 use crate::engine::header::BarnWords;
 use crate::engine::page_slabs::{PageSlabs, Ruled};
 use crate::engine::sheaves::barn::Barn;
-use crate::engine::slabs::{Held, Slabs, Stacks};
+use crate::engine::slabs::{Held, NodeList, Stacks};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
@@ -36,7 +36,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Publishes the barn's counts to readers outside. Under its lock.
     fn publish_barn<S: Stacks<Chain = C>>(on: S, barn: &Barn<C>) {
-        on.publish_barn(barn.words(on));
+        on.cache().publish_barn(on.shown_node(), barn.words(on));
     }
 
     /// The barn's counts, its objects as found in it (for `verify`).
@@ -58,13 +58,13 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     pub fn set_barn_full_limit<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         let _barn = self.barn.lock(on.park());
         self.working_set.fix();
-        on.set_barn_full_limit(sheaves);
+        on.cache().set_barn_full_limit(on.shown_node(), sheaves);
     }
 
     /// True if the barn takes one more full sheaf, as of a moment ago.
     pub(super) fn barn_has_room<S: Stacks<Chain = C>>(&self, on: S) -> bool {
         let bytes = (on.cache().sheaf_capacity() * on.cache().shape().geometry.size) as usize;
-        on.barn_full() < on.barn_full_limit()
+        on.cache().barn_full(on.shown_node()) < on.cache().barn_full_limit(on.shown_node())
             && on.node_bytes().load(Ordering::Relaxed) + bytes <= on.node_limit()
     }
 
@@ -124,7 +124,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         on: S,
         full: S::Sheaf,
     ) -> Result<S::Sheaf, S::Sheaf> {
-        let most_full = on.barn_full_limit();
+        let most_full = on.cache().barn_full_limit(on.shown_node());
         let bytes = Self::bytes_of(on.cache(), &full);
         if on.node_bytes().load(Ordering::Relaxed) + bytes > on.node_limit() {
             return Err(full);
@@ -213,7 +213,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         let mut barn = self.barn.lock(on.park());
         let unused = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
         self.lower_limit(on, unused);
-        unused.max(barn.nr_full.saturating_sub(on.barn_full_limit()))
+        unused.max(barn.nr_full.saturating_sub(on.cache().barn_full_limit(on.shown_node())))
     }
 
     /// Gives the memory of empty sheaves back to the pool.

@@ -14,7 +14,7 @@ use super::{Sheaves, barn};
 use crate::engine::nodes::{
     self, AtNode, NodeSettings, Nodes, at, inspect_nodes, node_of, node_of_sheaf, others,
 };
-use crate::engine::slabs::Slabs;
+use crate::engine::slabs::NodeList;
 use crate::engine::{
     Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,
     Shape, SlowPaths, flush, orphans, partial,

@@ -10,7 +10,7 @@
 
 use super::on_pages::{Units, block_units};
 use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free_locked, page};
-use crate::engine::slabs::Slabs;
+use crate::engine::slabs::NodeList;
 use crate::engine::slob::on_pages::Slob;
 use crate::engine::{
     Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,

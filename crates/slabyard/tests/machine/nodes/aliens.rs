@@ -3,7 +3,7 @@
 use slabyard::engine::PageSlabs;
 use slabyard::engine::array_cache::{OnNodes, alien};
 use slabyard::engine::partial_list::End;
-use slabyard::engine::slabs::Slabs;
+use slabyard::engine::slabs::NodeList;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 

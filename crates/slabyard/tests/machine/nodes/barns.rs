@@ -3,7 +3,7 @@
 use slabyard::engine::PageSlabs;
 use slabyard::engine::partial_list::End;
 use slabyard::engine::sheaves::nodes::{OnNodes, sheaves};
-use slabyard::engine::slabs::{Slabs, Stacks};
+use slabyard::engine::slabs::{NodeList, SheafAccess};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 
