@@ -28,7 +28,7 @@ use crate::reclaim::drain::{drain_rows, drain_stacks, take_stack};
 use crate::reclaim::walk::{Stacks, entries};
 use crate::slab::Geometry;
 use crate::slab::debug::LayoutRequest;
-use crate::slow_path::enter_slow_path;
+use crate::slow_path::{SlowPath, enter_slow_path};
 use crate::waiting::batches::has_waiting;
 use crate::waiting::deferred::finish_deferred;
 use crate::waiting::{begin_waiting, holds_slabs};
@@ -83,27 +83,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         name: impl fmt::Display,
         settings: &CacheSettings,
     ) -> Result<CacheId, NotCreated> {
-        let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
-        if settings.sheaf_capacity.is_some_and(|objects| objects > Shape::STACK_OBJECTS) {
-            return Err(NotCreated::SheafCapacity);
-        }
-        let debug = debug_of_created(self, &name, settings.debug);
-        let (plain, geometry) = lay_out(self, settings, debug, page_order)?;
-        let debugged = |engine: &E| Self::debugged(engine, debug, settings, &plain, page_order);
-        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
-            return Err(NotCreated::Interrupted);
-        };
-        if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
-            begin_waiting(self);
-        }
-        let create = || create_once(self, &name, settings, geometry, &debugged);
-        match create() {
-            Err(NotCreated::Memory) => {
-                drain_all(self);
-                create()
-            }
-            result => result,
-        }
+        let mut slow_path = None;
+        let result = create(self, &name, settings, &mut slow_path);
+        // The background work at its end has the stack to itself.
+        drop(slow_path);
+        result
     }
 
     fn plain(
@@ -248,6 +232,34 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Some(_) => Err(self.place_of(address)),
             None => free_outside(self, id, address),
         }
+    }
+}
+
+/// Makes a cache in a slow path, which the caller ends.
+#[inline(never)]
+fn create<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    name: &impl fmt::Display,
+    settings: &CacheSettings,
+    slow_path: &mut Option<SlowPath<'a, P, E>>,
+) -> Result<CacheId, NotCreated> {
+    let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
+    if settings.sheaf_capacity.is_some_and(|objects| objects > Shape::STACK_OBJECTS) {
+        return Err(NotCreated::SheafCapacity);
+    }
+    let debug = debug_of_created(yard, name, settings.debug);
+    let (plain, geometry) = lay_out(yard, settings, debug, page_order)?;
+    let debugged = |engine: &E| Yard::<P, E>::debugged(engine, debug, settings, &plain, page_order);
+    *slow_path = Some(enter_slow_path(yard, RUN_CALLS).ok_or(NotCreated::Interrupted)?);
+    if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
+        begin_waiting(yard);
+    }
+    match create_once(yard, name, settings, geometry, &debugged) {
+        Err(NotCreated::Memory) => {
+            drain_all(yard);
+            create_once(yard, name, settings, geometry, &debugged)
+        }
+        result => result,
     }
 }
 

@@ -132,9 +132,9 @@ impl Load {
     /// seed says: as a kernel keeps pages all over its memory.
     ///
     /// ```
-    /// use slabyard_lab::small::{Contender, Load, Small, run};
+    /// use slabyard_lab::small::{Contender, Load, SmallMachine, run};
     ///
-    /// let small = Small { page_size: 4096, pages: 2048, reserved: 488 };
+    /// let small = SmallMachine { page_size: 4096, pages: 2048, reserved: 488 };
     /// let mut load = Load::generated(1);
     /// load.begin_scattered(small.pages - small.reserved, 200, 1);
     /// let outcome = run(small, Contender::Slob, &load)?;

@@ -14,7 +14,7 @@ use slabyard_abi::region::outside;
 
 /// Looks at the clock and makes one slice, for a helper thread of a program which makes no
 /// calls itself. True while there is more to do at once; else the next call is due after
-/// [`period_ms`](crate::reclaim::ticker::period_ms), while the [ticker runs](Yard::is_ticking).
+/// [`period_ms`](Yard::period_ms), while the [ticker runs](Yard::is_ticking).
 ///
 /// It is no call of the program's, so it does not measure the program's rate.
 pub fn help_reclaim<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::write_word;
-use slabyard::platform::{Memory, Park, PerCpu, Stretch, Use};
+use slabyard::platform::{Memory, Park, Stretch, Use};
 use slabyard::sync::{Lock, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
