@@ -172,6 +172,7 @@ fn every_request_can_be_refused() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_system_call_under_a_lists_lock_is_reported() {
+    use slabyard::platform::PerCpu;
     let machine = Machine::new(Config::default());
     let table = machine.reserve(GRANULE, GRANULE, Use::Table).expect("memory");
     let lists = Lock::new(Rank::List, ());
