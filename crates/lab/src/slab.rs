@@ -2,9 +2,10 @@
 //! objects per slab, place of the free list, colours, and array limits.
 //!
 //! A slab's free list is an array of indices, one for each object: one byte per index on 4 KiB
-//! pages, two on larger ones. The array costs least if it is stored in the last free object, which
-//! is then allocated last; otherwise it is an object of its own, if that saves room, or is stored
-//! at the end of the slab.
+//! pages, two on larger ones. The array is stored in the last free object, which is then allocated
+//! last, if it fits and free objects need not keep their contents (no constructor, not
+//! SLAB_TYPESAFE_BY_RCU); otherwise it is an object of its own, if that saves room, or else is
+//! stored at the end of the slab.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), on colours and off-slab lists;
 //! `/proc/slabinfo` of 6.1, every cache of which matches these formulas (`tests/slab.rs`).

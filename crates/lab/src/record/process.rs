@@ -12,7 +12,7 @@
 //! free becomes a [`Kfree`](EventKind::Kfree); the names are those of call sites. Requests above
 //! the largest class get pages of their own and have no class: `allocated` is 0. Memory use: the
 //! rings, and one buffer for each ring. Disk use: when the spool has reached its largest size, or
-//! its disk is full, the process waits until the spooled events have been written.
+//! its disk is full, the process waits while the spooled events move to the trace file.
 
 use super::clock::Clock;
 use super::error::Error;

@@ -1,8 +1,8 @@
 //! The free blocks of a zone: lists by order and migratetype, from whose heads blocks are taken.
 //!
 //! A freed block is coalesced with its buddy, whatever the buddy's type. It is added at the head of
-//! its list; but at the tail if it is likely to coalesce again soon, because the next larger pair
-//! lacks only one more free block.
+//! its list; but at the tail if the block that it and its buddy would form has a free buddy: once
+//! its own buddy is freed, all of them coalesce.
 //!
 //! Neighbours: [`super::pageblocks`] decides from which type a block is taken; [`super::zone`] owns
 //! the free lists and the pageblocks. Invariants: a page is in at most one block; two free buddies

@@ -3,9 +3,10 @@
 //!
 //! Linux 6.1 has fixed limits, and returns twice as many pages each time that frees follow one
 //! another without an allocation. Since 6.7 the limit adapts between a minimum and a maximum: each
-//! refill raises it, and refills of order 0 double in size while there is no free between them. As
-//! many pages are returned as were freed in a row, and two frees in a row of blocks above order 0
-//! return up to 32 batches more. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of
+//! refill raises it, and refills of order 0 double in size while there is no free between them. At
+//! the limit a free returns about as many pages as were freed in a row; below it none, except that
+//! the second free in a row of a block above order 0, after at least a batch of frees, returns up
+//! to 32 batches. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of
 //! both releases; the boots of `tests/small_told.rs` check the model.)
 //!
 //! Neighbour: [`super::zone`] refills the lists, and frees the pages that they return. Invariant:
