@@ -56,7 +56,7 @@ pub fn reap<P: Platform, E: Engine>(yard: &Yard<P, E>, turn: Turn) -> Option<Tur
     let first = of_first(yard)?;
     let _slow_path = enter_slow_path(yard, LOOK_CALLS)?;
     let p = yard.platform();
-    let ring = Ring { yard: yard, stops: turn == Turn::WaitAndStop && p.can_stop() };
+    let ring = Ring { yard, stops: turn == Turn::WaitAndStop && p.can_stop() };
     if turn == Turn::Beside {
         let hand = AtomicU32::new(clock::pass_on(first.hand(), &ring));
         return Some(Turned { reaped: clock::reap(&hand, &ring), waited_ns: 0 });

@@ -13,7 +13,7 @@ use crate::child::look_at_birth;
 use crate::engine::Engine;
 use crate::gate::Inside;
 use crate::jumped::gave_jumped_up;
-use crate::mail::{answer_mail, header};
+use crate::mail::answer_mail;
 use crate::pages::coalesce;
 use crate::platform::Platform;
 #[cfg(target_os = "linux")]
@@ -30,7 +30,6 @@ use crate::waiting::look_at_waiting;
 use crate::yard::Yard;
 use crate::yard::depth::{INSIDE, LOOK_CALLS, RUN_CALLS};
 use crate::yard::rate::{EVERY_CALL, LONGEST_INTERVAL};
-use slabyard_abi::region::Word;
 
 /// While it does not run, once in this many.
 const REST_CALLS: u32 = 1024;
@@ -180,11 +179,12 @@ fn open<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// Called before the program installs a filter of system calls: when it returns, no slow
 /// path is under way that began before and makes calls which a filter may punish
 /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
+#[cfg(target_os = "linux")]
 pub fn restrict<C: Counting, E: Engine>(yard: &Yard<OnLinux<C>, E>) {
     yard.platform().restrict();
     // A thread that is stopped and goes on makes a call that the filter may punish
     // (restart_syscall(2)).
-    header::publish_word(yard, Word::Outside, 0);
+    crate::mail::header::publish_word(yard, slabyard_abi::region::Word::Outside, 0);
     while_closed(yard, || ());
 }
 
