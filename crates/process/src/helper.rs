@@ -12,7 +12,7 @@
 //! The process ends as if the helper did not exist: if the main thread ends alone (`pthread_exit`),
 //! the helper ends first, so that the process ends with the program's last thread.
 //!
-//! [`Yard::help_reclaim`]: slabyard::yard::Yard::help_reclaim
+//! [`help_reclaim`]: slabyard::calls::help::help_reclaim
 
 use crate::errno::keeping_errno;
 use crate::library::Library;

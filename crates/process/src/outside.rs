@@ -11,7 +11,7 @@
 //! letting `epoll_wait` end with EINTR, although no signal came; and detaching while such a call
 //! starts.
 //!
-//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves the request; [`crate::helper`] is
+//! Neighbours: [`slabyard::calls::help::answer_outside`] serves the request; [`crate::helper`] is
 //! the other thread that can serve. Invariant: nothing here takes a lock of the C library, and
 //! `errno` is unchanged.
 
