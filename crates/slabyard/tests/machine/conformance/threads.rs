@@ -10,8 +10,9 @@ use slabyard::engine::{Engine, Sheaves};
 use slabyard::observe::count;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// One run: threads that allocate and free, an overseer, then the reckoning.
 pub fn run<E: Engine>(config: Config, threads: usize, steps: usize) {
@@ -120,12 +121,20 @@ each_engine_and_policy! {
     }
 }
 
-/// On a machine with a planted bug the same body must fail. It may fail by a
-/// wild access too, so it runs in a process of its own.
+/// On a machine with a planted bug the same body must fail. It may fail by a wild access too, or run
+/// in a circle for ever, so it runs in a process of its own, which ends.
 fn is_found(test: &str) -> bool {
     let program = std::env::current_exe().expect("the path of this program");
-    let child = Command::new(program).args(["--ignored", "--exact", test]).output();
-    let child = child.expect("a second run of this program");
+    let mut child = Command::new(program);
+    child.args(["--ignored", "--exact", test]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = child.spawn().expect("a second run of this program");
+    // Without a circle it takes a second.
+    let until = Instant::now() + Duration::from_secs(120);
+    while child.try_wait().expect("a child").is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let child = child.wait_with_output().expect("what it printed");
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(said.contains("running 1 test"), "no test {test}: {said}");
     !child.status.success()
