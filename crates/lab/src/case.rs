@@ -2,7 +2,7 @@
 //! put together for [`crate::replay`] and [`crate::check`].
 
 use crate::accuracy::Change;
-use crate::lists;
+use crate::lists::{self, Lists};
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, MachineEvent};
 use crate::replay::others::OtherPages;
@@ -139,21 +139,14 @@ impl Case {
         let TraceParts { events, names, header, attached } = *held;
         let read = attached.iter().find(|attached| attached.name == LISTS);
         let lists = read.and_then(|attached| lists::json::read(&attached.bytes));
-        let frames = header.frames().or_else(|| match events {
-            Events::Held(events) => Frames::detect(events),
-            Events::Stored(_) => None,
-        });
-        let guesses_frames = frames.is_none();
-        let frames = frames.or_else(|| match events {
-            Events::Held(events) => {
-                let shift = header.page_shift().unwrap_or(snapshot.page_size.trailing_zeros());
-                let slabs = lists.iter().flat_map(|lists| &lists.caches);
-                let slabs = slabs.flat_map(|cache| cache.each()).map(|slab| slab.base);
-                Some(Frames::guess(events, slabs, shift))
-            }
-            Events::Stored(_) => None,
-        });
-        let frames = frames.ok_or(Error::Addresses)?;
+        let shift = header.page_shift().unwrap_or(snapshot.page_size.trailing_zeros());
+        let slabs = lists.iter().flat_map(Lists::bases);
+        let found = match (header.frames(), events) {
+            (Some(frames), _) => Some((frames, false)),
+            (None, Events::Held(events)) => Frames::find(events, slabs, Some(shift)),
+            (None, Events::Stored(_)) => None,
+        };
+        let (frames, guesses_frames) = found.ok_or(Error::Addresses)?;
         let facts = CacheFacts::of(snapshot);
         let (caches, aliases, lists) = (facts.as_slice(), &snapshot.aliases, lists.as_ref());
         let input = Input { events, names, frames, caches, aliases, lists, order };

@@ -13,7 +13,7 @@ pub mod named;
 mod renamed;
 
 use crate::event::Event;
-use crate::lists;
+use crate::lists::{self, Lists};
 use crate::trace::{Damage, Error, Frames, LISTS, Stream};
 use thiserror::Error as ThisError;
 
@@ -68,9 +68,8 @@ fn frames(stream: &mut Stream) -> Result<Frames, Error> {
     let lists = lists.and_then(|attached| lists::json::read(&attached.bytes));
     let page_shift = stream.header().page_shift();
     let events: &[Event] = stream.held()?;
-    let slabs = lists.iter().flat_map(|lists| &lists.caches).flat_map(|cache| cache.each());
-    let guessed = || Some(Frames::guess(events, slabs.map(|slab| slab.base), page_shift?));
-    Frames::detect(events).or_else(guessed).ok_or(Error::Unmapped)
+    let slabs = lists.iter().flat_map(Lists::bases);
+    Frames::find(events, slabs, page_shift).map(|(frames, _)| frames).ok_or(Error::Unmapped)
 }
 
 /// Events that damaged chunks contained count as lost in the new trace.

@@ -120,3 +120,10 @@ impl CacheLists {
         self.nodes.iter().flatten().chain(cpus)
     }
 }
+
+impl Lists {
+    /// The addresses of all slabs on them.
+    pub fn bases(&self) -> impl Iterator<Item = u64> {
+        self.caches.iter().flat_map(CacheLists::each).map(|slab| slab.base)
+    }
+}

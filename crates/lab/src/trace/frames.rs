@@ -37,6 +37,20 @@ impl Frames {
         (address.wrapping_sub(self.page_offset) & ADDRESS) >> self.page_shift
     }
 
+    /// The mapping of a trace whose header does not have it, and true if it is a
+    /// [guess](Frames::guess). `others` are objects that no event names. None if it would have to
+    /// be guessed, and the page size is not known.
+    pub fn find(
+        events: &[Event],
+        others: impl Iterator<Item = u64>,
+        page_shift: Option<u32>,
+    ) -> Option<(Frames, bool)> {
+        match Frames::detect(events) {
+            Some(frames) => Some((frames, false)),
+            None => Some((Frames::guess(events, others, page_shift?), true)),
+        }
+    }
+
     /// Finds the mapping from the trace itself: a page that a CPU gets for a
     /// slab holds the object that it hands out next. Each such pair votes for
     /// the bases that would make it true, and a wrong page size gives bases that
