@@ -314,10 +314,11 @@ impl SheafPool {
         Some(sheaf)
     }
 
-    /// Sheaves of a list, and the objects in them (under the list's lock).
+    /// Sheaves of a list, and the objects in them (under the list's lock). At most as many as there
+    /// is memory for: a corrupt list may be a circle.
     pub fn count_listed(&self, mut head: u32) -> (u32, u64) {
         let (mut sheaves, mut objects) = (0, 0);
-        while head != NO_SHEAF {
+        while head != NO_SHEAF && (sheaves as usize) < self.nr_usable() {
             let elements = self.listed(head);
             sheaves += 1;
             objects += u64::from(elements.count.load(Ordering::Relaxed));
@@ -326,10 +327,11 @@ impl SheafPool {
         (sheaves, objects)
     }
 
-    /// Calls `f` with each object in the sheaves of a list (under the list's lock).
+    /// Calls `f` with each object in the sheaves of a list (under the list's lock), of at most as
+    /// many sheaves as [`SheafPool::count_listed`].
     #[inline(never)]
     pub fn each_listed(&self, mut head: u32, f: &mut dyn FnMut(usize)) {
-        while head != NO_SHEAF {
+        for _ in 0..self.count_listed(head).0 {
             let elements = self.listed(head);
             for element in &elements.objects[..elements.count.load(Ordering::Relaxed) as usize] {
                 f(element.load(Ordering::Relaxed));

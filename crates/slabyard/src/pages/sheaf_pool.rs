@@ -101,6 +101,11 @@ impl SheafPool {
         (self.small.base(), self.most.load(Ordering::Relaxed) as usize)
     }
 
+    /// Sheaves that there is memory for.
+    pub(super) fn nr_usable(&self) -> usize {
+        self.small.len() + self.middle.len() + self.large.len()
+    }
+
     /// Addresses of the numbers of bytes committed for sheaves of each size.
     pub(super) fn words_at(&self) -> [usize; SIZES] {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
@@ -116,12 +121,7 @@ impl SheafPool {
         }
         let mut sizes = self.free.lock(p);
         for free in sizes.iter_mut() {
-            let mut head = free.head;
-            free.nr = 0;
-            while head != NO_SHEAF {
-                free.nr += 1;
-                head = self.listed(head).next.load(Ordering::Relaxed);
-            }
+            free.nr = self.count_listed(free.head).0;
             free.least = free.least.min(free.nr);
             free.unused = free.unused.min(free.nr);
         }

@@ -2,6 +2,7 @@
 //! Objects leave sheaves in an order that keeps neighbours together.
 
 use slabyard::pages::Sheaf;
+use slabyard::pages::sheaf::NO_SHEAF;
 use slabyard::platform::Time;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
@@ -136,4 +137,24 @@ fn no_unused_sheaf_keeps_its_pages_when_the_ticker_ends() {
         assert!(yard.platform().now_ms() < taken_ms + 20_000, "the ticker does not end");
     }
     assert_eq!(yard.heap.sheaves.rest(yard.platform()), 0);
+}
+
+/// A sheaf that is put onto a list twice, as a stack that was exchanged twice would be, makes the
+/// list a circle: a check of it ends, and counts too many.
+#[test]
+fn a_list_that_is_a_circle_ends() {
+    let yard = yard();
+    let pool = &yard.heap.sheaves;
+    let mut sheaf = take(&yard, 1).remove(0);
+    pool.push(&mut sheaf, 64);
+    let stack = pool.publish(sheaf, OBJECTS);
+    let mut list = NO_SHEAF;
+    for _ in 0..2 {
+        pool.link(&mut list, pool.adopt(stack).expect("a sheaf"));
+    }
+    let (sheaves, objects) = pool.count_listed(list);
+    assert!(sheaves > 2 && u64::from(sheaves) == objects, "{sheaves} sheaves of {objects}");
+    let mut seen = 0;
+    pool.each_listed(list, &mut |_| seen += 1);
+    assert_eq!(seen, objects);
 }
