@@ -90,43 +90,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         result
     }
 
-    fn plain(
-        engine: &E,
-        settings: &CacheSettings,
-        page_order: u32,
-    ) -> Result<Geometry, NotCreated> {
-        let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
-        let (least, most) = settings.limits(page_order);
-        let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
-        Ok(fitting.lowered(order))
-    }
-
-    /// Gives an engine its debugging, if it is to have any: the geometry then, `None` inside if
-    /// there is none.
-    fn debugged(
-        engine: &E,
-        debug: DebugFlags,
-        settings: &CacheSettings,
-        plain: &Geometry,
-        page_order: u32,
-    ) -> Option<Option<Geometry>> {
-        if !E::SIZED {
-            return None;
-        }
-        if !debug.is_empty() {
-            engine.choose_debug(debug);
-        }
-        let CacheSettings { align, first, constructor, destructor, flags, .. } = *settings;
-        // An object has a byte at least, for its poison's end.
-        let object = settings.object.max(1);
-        // What a free object holds is somebody's.
-        let keeps =
-            constructor.is_some() || destructor.is_some() || flags.has(CacheFlags::TYPESAFE_BY_RCU);
-        let body = if keeps { 0 } else { object };
-        let asked = LayoutRequest { object, align: align.max(8), first, body };
-        Some(engine.debug()?.lay_out(&asked, plain.order, page_order))
-    }
-
     /// Destroys a cache that has no live object.
     ///
     /// # Errors
@@ -235,6 +198,44 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
+/// The geometry of a cache by its settings, as its engine has it without debugging.
+fn plain<E: Engine>(
+    engine: &E,
+    settings: &CacheSettings,
+    page_order: u32,
+) -> Result<Geometry, NotCreated> {
+    let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
+    let (least, most) = settings.limits(page_order);
+    let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
+    Ok(fitting.lowered(order))
+}
+
+/// Gives an engine its debugging, if it is to have any: the geometry then, `None` inside if
+/// there is none.
+fn debugged<E: Engine>(
+    engine: &E,
+    debug: DebugFlags,
+    settings: &CacheSettings,
+    plain: &Geometry,
+    page_order: u32,
+) -> Option<Option<Geometry>> {
+    if !E::SIZED {
+        return None;
+    }
+    if !debug.is_empty() {
+        engine.choose_debug(debug);
+    }
+    let CacheSettings { align, first, constructor, destructor, flags, .. } = *settings;
+    // An object has a byte at least, for its poison's end.
+    let object = settings.object.max(1);
+    // What a free object holds is somebody's.
+    let keeps =
+        constructor.is_some() || destructor.is_some() || flags.has(CacheFlags::TYPESAFE_BY_RCU);
+    let body = if keeps { 0 } else { object };
+    let asked = LayoutRequest { object, align: align.max(8), first, body };
+    Some(engine.debug()?.lay_out(&asked, plain.order, page_order))
+}
+
 /// Makes a cache in a slow path, which the caller ends.
 #[inline(never)]
 fn create<'a, P: Platform, E: Engine>(
@@ -249,7 +250,7 @@ fn create<'a, P: Platform, E: Engine>(
     }
     let debug = debug_of_created(yard, name, settings.debug);
     let (plain, geometry) = lay_out(yard, settings, debug, page_order)?;
-    let debugged = |engine: &E| Yard::<P, E>::debugged(engine, debug, settings, &plain, page_order);
+    let debugged = |engine: &E| self::debugged(engine, debug, settings, &plain, page_order);
     *slow_path = Some(enter_slow_path(yard, RUN_CALLS).ok_or(NotCreated::Interrupted)?);
     if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
         begin_waiting(yard);
@@ -274,7 +275,7 @@ fn lay_out<P: Platform, E: Engine>(
     if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.facts().name) {
         return lay_out_of_another(yard, settings, debug, page_order);
     }
-    let plain = Yard::<P, E>::plain(usual, settings, page_order)?;
+    let plain = self::plain(usual, settings, page_order)?;
     Ok((plain, plain))
 }
 
@@ -291,8 +292,8 @@ fn lay_out_of_another<P: Platform, E: Engine>(
     if !choose_engine(yard, &mut engine, settings) {
         return Err(NotCreated::Engine);
     }
-    let plain = Yard::<P, E>::plain(&engine, settings, page_order)?;
-    match Yard::<P, E>::debugged(&engine, debug, settings, &plain, page_order) {
+    let plain = self::plain(&engine, settings, page_order)?;
+    match self::debugged(&engine, debug, settings, &plain, page_order) {
         Some(geometry) => Ok((plain, geometry.ok_or(NotCreated::Settings)?)),
         None => Ok((plain, plain)),
     }

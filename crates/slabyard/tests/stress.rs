@@ -24,7 +24,6 @@ mod token;
 #[path = "stress/worker.rs"]
 mod worker;
 
-use slabyard::debugging;
 use slabyard::engine::Any;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::engine::nodes::NodeSettings;
@@ -470,7 +469,7 @@ fn begin(mode: Mode, served: Served) {
         Served::By(engine) => YARD.choose(engine),
         Served::Debugged(flags) => {
             FLAGS.store(flags.bits(), Ordering::Relaxed);
-            debugging::on_findings(&YARD.heap, HOOKS);
+            YARD.on_findings(HOOKS);
             assert!(YARD.choose_debug(|_| DebugFlags::of(FLAGS.load(Ordering::Relaxed))));
             YARD.choose(EngineName::Slub);
         }

@@ -103,7 +103,7 @@ pub fn choose<L: Library>() {
         trace: report::trace::<L>,
         fails: fail::fails,
     };
-    debugging::on_findings(&L::yard().heap, hooks);
+    L::yard().on_findings(hooks);
     ON.store(L::yard().choose_debug(flags_of_class::<L>), Ordering::Relaxed);
 }
 

@@ -11,8 +11,8 @@ pub mod large;
 use crate::cache::{Cache, debug_of};
 use crate::debugging::large::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::engine::{Debug, Engine};
+use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
-use crate::pages::{GranuleKind, PageHeap};
 use crate::platform::{GRANULE, Platform};
 use crate::slab;
 use crate::slab::debug::{Maker, State, object};
@@ -23,9 +23,16 @@ use core::fmt;
 use core::fmt::Write;
 use slabyard_abi::debug::DebugFlags;
 
-/// Sets the functions that caches with debugging call.
-pub fn on_findings<P: Platform>(heap: &PageHeap<P>, hooks: Hooks) {
-    heap.reports.hooks.set(hooks);
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Sets the functions that caches with debugging call.
+    pub fn on_findings(&self, hooks: Hooks) {
+        self.heap.reports.hooks.set(hooks);
+    }
+
+    /// What caches with debugging found so far.
+    pub fn findings(&self) -> u64 {
+        self.heap.reports.findings.load(Ordering::Relaxed)
+    }
 }
 
 /// True if an address is in a cache with debugging.
@@ -79,11 +86,6 @@ pub fn has_debugging<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.is_guarded()
         || E::SIZED
             && yard.caches.numbers().any(|number| debug_of(yard.caches.get(number)).is_some())
-}
-
-/// What caches with debugging found so far.
-pub fn findings<P: Platform>(heap: &PageHeap<P>) -> u64 {
-    heap.reports.findings.load(Ordering::Relaxed)
 }
 
 /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a

@@ -130,7 +130,7 @@ fn answer_to<P: Platform, E: Engine>(
         Some(Request::Validate) if E::SIZED && debugging::has_debugging(yard) => Answer {
             outcome: Outcome::Done,
             old: validate_inside(yard),
-            new: debugging::findings(&yard.heap),
+            new: yard.findings(),
             bytes: 0,
         },
         Some(Request::Validate) | None => Answer::refused(Outcome::Unknown),

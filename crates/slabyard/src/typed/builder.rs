@@ -76,8 +76,10 @@ impl<'a, T> Builder<'a, T> {
 
     /// Debugging of this cache, as the kernel's `slab_debug=` has it: red zones, poison, tracks,
     /// checks at each call. It needs a yard of all engines, and is left out in others; without it
-    /// nothing is slower. What is found is reported by the functions of
-    /// [`on_findings`](crate::debugging::on_findings), if the program set them.
+    /// nothing is slower. What is found is reported by the functions of [`Yard::on_findings`], if
+    /// the program set them.
+    ///
+    /// [`Yard::on_findings`]: crate::yard::Yard::on_findings
     ///
     /// ```
     /// use slabyard::{CacheBox, ObjectCache, ProcessYard, engine::Any, typed::DebugFlags};

@@ -8,7 +8,7 @@ use slabyard::created::abandoned;
 use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{FindingKind, Hooks};
 use slabyard::typed::{DebugFlags, Fresh, Kept};
-use slabyard::{CacheBox, ObjectCache, ProcessYard, debugging};
+use slabyard::{CacheBox, ObjectCache, ProcessYard};
 use slabyard_testkit::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -248,7 +248,7 @@ fn check_debugged(yard: &'static ProcessYard<Any>) {
 #[test]
 fn lives_with_debugging_are_as_the_oracle_has_them() {
     in_each_mode_of_any("properties::lives_with_debugging_are_as_the_oracle_has_them", |yard| {
-        debugging::on_findings(&yard.start().expect("memory").heap, HOOKS);
+        yard.start().expect("memory").on_findings(HOOKS);
         for seed in 0..DEBUGGED_LIVES {
             run(yard, seed, any_flags);
             check_debugged(yard);
@@ -261,7 +261,7 @@ fn lives_with_debugging_are_as_the_oracle_has_them() {
 #[test]
 fn a_byte_behind_an_object_is_detected() {
     in_each_mode_of_any("properties::a_byte_behind_an_object_is_detected", |yard| {
-        debugging::on_findings(&yard.start().expect("memory").heap, HOOKS);
+        yard.start().expect("memory").on_findings(HOOKS);
         let life = Life::new(yard, 0, |_| DebugFlags::RED_ZONE);
         life.live(1);
         let cache = ObjectCache::<Value>::builder("values").debug(DebugFlags::RED_ZONE);

@@ -6,7 +6,6 @@ use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::calls::trim;
 use slabyard::created::{NotCreated, NotDestroyed};
-use slabyard::debugging;
 use slabyard::engine::{Any, Engine, Sheaves};
 use slabyard::observe::count;
 use slabyard::pages::finding::{FindingKind, Hooks};
@@ -88,7 +87,7 @@ impl<E: Engine> Scene<E> {
     fn new(config: Config, flags: Flags) -> Self {
         let can_stop = config.can_stop;
         let yard = begun(Yard::new(Machine::new(config)));
-        debugging::on_findings(&yard.heap, HOOKS);
+        yard.on_findings(HOOKS);
         Scene { yard, shared: Mutex::default(), can_stop, flags }
     }
 

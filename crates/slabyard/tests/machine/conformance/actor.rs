@@ -266,14 +266,11 @@ impl<'a, E: Engine> Actor<'a, E> {
         let Some(held) = self.oracle.lock().unwrap().take(&mut self.random) else {
             return;
         };
-        let findings = debugging::findings(&self.yard.heap);
+        let findings = self.yard.findings();
         let inside = self.yard.free(held.address + 8);
         match held.kind {
             BlockKind::Slab if debugging::is_debugged(self.yard, held.address) => {
-                assert!(
-                    inside.is_ok() && debugging::findings(&self.yard.heap) > findings,
-                    "{held:x?}"
-                );
+                assert!(inside.is_ok() && self.yard.findings() > findings, "{held:x?}");
             }
             BlockKind::Slab => {
                 let found = matches!(inside, Err(AddressKind::Object { begin: false, .. }));

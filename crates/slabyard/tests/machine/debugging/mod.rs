@@ -60,7 +60,7 @@ fn yard_with(rules: fn(&[u8]) -> DebugFlags) -> Yards {
 fn yard_on(config: Config, rules: fn(&[u8]) -> DebugFlags) -> Yards {
     FOUND.take();
     let yard: Yards = Yard::new(Machine::new(config));
-    debugging::on_findings(&yard.heap, HOOKS);
+    yard.on_findings(HOOKS);
     yard.choose_debug(rules);
     yard.choose(EngineName::Slub);
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 100 }));
