@@ -23,6 +23,8 @@ pub struct Buddy {
     pub(crate) free: AtomicUsize,
     /// This many granules in use, and a slab's memory is faulted in ahead again ([`super::ahead`]).
     pub(super) grown_to: AtomicUsize,
+    /// Those of the dirty ones that the kernel has not refused to take back.
+    purgeable: AtomicUsize,
     /// The number of dirty ones when the kernel last refused a whole call to give pages back.
     refused: AtomicUsize,
     /// Freed runs that are not coalesced yet: a copy too ([`super::coalesce`]).
@@ -47,6 +49,7 @@ impl Buddy {
             dirty: AtomicUsize::new(0),
             free: AtomicUsize::new(0),
             grown_to: AtomicUsize::new(0),
+            purgeable: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             freed: AtomicU32::new(0),
             run_granules: AtomicUsize::new(0),
@@ -70,13 +73,14 @@ impl Buddy {
     /// what it refused does not keep reclaim busy.
     #[inline]
     pub fn purgeable_hint(&self) -> usize {
-        self.dirty_hint().saturating_sub(self.refused.load(Ordering::Relaxed))
+        self.purgeable.load(Ordering::Relaxed)
     }
 
     /// Records whether the kernel refused a whole call.
     pub(super) fn set_refused(&self, all: bool) {
         let refused = if all { self.dirty_hint() } else { 0 };
         self.refused.store(refused, Ordering::Relaxed);
+        self.publish_purgeable(self.dirty_hint());
     }
 
     /// Addresses of: free granules, the dirty ones of them, live runs, their granules.
@@ -100,8 +104,14 @@ impl Buddy {
         (self.nr_runs.load(Ordering::Relaxed), self.run_granules.load(Ordering::Relaxed))
     }
 
+    fn publish_purgeable(&self, dirty: usize) {
+        let purgeable = dirty.saturating_sub(self.refused.load(Ordering::Relaxed));
+        self.purgeable.store(purgeable, Ordering::Relaxed);
+    }
+
     pub(super) fn publish_counts(&self, lists: &Lists) {
         self.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+        self.publish_purgeable(lists.dirty_granules);
         self.free.store(lists.free_granules, Ordering::Relaxed);
     }
 

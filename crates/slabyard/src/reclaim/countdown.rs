@@ -59,7 +59,7 @@ pub(crate) fn restart_countdown<P: Platform, E: Engine>(yard: &Yard<P, E>) {
         0 => i32::MAX,
         interval => interval as i32 - 1,
     };
-    let most = most.min(yard.surplus.sparse.most_frees());
+    let most = most.min(yard.surplus.sparse.most_frees.load(Ordering::Relaxed));
     if let Some(row) = p.row_hint() {
         let word = p.rows().countdown(row);
         let before = left(word);

@@ -172,7 +172,7 @@ pub(crate) fn flush_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, pass: &mut
     let stacks = drain_idle(yard, pass, 0, Stacks::Some(caches));
     core::mem::swap(&mut pass.at, &mut pass.flushing.at);
     if matches!(stacks, Slice::PhaseDone) && !flush_barns_of_sparse(yard, &mut pass.flushing) {
-        yard.surplus.sparse.caches.fetch_and(!caches, Ordering::Relaxed);
+        yard.surplus.sparse.flushed(caches);
         pass.flushing.caches = 0;
     }
     true

@@ -7,7 +7,7 @@
 
 use crate::cache::slots::number_of;
 use crate::platform::stack::Slot;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Tokens that a millisecond adds: 1 % of the time.
 pub(crate) const A_MS: u64 = 100;
@@ -49,6 +49,9 @@ pub(crate) struct Sparse {
     /// not.
     pub(crate) watch: AtomicU32,
     pub(crate) left: AtomicU32,
+    /// Frees of a row until the next slow path at most, less one: it follows from `caches` and
+    /// `watch`, and each slow path reads it.
+    pub(crate) most_frees: AtomicI32,
     /// Slow frees until the next look, after there were no tokens.
     pub(crate) mute: AtomicU32,
     /// The next cache that a rare free looks at.
@@ -65,6 +68,7 @@ impl Sparse {
             spent: AtomicU64::new(0),
             watch: AtomicU32::new(0),
             left: AtomicU32::new(0),
+            most_frees: AtomicI32::new(i32::MAX),
             mute: AtomicU32::new(0),
             next: AtomicU32::new(0),
             filled: AtomicU64::new(0),
@@ -88,13 +92,19 @@ impl Sparse {
         self.watch.load(Ordering::Relaxed) != 0
     }
 
-    /// Frees of a row until the next slow path, less one.
-    pub(crate) fn most_frees(&self) -> i32 {
-        match self.is_asked() {
+    fn choose_most_frees(&self) {
+        let most = match self.is_asked() {
             true => SOON,
             false if self.is_watching() => WATCHING,
             false => i32::MAX,
-        }
+        };
+        self.most_frees.store(most, Ordering::Relaxed);
+    }
+
+    /// These caches are flushed.
+    pub(crate) fn flushed(&self, caches: u64) {
+        self.caches.fetch_and(!caches, Ordering::Relaxed);
+        self.choose_most_frees();
     }
 
     /// Counts a slow free while watching. True if all caches are to be looked at.
@@ -142,6 +152,7 @@ impl Sparse {
         self.left.store(watch, Ordering::Relaxed);
         self.mute.store(if lack { MUTE } else { 0 }, Ordering::Relaxed);
         self.caches.fetch_or(caches, Ordering::Relaxed);
+        self.choose_most_frees();
     }
 }
 
