@@ -5,6 +5,8 @@
 //! thread that enters increments its stripe and then reads whether the gate is closed; a thread
 //! that closes the gate stores that and then reads the stripes. All four accesses are SeqCst: at
 //! least one of the two threads sees the other's store (Dekker's argument).
+//! (A thread that is the only one of its process adds without an atomic instruction,
+//! [`crate::sync::count`]: no other thread closes the gate.)
 //!
 //! A thread that finds the gate closed can wait, because the gate is closed only briefly, by a
 //! thread that takes no lock of the C library. A thread inside waits for no lock but the yard's
@@ -16,7 +18,7 @@
 //! ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
 
 use crate::platform::Platform;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, count};
 
 const STRIPES: usize = 16;
 
@@ -73,7 +75,7 @@ impl Gate {
     #[inline]
     pub fn enter<P: Platform>(&self, p: &P) -> Inside<'_> {
         let stripe = self.stripe(p);
-        stripe.fetch_add(1, Ordering::SeqCst);
+        count(p, stripe, 1, Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
             self.enter_closed(p, stripe);
         }
@@ -107,7 +109,7 @@ impl Gate {
     }
 
     pub fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
-        stripe.fetch_sub(1, Ordering::SeqCst);
+        count(p, stripe, 1u32.wrapping_neg(), Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
             p.wake(stripe);
         }

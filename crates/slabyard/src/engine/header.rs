@@ -5,7 +5,7 @@
 //! state beside this.
 
 use super::flags::CacheFlags;
-use super::shown::{Moving, PublishedWords};
+use super::shown::PublishedWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Slot;
@@ -143,7 +143,7 @@ pub struct Header {
     pub(super) partial: Lock<Partial>,
     /// Slow paths begun until the last reclaim pass: the next pass finds the cache idle if
     /// the number is still the same.
-    seen: AtomicU32,
+    pub(super) seen: AtomicU32,
 }
 
 const _: () = assert!(core::mem::offset_of!(Header, shown) == 0);
@@ -335,18 +335,6 @@ impl Header {
     /// Objects that left their slabs: live, parked or in transit.
     pub fn out(&self) -> u64 {
         self.shown.out.load(Ordering::Relaxed)
-    }
-
-    /// Marks that a slow path that moves objects of this cache is under way, until the
-    /// value is dropped.
-    pub fn moving(&self) -> Moving<'_> {
-        Moving::new(&self.shown)
-    }
-
-    /// As [`Header::moving`], for reclaim, which must not make the cache look busy.
-    pub fn moving_aside(&self) -> Moving<'_> {
-        self.seen.fetch_add(1, Ordering::Relaxed);
-        self.moving()
     }
 
     /// True if no slow path ran since the last call. Asked once a reclaim pass.

@@ -36,6 +36,7 @@ pub mod flush;
 pub mod header;
 mod inspect;
 mod kind;
+mod moving;
 mod node_words;
 pub mod nodes;
 pub mod orphans;
@@ -60,11 +61,11 @@ pub use inspect::Inspect;
 pub use kind::EngineFacts;
 #[doc(hidden)]
 pub use kind::EngineKind;
+pub use moving::Moving;
 #[doc(hidden)]
 pub use orphans::Repair;
 pub use page_slabs::PageSlabs;
 pub use sheaves::Sheaves;
-pub use shown::Moving;
 pub use slob::Slob;
 #[doc(hidden)]
 pub use slow_paths::SlowPaths;

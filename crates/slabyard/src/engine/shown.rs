@@ -6,7 +6,7 @@
 //!
 //! # The version rule
 //!
-//! Each slow path that moves objects holds a [`Moving`]: `begun` is incremented before its first
+//! Each slow path that moves objects holds a [`Moving`](super::Moving): `begun` is incremented before its first
 //! change, `ended` after its last. If a reader finds `begun` and `ended` equal, reads the other
 //! words, and finds both unchanged, no slow path was under way meanwhile: then live = `out` - the
 //! objects in stacks and the barn.
@@ -19,8 +19,8 @@ use slabyard_abi::region::CacheWord;
 /// The words, in the order of `CacheWord`.
 #[repr(C)]
 pub(super) struct PublishedWords {
-    begun: AtomicU32,
-    ended: AtomicU32,
+    pub begun: AtomicU32,
+    pub ended: AtomicU32,
     pub out: AtomicU64,
     pub nr_slabs: AtomicU64,
     pub nr_partial: AtomicU64,
@@ -182,25 +182,5 @@ impl fmt::Write for NameBytes {
             self.len += 1;
         }
         Ok(())
-    }
-}
-
-/// A slow path that moves objects is under way.
-#[must_use]
-pub struct Moving<'a>(&'a PublishedWords);
-
-impl<'a> Moving<'a> {
-    pub(super) fn new(shown: &'a PublishedWords) -> Self {
-        // AcqRel: no reader sees the changes that follow before it. Pairs with the reader
-        // outside, which reads the words in order.
-        shown.begun.fetch_add(1, Ordering::AcqRel);
-        Moving(shown)
-    }
-}
-
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        // Release: a reader that sees it sees the changes before it.
-        self.0.ended.fetch_add(1, Ordering::Release);
     }
 }

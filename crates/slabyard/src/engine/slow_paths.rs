@@ -6,8 +6,8 @@
 
 use super::kind::EngineKind;
 use super::{flush, partial};
-use crate::engine::Header;
 use crate::engine::page_slabs::PageSlabs;
+use crate::engine::{Header, Moving};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 
@@ -71,7 +71,7 @@ pub trait SlowPaths: EngineKind {
         _slot: Slot,
         mut stack: Sheaf,
     ) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let objects = Sheaf::len(&stack);
         flush::return_to_slabs(on, on.heap.sheaves.objects(&stack), u32::MAX);
         on.heap.sheaves.shorten(&mut stack, objects);

@@ -20,7 +20,7 @@ use super::page_slabs::Ruled;
 use super::partial::{self};
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{
-    Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, Repair, Shape, SlowPaths,
+    Counter, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, Repair, Shape, SlowPaths,
 };
 use crate::engine::partial_list::End;
 use crate::platform::Platform;
@@ -151,12 +151,12 @@ impl SlowPaths for Tiny {
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         alloc_one(by_kernels(on))
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         if let Some(group) = on.group_of(address) {
             free_one(by_kernels(on), on.cache.shape(), &group);
         }

@@ -37,11 +37,6 @@ pub trait Threads {
         false
     }
 
-    /// True if the process is known to have one thread.
-    fn is_only_thread(&self) -> bool {
-        false
-    }
-
     /// Runs `f` while no signal handler of this thread does. `None` if signals cannot be held back.
     fn without_handlers<R>(&self, _f: impl FnOnce() -> R) -> Option<R> {
         None

@@ -71,6 +71,11 @@ pub trait Park {
     /// A lock was taken, without a try: the modelled machine counts it.
     #[inline]
     fn locked(&self) {}
+    /// True if the process is known to have one thread.
+    #[inline]
+    fn is_only_thread(&self) -> bool {
+        false
+    }
     /// True if no other thread of this process can hold a lock: a child of a fork, before what its
     /// parent's threads left half done is [repaired](Lock::abandon). A lock that is taken then is
     /// one of a thread that does not exist here.

@@ -3,6 +3,7 @@
 //! All modules above take their atomics from here, so that a model checker can replace them in one
 //! place.
 
+mod count;
 mod fetch;
 pub mod lock;
 mod nobody;
@@ -17,6 +18,7 @@ pub use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
     compiler_fence, fence,
 };
+pub use count::count;
 pub use fetch::{fetch_lines_to_write, fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use nobody::Nobody;

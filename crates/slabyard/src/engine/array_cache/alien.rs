@@ -13,8 +13,8 @@
 
 use super::shared::Shared;
 use super::{Arrays, Limits, array};
-use crate::engine::Counter;
 use crate::engine::slabs::Held;
+use crate::engine::{Counter, Moving};
 use crate::sync::Lock;
 
 /// Objects in an alien array.
@@ -28,7 +28,7 @@ pub const fn capacity(limit: u32) -> u32 {
 
 /// Frees an object of the node `home`, which is not that of the CPU.
 pub fn free<S: Arrays>(on: S, home: S, object: S::Object) {
-    let _moving = on.cache().moving();
+    let _moving = Moving::new(on);
     on.count(Counter::NodeFrees, 1);
     let Some(alien) = on.alien(home) else { return free_home(home, object) };
     let most = capacity(Limits::of_cache(on.cache()).limit);
@@ -83,7 +83,7 @@ fn hand_over<S: Arrays>(home: S, array: &mut S::Sheaf) {
 
 /// Hands over what a node has for another one; returns how many objects.
 pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
-    let _moving = on.cache().moving_aside();
+    let _moving = Moving::aside(on);
     let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(home));
     let Some(mut array) = taken else { return 0 };
     let objects = array.len();

@@ -8,11 +8,11 @@
 use super::limits::UNTOUCHED_BATCH;
 use super::{Arrays, Limits, lists};
 use crate::engine::slabs::{Flush, Held};
-use crate::engine::{Counter, flush};
+use crate::engine::{Counter, Moving, flush};
 
 /// Allocates an object; `None` if there is no memory.
 pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
-    let _moving = on.cache().moving();
+    let _moving = Moving::new(on);
     let limits = Limits::of_cache(on.cache());
     if limits.limit == 0 {
         return on.alloc_below();
@@ -56,7 +56,7 @@ fn refill<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) -> Option<S::Objec
 /// Frees an object. Called when the fast path found this CPU's array full, stopped or asked to
 /// drain, or found the object on its top.
 pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
-    let _moving = on.cache().moving();
+    let _moving = Moving::new(on);
     let limits = Limits::of_cache(on.cache());
     if limits.limit == 0 {
         return on.free_below(object);

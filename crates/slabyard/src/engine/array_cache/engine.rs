@@ -7,7 +7,7 @@ use super::on_pages::Of;
 use super::{ArrayCaches, Choice, Limits, array, lists};
 use crate::engine::slabs::{SheafAccess, Stacks};
 use crate::engine::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
+    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair, Shape,
     SlowPaths,
 };
 use crate::pages::Sheaf;
@@ -89,13 +89,13 @@ impl SlowPaths for ArrayCaches {
     }
 
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         array::return_all(self.on(on), &mut stack);
         stack
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let on = self.on(on);
         if let Ok(Some(mut array)) = on.check_out(slot) {
             array::return_all(on, &mut array);

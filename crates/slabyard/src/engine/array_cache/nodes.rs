@@ -17,7 +17,7 @@ use crate::engine::nodes::{
 };
 use crate::engine::slabs::{SheafAccess, Stacks};
 use crate::engine::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
+    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair, Shape,
     SlowPaths, partial,
 };
 use crate::pages::Sheaf;
@@ -133,7 +133,7 @@ impl SlowPaths for OnNodes {
     }
 
     fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
-        let moving = on.cache.moving();
+        let moving = Moving::new(on);
         let object = array::alloc_direct(self.nodes.at(on, node));
         drop(moving);
         object.or_else(|| self.alloc(on))
@@ -148,7 +148,7 @@ impl SlowPaths for OnNodes {
     }
 
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let node = node_of_sheaf(&on, &stack).unwrap_or(0);
         array::return_all(self.nodes.at(on, node), &mut stack);
         stack
@@ -167,7 +167,7 @@ impl SlowPaths for OnNodes {
     }
 
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         for here in self.nodes.each(on) {
             others(here).for_each(|home| alien::flush(here, home));
         }

@@ -10,7 +10,7 @@
 
 use super::policy::Taken;
 use super::{ArrayCaches, Arrays, Limits, array, lists};
-use crate::engine::Found;
+use crate::engine::{Found, Moving};
 use crate::sync::Ordering;
 
 /// A CPU reaps its own arrays so often, and first so long after its start, in 2.5
@@ -104,7 +104,7 @@ impl<C> ArrayCaches<C> {
     /// Flushes the oldest objects of the shared array, this many at most; returns how many.
     fn flush_shared<S: Arrays<Chain = C>>(&self, on: S, most: u32) -> u32 {
         use crate::engine::slabs::Held;
-        let _moving = on.cache().moving_aside();
+        let _moving = Moving::aside(on);
         let Some(mut array) = self.take_oldest_shared(on, most) else { return 0 };
         let objects = array.len();
         array::return_all(on, &mut array);
@@ -114,7 +114,7 @@ impl<C> ArrayCaches<C> {
 
     /// Returns all that is parked on the node to the slabs, and ends the free ones.
     pub fn drain<S: Arrays<Chain = C>>(&self, on: S) {
-        let _moving = on.cache().moving_aside();
+        let _moving = Moving::aside(on);
         if let Some(mut array) = self.take_whole_shared(on) {
             array::return_all(on, &mut array);
             on.give_sheaf(array);

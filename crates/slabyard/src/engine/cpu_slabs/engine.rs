@@ -13,7 +13,8 @@ use super::{
 };
 use crate::engine::slabs::{Group, NodeList};
 use crate::engine::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, Repair, Shape, SlowPaths, Tiny,
+    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, Repair, Shape, SlowPaths,
+    Tiny,
 };
 use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::{Event, GRANULE, Platform, Slot};
@@ -125,12 +126,12 @@ impl SlowPaths for OnCpus {
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         alloc::alloc_slow(self.on(on))
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         let on = self.on(on);
         let shape = on.cache.shape();
         match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
@@ -149,12 +150,12 @@ impl SlowPaths for OnCpus {
     }
 
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, stack: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         self.flush(on, slot, stack)
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let on = self.on(on);
         if slot == on.cache.shape().main() {
             if let Ok(Some(slab)) = on.check_out_slab() {
@@ -171,7 +172,7 @@ impl SlowPaths for OnCpus {
         on: PageSlabs<'_, P>,
         mut spare: Option<Sheaf>,
     ) -> Option<Sheaf> {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let _slabs = match &mut spare {
             Some(list) => lists::drain_empties(self.on(on), list),
             None => lists::drain_own_empties(self.on(on)),

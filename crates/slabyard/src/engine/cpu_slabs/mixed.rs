@@ -9,8 +9,8 @@
 use super::below::Below;
 use super::{CpuSlab, Front, OnCpus, Rules, lists};
 use crate::engine::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Sheaves,
-    SlowPaths, partial,
+    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair,
+    Sheaves, SlowPaths, partial,
 };
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
@@ -85,7 +85,7 @@ impl SlowPaths for Mixed {
     }
 
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         self.sheaves.flush(self.on(on), &mut stack, u32::MAX);
         stack
     }
@@ -101,7 +101,7 @@ impl SlowPaths for Mixed {
     ) -> Option<Sheaf> {
         // A spare stack has objects.
         if spare.is_none() {
-            let _moving = on.cache.moving_aside();
+            let _moving = Moving::aside(on);
             let on = self.on(on);
             on.each_bank(&mut |_| {}, &mut |list| _ = lists::drain_empties(on, list));
         }
@@ -117,7 +117,7 @@ impl SlowPaths for Mixed {
         if !idle {
             return false;
         }
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let slabs = on.cache.nr_slabs();
         on.drain_banks();
         on.cache.nr_slabs() < slabs
@@ -126,7 +126,7 @@ impl SlowPaths for Mixed {
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         let on = self.on(on);
         self.sheaves.shrink_node(on);
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         on.drain_banks();
         partial::discard_all_empty(on);
     }
@@ -136,7 +136,7 @@ impl SlowPaths for Mixed {
             return self.sheaves.tune(self.on(on), name, value);
         }
         let changed = self.slabs.set(on, name, value);
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         self.on(on).drain_banks();
         changed
     }

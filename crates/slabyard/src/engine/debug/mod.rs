@@ -29,8 +29,8 @@ mod waiting;
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, NodeList, Rules};
 use super::{
-    EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape, SlowPaths,
-    orphans, partial, tiny,
+    EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair, Shape,
+    SlowPaths, orphans, partial, tiny,
 };
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, Call, FindingKind};
@@ -324,7 +324,7 @@ impl SlowPaths for Debug {
         bytes: usize,
         _align: usize,
     ) -> Option<usize> {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         let object = self.take_sound(on)?;
         let requested = (bytes as u32).min(on.cache.shape().geometry.object);
         track::set_track(on.heap, self.layout(), object, TrackKind::Alloc, requested);
@@ -334,7 +334,7 @@ impl SlowPaths for Debug {
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         let (shape, layout) = (on.cache.shape(), self.layout());
         if slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address).is_err() {
             return self.found_pointer(on, address);

@@ -4,6 +4,7 @@
 
 use super::Debug;
 use super::quarantine::{BYTES, LEAST, MOST};
+use crate::engine::Moving;
 use crate::engine::page_slabs::PageSlabs;
 use crate::engine::partial;
 use crate::platform::{Platform, Stack};
@@ -52,7 +53,7 @@ impl Debug {
 
     /// Returns all to their slabs.
     pub(super) fn empty_quarantine<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         loop {
             let list = partial::lock(&on);
             let oldest = self.quarantine.pop(self.ring(on));

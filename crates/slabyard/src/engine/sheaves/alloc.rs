@@ -2,7 +2,7 @@
 
 use super::Sheaves;
 use crate::engine::slabs::{Held, Refill, Stacks};
-use crate::engine::{Counter, partial};
+use crate::engine::{Counter, Moving, partial};
 use crate::slab::Word;
 
 /// Objects that a cache of few slabs puts into a sheaf.
@@ -17,7 +17,7 @@ fn in_whole_words(objects: u32) -> u32 {
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Allocates an object and returns its address; `None` if there is no memory.
     pub fn alloc_slow<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Object> {
-        let _moving = on.cache().moving();
+        let _moving = Moving::new(on);
         let main = on.cache().shape().main();
         let Ok(first) = Self::check_out(on, main) else {
             return on.alloc_below();

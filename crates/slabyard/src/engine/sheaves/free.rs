@@ -3,13 +3,13 @@
 
 use super::Sheaves;
 use crate::engine::slabs::{Flush, Held, Offered, Stacks};
-use crate::engine::{Counter, flush};
+use crate::engine::{Counter, Moving, flush};
 
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
     /// asked to drain, or found the object on its top.
     pub fn free_slow<S: Stacks<Chain = C>>(&self, on: S, object: S::Object) {
-        let _moving = on.cache().moving();
+        let _moving = Moving::new(on);
         let shape = on.cache().shape();
         let capacity = on.cache().sheaf_capacity();
         if self.should_bypass(on, object, capacity) {

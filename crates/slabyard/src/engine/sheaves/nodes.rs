@@ -16,8 +16,8 @@ use crate::engine::nodes::{
 };
 use crate::engine::slabs::NodeList;
 use crate::engine::{
-    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,
-    Shape, SlowPaths, flush, orphans, partial,
+    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState,
+    Repair, Shape, SlowPaths, flush, orphans, partial,
 };
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
@@ -110,7 +110,7 @@ impl SlowPaths for OnNodes {
     }
 
     fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
-        let moving = on.cache.moving();
+        let moving = Moving::new(on);
         let object = partial::alloc_direct(self.0.at(on, node));
         drop(moving);
         object.or_else(|| self.alloc(on))
@@ -121,13 +121,13 @@ impl SlowPaths for OnNodes {
         let Some(home) = node_of(&on, address).filter(|node| *node != here.rules.node) else {
             return sheaves(here).free_slow(here, address);
         };
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         here.count(Counter::NodeFrees, 1);
         at(here, home).free_direct(address);
     }
 
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
-        let _moving = on.cache.moving_aside();
+        let _moving = Moving::aside(on);
         let objects = Sheaf::len(&stack);
         let home = self.0.at(on, node_of_sheaf(&on, &stack).unwrap_or(0));
         flush::return_to_slabs(home, on.heap.sheaves.objects(&stack), u32::MAX);

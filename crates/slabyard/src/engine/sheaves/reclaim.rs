@@ -6,7 +6,7 @@
 
 use super::Sheaves;
 use crate::engine::slabs::{Held, Stacks};
-use crate::engine::{Found, partial};
+use crate::engine::{Found, Moving, partial};
 use crate::platform::Slot;
 
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
@@ -48,7 +48,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Flushes one of this CPU's own stacks.
     pub fn flush_stack<S: Stacks<Chain = C>>(&self, on: S, slot: Slot) {
-        let _moving = on.cache().moving_aside();
+        let _moving = Moving::aside(on);
         if let Ok(Some(mut sheaf)) = on.check_out(slot) {
             self.flush(on, &mut sheaf, u32::MAX);
             self.barn_put_empty(on, sheaf);
@@ -70,7 +70,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Flushes a full sheaf of the barn, or as much of it as this many slab operations return
     /// to slabs; returns how many objects.
     pub(super) fn flush_piece<S: Stacks<Chain = C>>(&self, on: S, most: u32) -> u32 {
-        let _moving = on.cache().moving_aside();
+        let _moving = Moving::aside(on);
         let Some(mut sheaf) = self.barn_take_full(on) else {
             return 0;
         };

@@ -13,8 +13,8 @@ use super::{BlockRef, Lists, Overwritten, Pages, Request, alloc, drop_page, free
 use crate::engine::slabs::NodeList;
 use crate::engine::slob::on_pages::Slob;
 use crate::engine::{
-    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair,
-    SlowPaths, Tiny, orphans,
+    Changed, Counter, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState,
+    Repair, SlowPaths, Tiny, orphans,
 };
 use crate::pages::Cause;
 use crate::platform::Platform;
@@ -152,7 +152,7 @@ impl SlowPaths for Slob {
         if !self.serves_malloc() {
             return Tiny.alloc(on);
         }
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         on.count(Counter::AllocSlowpath, 1);
         let bytes = bytes.max(1) as u32 + UNIT;
         let request = Request { bytes, header: UNIT, align: (align as u32).max(UNIT) };
@@ -172,7 +172,7 @@ impl SlowPaths for Slob {
         if !self.serves_malloc() {
             return Tiny.free(on, address);
         }
-        let _moving = on.cache.moving();
+        let _moving = Moving::new(on);
         let shape = on.cache.shape();
         let freed = slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address);
         let freed = freed.map_err(Refused::Misuse);

@@ -11,7 +11,7 @@ use super::{birth, cpus, fence, huge, nodes, process, readers, slots};
 use crate::platform::PerCpu;
 use crate::platform::rseq::{self, Thread, flags};
 use crate::platform::stack::{Rows, Slot};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use core::marker::PhantomData;
 
 /// The platform of a real process.
@@ -68,7 +68,12 @@ pub struct OnLinux<C: Counting> {
 pub(super) struct Setup {
     pub(super) mode: AtomicU32,
     pub(super) page_bytes: AtomicUsize,
+    /// A byte that is not 0 while the process is known to have one thread.
+    pub(super) is_only_thread: AtomicPtr<u8>,
 }
+
+/// That byte where the C library has none.
+static UNKNOWN: u8 = 0;
 
 impl<C: Counting> OnLinux<C> {
     /// A platform before [`OnLinux::init`].
@@ -82,7 +87,11 @@ impl<C: Counting> OnLinux<C> {
             counts: CountedWords::new(),
             nodes: nodes::Nodes::new(),
             huge_pages: huge::Setting::new(),
-            setup: Setup { mode: AtomicU32::new(0), page_bytes: AtomicUsize::new(0) },
+            setup: Setup {
+                mode: AtomicU32::new(0),
+                page_bytes: AtomicUsize::new(0),
+                is_only_thread: AtomicPtr::new((&raw const UNKNOWN).cast_mut()),
+            },
             fence: fence::Fence::new(),
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
@@ -114,6 +123,9 @@ impl<C: Counting> OnLinux<C> {
         let page_bytes = process::page_bytes();
         self.setup.mode.store(mode as u32, Ordering::Relaxed);
         self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
+        if let Some(byte) = process::only_thread() {
+            self.setup.is_only_thread.store(byte, Ordering::Relaxed);
+        }
         let (nr_rows, most) = match mode {
             Mode::Library | Mode::Own => cpus::possible(),
             Mode::Slots => {

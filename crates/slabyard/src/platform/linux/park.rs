@@ -37,6 +37,13 @@ impl<C: Counting> Park for OnLinux<C> {
         unsafe { sys::call(sys::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
     }
 
+    #[inline(always)]
+    fn is_only_thread(&self) -> bool {
+        let byte = self.setup.is_only_thread.load(Ordering::Relaxed);
+        // SAFETY: the C library's byte, which it writes and anyone may read, or our own.
+        unsafe { byte.read_volatile() != 0 }
+    }
+
     fn is_orphan(&self) -> bool {
         self.birth().load(Ordering::Relaxed) == CHILD
     }

@@ -18,6 +18,18 @@ pub(super) fn page_bytes() -> usize {
     unsafe { getauxval(AT_PAGESZ) }.max(GRANULE)
 }
 
+/// The byte by which the C library says that this process has one thread (glibc since 2.32,
+/// `<sys/single_threaded.h>`). A processor that stores out of order needs atomic instructions anyway.
+pub(super) fn only_thread() -> Option<*mut u8> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let at = crate::weak_address!("__libc_single_threaded", "__libc_single_threaded");
+        (at != 0).then_some(at as *mut u8)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
 /// Registers this thread's own area; false if the kernel refuses.
 pub(super) fn register(thread: &Thread) -> bool {
     let area = core::ptr::from_ref(thread) as usize;

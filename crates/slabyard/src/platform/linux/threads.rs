@@ -30,18 +30,6 @@ impl<C: Counting> Threads for OnLinux<C> {
         unsafe { sys::call(sys::FUTEX, arguments) == -EAGAIN }
     }
 
-    fn is_only_thread(&self) -> bool {
-        // The C library says so of a process in which it made no other: glibc since 2.32.
-        #[cfg(target_arch = "x86_64")]
-        {
-            let at = crate::weak_address!("__libc_single_threaded", "__libc_single_threaded");
-            // SAFETY: a byte of the C library's, which it writes and anyone may read.
-            at != 0 && unsafe { (at as *const u8).read_volatile() } != 0
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        false
-    }
-
     fn without_handlers<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         const SIG_SETMASK: usize = 2;
         const SET_BYTES: usize = 8;
