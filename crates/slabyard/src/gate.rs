@@ -15,7 +15,7 @@
 //! stays counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the
 //! gate: between its handlers and the fork itself the C library waits for locks whose holders may
 //! wait for memory. The child of a fork asks here whether its parent's threads were inside
-//! ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
+//! ([`Gate::forget`]), and repairs what they left half done.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering, count};
@@ -53,6 +53,7 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// An open gate, with no thread inside.
     #[allow(clippy::new_without_default, reason = "it is for a constant")]
     pub const fn new() -> Self {
         Gate {
@@ -62,7 +63,7 @@ impl Gate {
     }
 
     /// Address of the first stripe, how many there are, bytes from one to the next.
-    pub(crate) fn words(&self) -> [usize; 3] {
+    pub fn words(&self) -> [usize; 3] {
         [self.stripes.as_ptr() as usize, STRIPES, size_of::<Stripe>()]
     }
 
@@ -71,7 +72,7 @@ impl Gate {
         &self.stripes[stripe_of(core::ptr::from_ref(&p.thread().depth) as usize)].0
     }
 
-    /// The stripe that counts the caller inside.
+    /// Counts the caller inside, as soon as the gate is open.
     #[inline]
     pub fn enter<P: Platform>(&self, p: &P) -> Inside<'_> {
         let stripe = self.stripe(p);
@@ -83,7 +84,7 @@ impl Gate {
     }
 
     /// True while a thread looks: who enters now waits for it.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed) != OPEN
     }
 
@@ -108,6 +109,7 @@ impl Gate {
         p.wake(&self.closed);
     }
 
+    /// The caller is no longer inside; a thread that waits to close the gate looks again.
     pub fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
         count(p, stripe, 1u32.wrapping_neg(), Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
@@ -141,7 +143,7 @@ impl Gate {
 
     /// Closes the gate if no thread is inside but the caller, whose slow path will not go on. False,
     /// and the gate is as it was, if another may be.
-    pub(crate) fn close_behind<P: Platform>(&self, p: &P) -> bool {
+    pub fn close_behind<P: Platform>(&self, p: &P) -> bool {
         let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
         if self.inside() != 1 || self.closed.compare_exchange(OPEN, CLOSED, set, seen).is_err() {
             return false;
@@ -155,14 +157,14 @@ impl Gate {
     }
 
     /// Opens the gate that this thread closed, and takes its own slow path off.
-    pub(crate) fn open_behind<P: Platform>(&self, p: &P) {
+    pub fn open_behind<P: Platform>(&self, p: &P) {
         self.stripe(p).fetch_sub(1, Ordering::SeqCst);
         self.open(p);
     }
 
     /// Of a thread that may be counted inside, and is not: true if it is not counted any more. It
     /// was not if nobody is. One that is counted may be another thread, unless there is none.
-    pub(crate) fn forget_passing<P: Platform>(&self, p: &P) -> bool {
+    pub fn forget_passing<P: Platform>(&self, p: &P) -> bool {
         match self.inside() {
             0 => true,
             1 if p.is_only_thread() => {

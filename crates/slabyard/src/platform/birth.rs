@@ -6,8 +6,8 @@
 //! handler ran or not. A child that shares its parent's memory finds the parent's value. If the
 //! kernel has no such page, a handler of the C library's `fork` stores [`CHILD`].
 //!
-//! Neighbours: [`super::Threads::birth`] is the word; each slow path reads it, and [`crate::child`]
-//! repairs what the parent's threads left half done.
+//! Neighbour: [`super::Threads::birth`] is the word. Each slow path of a yard reads it; the first
+//! one in a child repairs what the parent's threads left half done.
 
 /// A child of a fork that has not looked at what it got.
 pub const CHILD: u32 = 0;

@@ -1,7 +1,7 @@
 //! Counts that the policy reports to platforms that keep them. Other platforms have no code for it.
 //!
-//! Neighbours: `abi::stats` defines the layout of the words; the engines count, [`crate::mail`]
-//! publishes where the words are.
+//! Neighbour: `abi::stats` defines the layout of the words. Engines count, and a yard publishes
+//! where the words are.
 
 use super::stack::Slot;
 

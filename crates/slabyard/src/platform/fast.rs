@@ -70,12 +70,12 @@ impl FastPath {
     }
 
     /// Calls take the stack of this slot again.
-    pub(crate) fn open(&self, slot: Slot) {
+    pub fn open(&self, slot: Slot) {
         self.slot.store(slot.offset() as u16, Ordering::Relaxed);
     }
 
     /// From now on every call is slow, as soon as each CPU has seen it: after a fence, for all.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.slot.store(0, Ordering::SeqCst);
     }
 }

@@ -2,7 +2,8 @@
 //! address. As long as the frame is alive no other code writes there, whichever stack a handler or
 //! a coroutine runs on; so once the word differs from the mark, the frame is gone.
 //!
-//! Neighbours: `slow_path` sets it; [`crate::jumped`] compares it.
+//! Neighbour: [`super::ThreadWords`] has the thread's word. A slow path of a yard sets its mark; a
+//! call that finds its thread in a slow path compares that one's mark ([`Threads::is_other`]).
 //! Invariant: while the thread's word holds a mark without [`PASSING`], the gate counts this thread
 //! once.
 
@@ -11,16 +12,17 @@ use crate::sync::Ordering;
 use core::cell::UnsafeCell;
 
 /// What a mark holds while its slow path is under way.
-pub(crate) const MARKED: u32 = 0x51ab_f7a3;
+pub const MARKED: u32 = 0x51ab_f7a3;
 
 /// A word in the frame of a call.
-pub(crate) struct Mark(UnsafeCell<u32>);
+pub struct Mark(UnsafeCell<u32>);
 
 impl Mark {
     /// A mark without a slow path. It is written at once: where a frame lies that is gone, its mark
     /// is no more.
+    #[allow(clippy::new_without_default, reason = "it is for a frame, where it stays")]
     #[inline(always)]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mark = Mark(UnsafeCell::new(0));
         mark.write(0);
         mark
@@ -35,12 +37,12 @@ impl Mark {
 
 /// Bit of the thread's word: the gate may not count the slow path, which enters or leaves, and has
 /// changed nothing yet, or no more does.
-pub(crate) const PASSING: usize = 1;
+pub const PASSING: usize = 1;
 
 impl Mark {
     /// A slow path begins that this marks.
     #[inline(always)]
-    pub(crate) fn begin<P: Threads>(&self, p: &P) {
+    pub fn begin<P: Threads>(&self, p: &P) {
         if P::HAS_MARKS {
             let frame = &p.thread().frame;
             self.write(MARKED);
@@ -48,9 +50,9 @@ impl Mark {
         }
     }
 
-    /// The gate counts it.
+    /// From here on the gate counts this slow path, and a jump out of it must be repaired.
     #[inline(always)]
-    pub(crate) fn is_counted<P: Threads>(&self, p: &P) {
+    pub fn is_counted<P: Threads>(&self, p: &P) {
         if P::HAS_MARKS {
             let frame = &p.thread().frame;
             frame.store(self.0.get().expose_provenance(), Ordering::Relaxed);
@@ -60,7 +62,7 @@ impl Mark {
 
 /// A slow path, which may have a mark, is about to pass the gate.
 #[inline(always)]
-pub(crate) fn about_to_leave<P: Threads>(p: &P) {
+pub fn about_to_leave<P: Threads>(p: &P) {
     if P::HAS_MARKS {
         let frame = &p.thread().frame;
         // The thread's own word.
@@ -68,9 +70,9 @@ pub(crate) fn about_to_leave<P: Threads>(p: &P) {
     }
 }
 
-/// The thread is outside.
+/// The thread has left its slow path: its word holds no mark.
 #[inline(always)]
-pub(crate) fn left<P: Threads>(p: &P) {
+pub fn left<P: Threads>(p: &P) {
     if P::HAS_MARKS {
         let frame = &p.thread().frame;
         frame.store(0, Ordering::Relaxed);

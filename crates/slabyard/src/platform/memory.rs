@@ -2,7 +2,7 @@
 //! besides, there are separate mappings.
 //!
 //! Neighbours: [`super::object_memory`] reads and writes the contents of such memory;
-//! [`crate::pages`] and [`crate::table`] request it.
+//! [`crate::table`] requests it, as do the pages of a yard.
 //! Invariant: every function may fail. Each documents the state that a failure leaves.
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.

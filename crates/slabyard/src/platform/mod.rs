@@ -21,7 +21,7 @@ mod counts;
 pub mod fast;
 #[cfg(target_os = "linux")]
 pub mod linux;
-pub(crate) mod mark;
+pub mod mark;
 mod memory;
 mod object_memory;
 mod per_cpu;
@@ -54,8 +54,8 @@ pub use time::Time;
 pub trait Platform:
     Park + Memory + ObjectMemory + PerCpu + Threads + Time + Counts + Sync + Sized
 {
-    /// True if yards of it may have page lists of other kinds than their own
-    /// (`pages::lists`): else they have no code for them.
+    /// True if yards of it may have page lists of other kinds than their own: else they have no
+    /// code for them.
     const HAS_PAGE_LISTS: bool = false;
 
     /// True where a thread that unwinds does nothing more: the modelled machine unwinds threads that

@@ -1,9 +1,8 @@
 //! The contents of memory for objects: the words that the allocator keeps in it, and the bytes that
 //! a cache with debugging fills and checks.
 //!
-//! Neighbours: [`super::memory`] makes such memory usable; [`crate::slab`] keeps words in slabs,
-//! [`crate::waiting`] links freed objects. The modelled machine has no bytes behind its addresses,
-//! so it keeps these contents in tables.
+//! Neighbour: [`super::memory`] makes such memory usable. The modelled machine has no bytes behind
+//! its addresses, so it keeps these contents in tables.
 
 use crate::sync::AtomicU64;
 

@@ -1,8 +1,6 @@
 //! Bugs that tests plant, to show that the checks find them. The code that would contain the bug
 //! asks its platform: the modelled machine (`slabyard-testkit`) answers as the test has set it. On
 //! every other platform the answer is a constant, so no library contains code for them.
-//!
-//! Neighbours: [`crate::reclaim`] and [`crate::child`] contain such code.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A reader slot: the words of one thread from which others learn whether it is in a section
-//! ([`crate::rcu`] assigns the slots; a platform takes them back when threads exit).
+//! A reader slot: the words of one thread from which others learn whether it is in a section (a
+//! yard assigns the slots; a platform takes them back when threads exit).
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ pub const ENDED: usize = 2;
 /// One thread's place, in a cache line of its own. The word is 0 while nobody has the place.
 #[repr(C, align(64))]
 pub struct ReaderSlot {
-    /// The thread's sections: see [`crate::rcu`].
+    /// The thread's sections, in the layout that the yard chooses.
     pub word: AtomicU64,
     /// Whose place it is: the address of the thread's words; 0 if it is nobody's.
     pub thread: AtomicUsize,

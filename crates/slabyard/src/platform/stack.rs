@@ -52,9 +52,8 @@ pub const FIRST_ROW_BYTES: usize = 4096;
 /// The address space between rows is never touched; where rows would fill a huge page, the kernel
 /// is advised against it.
 pub const ROW_STRIDE: usize = 1 << 16;
-/// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), in place
-/// of slot 1's entry. Each free that begins the sequence counts it down; one that finds it below
-/// zero takes the slow path.
+/// The offset in a row of its countdown word, in place of slot 1's entry. Each free that begins the
+/// sequence counts it down; one that finds it below zero takes the slow path.
 pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
 /// Where the rows of zeros are, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
@@ -216,7 +215,9 @@ impl Entry {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn mark_stopped(&self) -> u32 {
+    /// Marks it as stopped; returns the top that it had. A sequence that read it before may still
+    /// overwrite the mark, until a fence ([`super::stop`]).
+    pub fn mark_stopped(&self) -> u32 {
         self.top.swap(STOPPED, Ordering::AcqRel)
     }
 
@@ -224,7 +225,7 @@ impl Entry {
     /// and commit at any moment. If it has committed, its store replaced the mark, and a plain
     /// store here would put back objects that it took. If the mark is still there, a store of
     /// the owner that is still to come follows from this same top.
-    pub(crate) fn unmark(&self, top: u32) {
+    pub fn unmark(&self, top: u32) {
         // Release: as in `start`. It fails if the owner has committed.
         let _ = self.top.compare_exchange(STOPPED, top, Ordering::Release, Ordering::Relaxed);
     }
@@ -263,11 +264,12 @@ impl Entry {
         Ok(old)
     }
 
+    /// Both numbers, of a stack that no other thread changes: else they may be of two moments.
     pub fn load(&self) -> Stack {
         Stack { top: self.top(), end: self.end() }
     }
 
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
+    /// The one store of a pop or push in plain code, by the owner of a private row.
     pub fn commit(&self, top: u32) {
         self.top.store(top, Ordering::Release);
     }
@@ -430,8 +432,8 @@ impl Rows {
         unsafe { &*((self.base() + row * ROW_STRIDE + COUNTDOWN_AT) as *const AtomicU32) }
     }
 
-    /// A word of a row beside its countdown, for the CPU's page lists of a tuned kind
-    /// (`pages::lists`). A hint, as the countdown.
+    /// A word of a row beside its countdown, for the CPU's page lists of a tuned kind. A hint, as
+    /// the countdown.
     ///
     /// # Panics
     /// If there is no such row.

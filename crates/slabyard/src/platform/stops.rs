@@ -2,7 +2,7 @@
 //! objects in them.
 //!
 //! Neighbours: [`super::stack`] has the marks, [`super::PerCpu::fence`] aborts the restartable
-//! sequences that may have read a stack before its mark; [`crate::reclaim`] drains stopped stacks.
+//! sequences that may have read a stack before its mark. Reclaim drains stopped stacks.
 //! Invariant: the caller ensures that no other thread stops or starts these stacks, and that
 //! [`super::PerCpu::can_stop`] was true.
 

@@ -1,9 +1,8 @@
 //! Threads: the words of the running thread, those by which it is a reader, and the child of a
 //! fork, in which the other threads do not exist.
 //!
-//! Neighbours: [`super::birth`] distinguishes a child from its parent, and [`crate::child`] repairs
-//! its yard; [`super::mark`] marks slow paths; [`super::reader`] defines a reader's slot, and
-//! [`crate::rcu`] holds all slots.
+//! Neighbours: [`super::birth`] distinguishes a child from its parent; [`super::mark`] marks slow
+//! paths; [`super::reader`] defines a reader's slot.
 
 use super::{birth, reader};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -17,16 +16,15 @@ pub struct ThreadWords {
     pub depth: AtomicU32,
     /// The ranks of the locks that it holds ([`super::Park::held`]).
     pub held: AtomicU32,
-    /// As a reader ([`crate::rcu`]), 0 at first: the address of its place, and its sections
-    /// without one.
+    /// As a reader of RCU, 0 at first: the address of its place, and its sections without one.
     pub reader: [AtomicUsize; 2],
-    /// The address of the mark of its slow path ([`crate::jumped`]), and 0 outside of one.
+    /// The address of the mark of its slow path ([`super::mark`]), and 0 outside of one.
     pub frame: AtomicUsize,
 }
 
 /// The thread that runs, and the others of its process.
 pub trait Threads {
-    /// True if slow paths have marks ([`crate::jumped`]).
+    /// True if slow paths have [marks](super::mark).
     const HAS_MARKS: bool = false;
 
     /// What the calling thread keeps here, at an address that stays until it ends.

@@ -6,7 +6,7 @@
 //! turn. If rows are private slots, no row has a CPU, and nodes are declared: each thread belongs
 //! to a node.
 //!
-//! Neighbour: [`crate::pages::nodes`] maps addresses to nodes.
+//! Neighbour: [`super::counted`] turns them on. Which addresses belong to a node, a yard decides.
 
 use super::calls::{PROT_RW, mmap};
 use crate::platform::sys;

@@ -29,9 +29,8 @@ impl<C: Counting> OnLinux<C> {
     }
 
     /// In the child of a fork: the slots of threads that do not exist there, or that ended
-    /// during the fork and could not drain their rows. Their rows keep their objects until
-    /// [`Yard::adopt_rows`](crate::calls::trim::adopt_rows) drains them, which comes before
-    /// [`OnLinux::free_slot`].
+    /// during the fork and could not drain their rows. Their rows keep their objects until the yard
+    /// drains them, which comes before [`OnLinux::free_slot`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
         let is_slots = self.mode() == Mode::Slots;

@@ -1,4 +1,4 @@
-//! Readers ([`crate::rcu`]) on Linux: the fence of all threads by `membarrier`, and the detection
+//! Readers (of RCU) on Linux: the fence of all threads by `membarrier`, and the detection
 //! of the exit of threads that have a reader slot.
 //!
 //! The fence is the private expedited one, which needs no restartable sequences (membarrier(2)). A
