@@ -13,7 +13,7 @@
 //! finds the allocators, `fronts` derives several from one library, and the measuring modules check
 //! results against `goals`.
 //!
-//! Floor 4 of the workspace; never published, so that nobody gets the peers as dependencies.
+//! Floor 6 of the workspace; never published, so that nobody gets the peers as dependencies.
 #![deny(unsafe_code)]
 
 mod all;

@@ -1,6 +1,6 @@
 //! The `slabyard` command.
 //!
-//! Floor 5 of the workspace: it depends on `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
+//! Floor 7 of the workspace: it depends on `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
 //! the engine reaches a program as a preloaded library, never from here. The modules are layered:
 //! each names only modules of its layer or of those below, and no two modules name each other,
 //! directly or through others. A subcommand's own arguments are in its module; its `run` does the

@@ -1,6 +1,6 @@
 //! One data model of slab memory, filled by several sources and shown by several views.
 //!
-//! Floor 3 of the workspace: it depends on `slabyard-abi` and not on the engine, so it can read a
+//! Floor 5 of the workspace: it depends on `slabyard-abi` and not on the engine, so it can read a
 //! kernel on a machine without our allocator. The walk "I am a number on the screen" passes through
 //! here: a source samples a [`Snapshot`]; [`fields`] returns its numbers by name, raw or
 //! [derived](mod@derive); and a view shows them.

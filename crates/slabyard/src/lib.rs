@@ -28,8 +28,7 @@
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, per-CPU page lists, mappings; [`rcu`]: readers, grace periods |
-//! | 1 | [`platform`]: per-CPU stacks, Linux; `gate`; [`table`]: metadata at fixed addresses |
-//! | 0 | [`sync`]: atomics, ranked locks |
+//! | 1 | the crate `slabyard-platform`, as [`platform`]: per-CPU stacks, Linux; [`gate`]; [`table`]: metadata at fixed addresses; [`sync`]: atomics, ranked locks |
 //!
 //! Of these, [`typed`], [`global`], [`process`] and `allocator` are stable. The others are for the
 //! libraries of the repository and hidden: `cargo doc` shows them with `--document-hidden-items`.
@@ -38,7 +37,7 @@
 //! object".
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
-// What only the platform and the doors of Linux use.
+// What only the doors of Linux use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
@@ -58,8 +57,6 @@ pub mod created;
 pub mod debugging;
 #[doc(hidden)]
 pub mod engine;
-#[doc(hidden)]
-pub mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
 mod inside;
@@ -75,8 +72,6 @@ pub mod observe;
 pub mod pages;
 #[doc(hidden)]
 pub mod place;
-#[doc(hidden)]
-pub mod platform;
 #[cfg(target_os = "linux")]
 pub mod process;
 mod quiesced;
@@ -90,10 +85,6 @@ pub mod reclaim;
 pub mod slab;
 #[doc(hidden)]
 pub mod slow_path;
-#[doc(hidden)]
-pub mod sync;
-#[doc(hidden)]
-pub mod table;
 #[cfg(target_os = "linux")]
 pub mod typed;
 mod unused;
@@ -108,6 +99,15 @@ pub mod yard;
 pub use global::Global;
 #[cfg(target_os = "linux")]
 pub use process::ProcessYard;
+#[doc(hidden)]
+pub use slabyard_platform as platform;
+#[doc(hidden)]
+pub use slabyard_platform::{gate, sync, table};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[doc(hidden)]
+pub use slabyard_platform::{
+    rseq_announce, rseq_descriptor, rseq_pop, rseq_push, rseq_push_if, weak_address,
+};
 #[cfg(target_os = "linux")]
 pub use typed::{Batch, CacheBox, ObjectCache};
 

@@ -8,7 +8,7 @@ use super::word::{EPOCH_SHIFT, FENCED, NEST, TAKEN};
 use crate::platform::Platform;
 use crate::platform::reader::{ENDED, ReaderSlot, TAKING};
 use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, Rank, compiler_fence};
-use crate::table::{Table, Zeroed};
+use crate::table::Table;
 
 /// Threads with a place, at most: the others count.
 pub const MOST_PLACES: usize = 1 << 12;
@@ -16,9 +16,6 @@ const PLACES_BYTES: usize = MOST_PLACES * size_of::<ReaderSlot>();
 
 /// The first epoch.
 const FIRST: u64 = 1;
-
-// SAFETY: atomic numbers only.
-unsafe impl Zeroed for ReaderSlot {}
 
 /// The readers of a yard, and its grace periods.
 pub struct Rcu {

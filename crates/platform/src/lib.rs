@@ -1,0 +1,89 @@
+//! What slab allocators need from a machine: memory, rows of per-CPU stacks, threads, time.
+//!
+//! A [`Platform`] has two implementations of one contract (`tests/platform_contract.rs`):
+//! [`linux::Linux`] runs on real CPUs, by restartable sequences or private slots; `Machine` of the
+//! crate `slabyard-testkit` models N CPUs and any page size, with seeded preemption between any two
+//! steps.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Memory`] | addresses, pages, mappings, nodes |
+//! | [`ObjectMemory`] | contents of memory for objects |
+//! | [`PerCpu`] | this CPU's stacks, and the fence of the others |
+//! | [`Threads`] | this thread, readers, and the child of a fork |
+//! | [`Time`] | a clock |
+//! | [`Counts`] | counts of slow paths |
+//!
+//! Both implementations use the same rows of stacks ([`stack::Rows`]). The walk "I am a malloc(64)
+//! call" comes through `pop`, "I am a freed object" through `push`.
+//!
+//! What allocators build on a platform and all of them share is here too: the atomics and ranked
+//! locks of [`sync`], the [`gate`] that each slow path passes, and each [`table`] of metadata.
+//!
+//! Neighbours: the crate `slabyard` has this one as its module `platform`; its pages, slabs and
+//! engines know no machine.
+#![cfg_attr(not(test), no_std)]
+#![warn(missing_docs)]
+// What only the platform of Linux uses.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+
+pub mod birth;
+mod counts;
+pub mod fast;
+pub mod gate;
+#[cfg(target_os = "linux")]
+pub mod linux;
+pub mod mark;
+mod memory;
+mod object_memory;
+mod per_cpu;
+mod planted;
+pub mod reader;
+#[cfg(target_os = "linux")]
+pub mod rseq;
+pub mod stack;
+mod stops;
+pub mod sync;
+#[cfg(target_os = "linux")]
+mod sys;
+pub mod table;
+mod threads;
+mod time;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod weak;
+
+pub use counts::{Counts, Event};
+pub use fast::FastPath;
+pub use memory::{Advice, GRANULE, Memory, Stretch, Use};
+pub use object_memory::ObjectMemory;
+pub use per_cpu::{PerCpu, Takes, count_down};
+pub use planted::{Planted, Repair};
+pub use stack::{Entry, Rows, Slot, Stack, Stopped};
+pub use stops::{stop, stop_idle};
+pub use sync::lock::Park;
+pub use threads::{ThreadWords, Threads};
+pub use time::Time;
+
+/// A machine: memory, CPUs with rows of stacks, threads, time, sleep, counts.
+pub trait Platform:
+    Park + Memory + ObjectMemory + PerCpu + Threads + Time + Counts + Sync + Sized
+{
+    /// True if yards of it may have page lists of other kinds than their own: else they have no
+    /// code for them.
+    const HAS_PAGE_LISTS: bool = false;
+
+    /// True where a thread that unwinds does nothing more: the modelled machine unwinds threads that
+    /// are gone, and all when one of them fails.
+    const UNWINDS: bool = false;
+
+    /// True if a test planted this bug, for a check to find: the modelled machine alone has any.
+    #[inline(always)]
+    fn has_planted(&self, _bug: Planted) -> bool {
+        false
+    }
+}
+
+/// The example of the README runs as those of the documentation do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

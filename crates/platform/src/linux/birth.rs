@@ -1,0 +1,96 @@
+//! The word of [`crate::birth`] on Linux: in a page that a fork wipes, or, where the
+//! kernel refuses such a page (before 4.14), a plain word.
+//!
+//! A `fork` handler sets the word, too, because an emulator may accept the request to wipe the page
+//! and not do it. It must not set the word if a slow path of the child came first, so beside the
+//! word is the id of the process to which it belongs. Another library's handler may run before ours
+//! in the child and allocate: so without such a page, a forking thread compares the ids itself.
+
+use super::calls::{PROT_RW, mmap, unmap};
+use crate::birth::{CHILD, WHOLE};
+use crate::rseq::{self, flags};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys;
+
+const MADV_WIPEONFORK: usize = 18;
+
+/// What a fork wipes.
+#[repr(C)]
+struct Words {
+    word: AtomicU32,
+    /// Process id.
+    process: AtomicU32,
+}
+
+pub(super) struct Birth {
+    /// Where there is no page.
+    plain: Words,
+    /// Address of the page, or 0.
+    page: AtomicUsize,
+}
+
+fn process() -> u32 {
+    // SAFETY: the call has no argument.
+    unsafe { sys::call(sys::GETPID, [0; 6]) as u32 }
+}
+
+impl Birth {
+    pub(super) const fn new() -> Self {
+        let plain = Words { word: AtomicU32::new(WHOLE), process: AtomicU32::new(0) };
+        Birth { plain, page: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn init(&self, page_bytes: usize) {
+        if let Some(page) = mmap(page_bytes, PROT_RW, 0) {
+            let arguments = [page, page_bytes, MADV_WIPEONFORK, 0, 0, 0];
+            // SAFETY: the page just mapped.
+            if unsafe { sys::call(sys::MADVISE, arguments) } == 0 {
+                self.page.store(page, Ordering::Release);
+            } else {
+                unmap(page, page_bytes);
+            }
+        }
+        self.words().word.store(WHOLE, Ordering::Relaxed);
+        self.claim();
+    }
+
+    #[inline]
+    fn words(&self) -> &Words {
+        match self.page.load(Ordering::Acquire) {
+            0 => {
+                if rseq::thread().flags.load(Ordering::Relaxed) & flags::FORKING != 0 {
+                    self.look_at_process();
+                }
+                &self.plain
+            }
+            // SAFETY: `init` mapped it, for ever; it is changed as atomic numbers only.
+            page => unsafe { &*(page as *const Words) },
+        }
+    }
+
+    #[inline]
+    pub(super) fn word(&self) -> &AtomicU32 {
+        &self.words().word
+    }
+
+    /// The words are this process's.
+    pub(super) fn claim(&self) {
+        self.words().process.store(process(), Ordering::Relaxed);
+    }
+
+    /// Without a page, by a thread that forks: it may be the child's.
+    #[cold]
+    fn look_at_process(&self) {
+        if self.plain.process.load(Ordering::Relaxed) != process() {
+            let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Else the child repairs already.
+            let _ = self.plain.word.compare_exchange(WHOLE, CHILD, set, seen);
+        }
+    }
+
+    pub(super) fn mark_child(&self) {
+        if self.words().process.load(Ordering::Relaxed) != process() {
+            self.word().store(CHILD, Ordering::Relaxed);
+        }
+    }
+}

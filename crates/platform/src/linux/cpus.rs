@@ -1,0 +1,152 @@
+//! How many CPUs there may ever be: rows are made for every CPU number that the kernel can use,
+//! because the fast path does not check the CPU number against them.
+//!
+//! The masks in `/proc/self/status` have one digit per four CPUs that the kernel can use
+//! (proc_pid_status(5)), so their width is that number, rounded up. The file of possible CPUs in
+//! sysfs would be exact, but it may show too few: containers show their own share there, or another
+//! mount covers it. The width is accepted only if it is plausible: no less than the highest CPU
+//! that this thread may use, and no more than the kernel's masks have room for, which is what the
+//! system call for a thread's mask returns (sched_getaffinity(2)). Otherwise there is a row for
+//! each CPU for which the masks have room.
+
+use crate::sys;
+
+/// CPUs of the kernel's masks on the largest machines, where nothing says how large they are.
+const MOST: usize = 8192;
+
+/// Those of all but the largest machines.
+const USUAL: usize = 1024;
+
+/// This many CPUs need rows; and the number below which the kernel's CPU numbers are in any case.
+pub(super) fn possible() -> (usize, usize) {
+    let mask = Mask::of_this_thread();
+    (choose(&mask, width_in_status()), mask.bits)
+}
+
+fn choose(mask: &Mask, width: Option<usize>) -> usize {
+    let least = mask.end.max(1);
+    width.filter(|width| (least..=mask.bits).contains(width)).unwrap_or(mask.bits)
+}
+
+/// The CPUs that a thread may use.
+struct Mask {
+    /// CPUs that the kernel's masks have room for.
+    bits: usize,
+    /// The highest that it may use, and one.
+    end: usize,
+}
+
+impl Mask {
+    fn of_this_thread() -> Self {
+        // The kernel refuses room for fewer CPUs than it can name; a small stack has none for most.
+        Self::read_on_stack::<{ USUAL / 64 }>()
+            .or_else(Self::read_on_stack::<{ MOST / 64 }>)
+            .unwrap_or(Mask { bits: MOST, end: 0 })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_on_stack<const WORDS: usize>() -> Option<Self> {
+        Self::read(&mut [0; WORDS])
+    }
+
+    #[inline(never)]
+    fn read(words: &mut [u64]) -> Option<Self> {
+        let (bytes, first) = (size_of_val(words), words.as_mut_ptr() as usize);
+        // SAFETY: it writes at most so many bytes.
+        let done = unsafe { sys::call(sys::SCHED_GETAFFINITY, [0, bytes, first, 0, 0, 0]) };
+        let bytes = usize::try_from(done).ok().filter(|bytes| *bytes > 0)?;
+        let last = words.iter().rposition(|word| *word != 0)?;
+        let end = 64 * last + 64 - words[last].leading_zeros() as usize;
+        Some(Mask { bits: (8 * bytes).max(end), end })
+    }
+}
+
+/// CPUs that the masks in this process's status have digits for.
+#[cold]
+#[inline(never)]
+fn width_in_status() -> Option<usize> {
+    // Parts: the text is longer than what a small stack has room for.
+    let (mut buffer, mut width) = ([0u8; 256], MaskWidth::default());
+    sys::read_parts(c"/proc/self/status", &mut buffer, |part| !width.ends_in(part))?;
+    width.get()
+}
+
+/// Counts the bits of the mask in a status, read part by part.
+#[derive(Default)]
+struct MaskWidth {
+    /// Bytes of [`MaskWidth::NAME`] that the text ends with.
+    matched: usize,
+    digits: usize,
+    ended: bool,
+}
+
+impl MaskWidth {
+    const NAME: &[u8] = b"\nCpus_allowed:";
+
+    /// Takes the next part; true if the mask ends in it.
+    fn ends_in(&mut self, part: &[u8]) -> bool {
+        for &byte in part {
+            if self.matched == Self::NAME.len() {
+                self.ended = byte == b'\n';
+                if self.ended {
+                    return true;
+                }
+                self.digits += usize::from(byte.is_ascii_hexdigit());
+            } else if byte == Self::NAME[self.matched] {
+                self.matched += 1;
+            } else {
+                // The name's first byte occurs in it once.
+                self.matched = usize::from(byte == Self::NAME[0]);
+            }
+        }
+        false
+    }
+
+    fn get(&self) -> Option<usize> {
+        (self.ended && self.digits > 0).then_some(4 * self.digits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_s_width_bounds_the_number_of_cpus() {
+        let of = |text: &str, part: usize| {
+            let mut width = MaskWidth::default();
+            let _ = text.as_bytes().chunks(part).any(|part| width.ends_in(part));
+            width.get()
+        };
+        for part in 1..40 {
+            let width = |mask: &str| of(&format!("Name:\tx\n\nCpus_allowed:\t{mask}"), part);
+            assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
+            assert_eq!(width("ffff\n"), Some(16));
+            assert_eq!(width("00ff,ffffffff\n"), Some(48));
+            assert_eq!(width("ffff"), None, "it may go on");
+            assert_eq!(width("\n"), None);
+            assert_eq!(of("", part), None);
+        }
+    }
+
+    #[test]
+    fn rows_are_never_fewer_than_cpus_that_the_kernel_names() {
+        let mask = Mask { bits: 64, end: 2 };
+        assert_eq!(choose(&mask, Some(4)), 4);
+        assert_eq!(choose(&mask, Some(64)), 64, "CPUs that come later");
+        assert_eq!(choose(&mask, Some(100_000)), 64, "more than masks have room for");
+        assert_eq!(choose(&mask, None), 64);
+        let far = Mask { bits: 256, end: 200 };
+        assert_eq!(choose(&far, Some(4)), 256, "it may use the 200th");
+        assert_eq!(choose(&far, Some(0)), 256);
+    }
+
+    #[test]
+    fn each_way_counts_all_cpus() {
+        let (rows, most) = possible();
+        let mask = Mask::of_this_thread();
+        assert!(mask.end <= rows && rows <= most && most <= MOST);
+        assert!(width_in_status().is_none_or(|width| width >= mask.end));
+    }
+}

@@ -1,0 +1,67 @@
+//! The fence of all CPUs that run our threads, by `membarrier`, which aborts the restartable
+//! sequences under way there (membarrier(2)).
+//!
+//! Neighbours: the platform calls it in modes with restartable sequences; [`super::readers`] has
+//! the fence for readers.
+//! Invariant: once the kernel has refused the call, only the child of a fork tries it again.
+
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys;
+
+const QUERY: usize = 0;
+const PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
+const REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
+
+const NOT_READY: u32 = 0;
+const REGISTERED: u32 = 1;
+/// It was refused after it was registered.
+const REFUSED: u32 = 2;
+
+/// Whether the process is registered.
+pub(super) struct Fence(AtomicU32);
+
+fn call(command: usize) -> isize {
+    // SAFETY: no memory is passed. Without a CPU argument it fences all that run our threads.
+    unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) }
+}
+
+impl Fence {
+    pub(super) const fn new() -> Self {
+        Fence(AtomicU32::new(NOT_READY))
+    }
+
+    /// Registers the process, if that was not tried.
+    pub(super) fn prepare(&self) {
+        const COMMANDS: isize = (PRIVATE_EXPEDITED_RSEQ | REGISTER_PRIVATE_EXPEDITED_RSEQ) as isize;
+        if self.0.load(Ordering::Relaxed) == NOT_READY
+            && call(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+            // Who answers 0 to everything does not fence: the commands that are there must be named.
+            && call(QUERY) & COMMANDS == COMMANDS
+        {
+            self.0.store(REGISTERED, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == REGISTERED
+    }
+
+    /// False if the kernel refuses it: a filter that the program installed after its start. It stays.
+    pub(super) fn make(&self) -> bool {
+        let done = call(PRIVATE_EXPEDITED_RSEQ) == 0;
+        if !done {
+            self.refuse();
+        }
+        done
+    }
+
+    /// It is not called any more.
+    pub(super) fn refuse(&self) {
+        self.0.store(REFUSED, Ordering::Relaxed);
+    }
+
+    /// In a child, which has no registration.
+    pub(super) fn forget(&self) {
+        self.0.store(NOT_READY, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,46 @@
+//! A process under a system-call filter (seccomp(2)): which calls the allocator still makes.
+//!
+//! Neighbour: the malloc library detects the filters that a program installs.
+//! Invariant: once restricted or sealed, a process stays so.
+
+use super::on_linux::{Counting, OnLinux};
+use crate::sync::Ordering;
+use crate::{rseq, sys};
+
+impl<C: Counting> OnLinux<C> {
+    /// From now on no system call is made but those that any allocator makes: to map, unmap,
+    /// resize and protect memory, to advise of it in the oldest ways, to sleep and to wake.
+    pub fn restrict(&self) {
+        self.restricted.store(true, Ordering::Relaxed);
+        self.fence.refuse();
+        self.readers.restrict();
+    }
+
+    /// From now on no system call about memory is made at all: each would end the process (strict
+    /// mode, seccomp(2)). What is there serves on, and more is refused.
+    pub fn seal(&self) {
+        self.restrict();
+        self.sealed.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_restricted(&self) -> bool {
+        self.restricted.load(Ordering::Relaxed)
+    }
+
+    /// The kernel's number of this thread, asked for once, because a filter may end the process for
+    /// the question later; 0 where it was not asked before the filter.
+    pub fn thread_number(&self) -> u32 {
+        let known = &rseq::thread().number;
+        if known.load(Ordering::Relaxed) == 0 && !self.is_restricted() {
+            // SAFETY: no memory is passed.
+            let number = unsafe { sys::call(sys::GETTID, [0; 6]) };
+            known.store(number as u32, Ordering::Relaxed);
+        }
+        known.load(Ordering::Relaxed)
+    }
+}

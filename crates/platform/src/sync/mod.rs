@@ -1,0 +1,28 @@
+//! Atomics, ranked locks, values that are set once.
+//!
+//! This crate and all above it take their atomics from here, so that a model checker can replace
+//! them in one place.
+
+mod count;
+mod fetch;
+pub mod lock;
+mod nobody;
+mod once;
+mod unwinding;
+#[cfg(any(test, not(target_has_atomic = "64")))]
+mod wide;
+
+#[cfg(target_has_atomic = "64")]
+pub use core::sync::atomic::AtomicU64;
+pub use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
+    compiler_fence, fence,
+};
+pub use count::count;
+pub use fetch::{fetch_lines_to_write, fetch_to_read, fetch_to_write};
+pub use lock::{Guard, Lock, Rank};
+pub use nobody::Nobody;
+pub use once::Once;
+pub use unwinding::{ask_whether_unwinding_by, is_unwinding};
+#[cfg(not(target_has_atomic = "64"))]
+pub use wide::AtomicU64;

@@ -1,0 +1,12 @@
+//! Time: the clock of a platform. ([`crate::Park`] sleeps.)
+
+/// A clock that never goes back.
+pub trait Time {
+    /// Milliseconds; coarse and cheap.
+    fn now_ms(&self) -> u64;
+
+    /// Nanoseconds of that clock, as fine as the machine has it.
+    fn now_ns(&self) -> u64 {
+        self.now_ms() * 1_000_000
+    }
+}
