@@ -2,12 +2,12 @@
 //! CPUs, how large a page is, and how calls exclude each other.
 //!
 //! Neighbour: [`crate::yard`] runs on a board. The platforms of other yards
-//! ([`slabyard::platform::Platform`]) have per-CPU rows of stacks for lock-free fast paths, and
+//! ([`slabyard_platform::Platform`]) have per-CPU rows of stacks for lock-free fast paths, and
 //! reserve addresses without memory; here a call is a critical section, and every byte counts.
 
 use crate::live_map::LiveMap;
 use core::marker::PhantomData;
-use slabyard::sync::{AtomicBool, Ordering};
+use slabyard_platform::sync::{AtomicBool, Ordering};
 
 /// A machine, as its embedder describes it.
 ///

@@ -15,7 +15,7 @@ use crate::tally::{Counts, Tally};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use slabyard::engine::slob::Lists;
-use slabyard::sync::{Nobody, Ordering, compiler_fence};
+use slabyard_platform::sync::{Nobody, Ordering, compiler_fence};
 
 /// A page's entry has the number of its cache in 8 bits.
 const MOST_CACHES: u32 = 255;

@@ -20,7 +20,7 @@
 //! that it hands out, a yard takes memory for its own struct, ten bytes per page, and
 //! [`Yard::cache_bytes`] per cache; unused features take no memory.
 //!
-//! It is not built as a [`slabyard::platform::Platform`] below a page-heap yard, because such a
+//! It is not built as a [`slabyard_platform::Platform`] below a page-heap yard, because such a
 //! yard treats addresses as free of charge: it has rows of 64 KiB for lock-free fast paths, 64
 //! bytes per page, 62 classes in its body, and tables that start at 64 KiB. The policy is the same
 //! ([`slabyard::engine`]), on other pages.

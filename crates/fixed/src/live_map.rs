@@ -19,7 +19,7 @@
 
 use core::cell::Cell;
 use core::ops::Range;
-use slabyard::sync::{Ordering, compiler_fence};
+use slabyard_platform::sync::{Ordering, compiler_fence};
 
 /// Bytes for which there is a bit.
 pub const GRANULE: usize = 8;

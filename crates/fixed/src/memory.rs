@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use slabyard::sync::{AtomicBool, Ordering};
+use slabyard_platform::sync::{AtomicBool, Ordering};
 
 /// So many bytes, which one yard takes over.
 #[repr(C, align(16))]

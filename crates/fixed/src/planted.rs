@@ -23,18 +23,18 @@ pub enum Planted {
 }
 
 #[cfg(feature = "planted")]
-static PLANTED: slabyard::sync::AtomicU32 = slabyard::sync::AtomicU32::new(0);
+static PLANTED: slabyard_platform::sync::AtomicU32 = slabyard_platform::sync::AtomicU32::new(0);
 
 /// Plants it, in all yards of this process.
 #[cfg(feature = "planted")]
 pub fn plant(what: Planted) {
-    PLANTED.store(what as u32, slabyard::sync::Ordering::Relaxed);
+    PLANTED.store(what as u32, slabyard_platform::sync::Ordering::Relaxed);
 }
 
 /// True if it is planted.
 #[cfg(feature = "planted")]
 pub fn is(what: Planted) -> bool {
-    PLANTED.load(slabyard::sync::Ordering::Relaxed) == what as u32
+    PLANTED.load(slabyard_platform::sync::Ordering::Relaxed) == what as u32
 }
 
 /// Nothing is.

@@ -5,9 +5,9 @@
 //! * [`Random`]: the seeded random generator of the tests.
 //! * [`read_word`], [`write_word`]: access to objects' memory, as a program would.
 //!
-//! Crates have this one among their dev-dependencies, and so does `slabyard` itself: unit tests
-//! beside its sources would see another `slabyard` than this crate does, so tests that need a
-//! machine are in `tests/`.
+//! Crates have this one among their dev-dependencies, and so does `slabyard-platform`, on which it
+//! stands: unit tests beside that crate's sources would see another `slabyard-platform` than this
+//! crate does, so its tests that need a machine are in `tests/`.
 #![warn(missing_docs)]
 
 pub mod machine;

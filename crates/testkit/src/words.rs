@@ -1,7 +1,7 @@
 //! Words in objects' memory, which tests read and write as a program would.
 
-use slabyard::platform::ObjectMemory;
-use slabyard::sync::Ordering;
+use slabyard_platform::ObjectMemory;
+use slabyard_platform::sync::Ordering;
 
 /// Reads a word.
 ///

@@ -17,7 +17,7 @@ use slabyard::engine::cpu_slabs::{
 };
 use slabyard::engine::slabs::{Group, Held, Slabs};
 use slabyard::engine::{Header, Shape, partial};
-use slabyard::platform::Stopped;
+use slabyard_platform::Stopped;
 
 const SLAB: usize = 0;
 const OWN: usize = 1;

@@ -14,7 +14,7 @@ use core::cell::Cell;
 use slabyard::engine::slabs::{FlushTarget, Group, NodeList, Rules, Slabs};
 use slabyard::engine::{Counter, Header, Shape, flush, orphans, partial};
 use slabyard::slab::{Geometry, Put, Version, Word};
-use slabyard::sync::{AtomicUsize, Nobody};
+use slabyard_platform::sync::{AtomicUsize, Nobody};
 
 /// An object: the first page of its slab, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

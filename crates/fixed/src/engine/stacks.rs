@@ -12,9 +12,9 @@ use crate::pages::MetaRef;
 use core::cell::Cell;
 use slabyard::engine::Shape;
 use slabyard::engine::slabs::{FlushTarget, Held, SheafAccess, Stacks};
-use slabyard::platform::stack::Tag;
-use slabyard::platform::{Slot, Stopped};
-use slabyard::sync::AtomicUsize;
+use slabyard_platform::stack::Tag;
+use slabyard_platform::sync::AtomicUsize;
+use slabyard_platform::{Slot, Stopped};
 
 const NEXT: usize = 0;
 const LEN: usize = 1;

@@ -23,7 +23,6 @@ mod descriptors;
 mod empties;
 mod flush;
 mod forks;
-mod gate;
 mod growth;
 mod lines;
 mod locked;

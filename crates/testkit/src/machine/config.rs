@@ -1,7 +1,7 @@
 //! The configuration of a machine, the bugs that can be planted in it, and what it reports about a
 //! thread.
 
-use slabyard::platform::GRANULE;
+use slabyard_platform::GRANULE;
 
 /// What the machine is made of.
 #[derive(Clone, Debug)]
@@ -10,7 +10,8 @@ pub struct Config {
     pub cpus: usize,
     /// Bytes of a page: a power of two, at least [`GRANULE`].
     pub page_bytes: usize,
-    /// Memory nodes: a power of two, at most [`slabyard::platform::Memory::MOST_NODES`]; CPUs take turns.
+    /// Memory nodes: a power of two, at most [`slabyard_platform::Memory::MOST_NODES`]; CPUs take
+    /// turns.
     pub nodes: usize,
     /// Bytes that can be committed and mapped at once.
     pub memory_bytes: usize,

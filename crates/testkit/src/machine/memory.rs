@@ -8,8 +8,8 @@
 //! an address is used once and never again.
 
 use super::config::Config;
-use slabyard::platform::Use;
-use slabyard::sync::{AtomicU64, Ordering};
+use slabyard_platform::Use;
+use slabyard_platform::sync::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;

@@ -9,7 +9,7 @@
 //! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token: it reads the
 //! CPU's generation, loads with steps in between, and commits only if the thread is still on that
 //! CPU and the generation is unchanged. Preemption by another thread on that CPU, a signal,
-//! migration and [`PerCpu::fence`](slabyard::platform::PerCpu::fence) abort the sequence, and it
+//! migration and [`PerCpu::fence`](slabyard_platform::PerCpu::fence) abort the sequence, and it
 //! restarts.
 //!
 //! Invariants:
@@ -33,11 +33,13 @@ pub use config::{Broken, Config, Tally};
 pub use schedule::Body;
 
 use memory::ModelledMemory;
-use slabyard::platform::birth::WHOLE;
-use slabyard::platform::stack::{ROW_STRIDE, Rows};
-use slabyard::platform::{GRANULE, Memory, Planted};
-use slabyard::sync::lock::may_call;
-use slabyard::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, ask_whether_unwinding_by};
+use slabyard_platform::birth::WHOLE;
+use slabyard_platform::stack::{ROW_STRIDE, Rows};
+use slabyard_platform::sync::lock::may_call;
+use slabyard_platform::sync::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering, ask_whether_unwinding_by,
+};
+use slabyard_platform::{GRANULE, Memory, Planted};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turns::{Schedule, VirtualThread};
 
@@ -93,7 +95,7 @@ impl Machine {
         // SAFETY: no sequence of a CPU runs on them.
         unsafe { rows.set_owner(0, !config.can_stop) };
         rows.set_row_bytes(
-            slabyard::platform::stack::FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE),
+            slabyard_platform::stack::FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE),
         );
         Machine {
             rows,

@@ -5,14 +5,14 @@
 
 use super::Machine;
 use super::config::Broken;
-use slabyard::platform::birth::CHILD;
-use slabyard::platform::reader::ReaderSlot;
-use slabyard::platform::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
-use slabyard::platform::{
+use slabyard_platform::birth::CHILD;
+use slabyard_platform::reader::ReaderSlot;
+use slabyard_platform::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
+use slabyard_platform::sync::{AtomicU32, AtomicU64, Ordering};
+use slabyard_platform::{
     Advice, Counts, Event, FastPath, Memory, ObjectMemory, Park, PerCpu, Planted, Platform,
     Stretch, Takes, ThreadWords, Threads, Time, Use, count_down,
 };
-use slabyard::sync::{AtomicU32, AtomicU64, Ordering};
 use std::sync::PoisonError;
 
 impl Park for Machine {

@@ -7,8 +7,8 @@
 use super::Machine;
 use super::config::Broken;
 use super::turns::{PendingStore, VirtualThread};
-use slabyard::platform::reader::{ENDED, ReaderSlot};
-use slabyard::sync::{AtomicU64, Ordering};
+use slabyard_platform::reader::{ENDED, ReaderSlot};
+use slabyard_platform::sync::{AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
 fn announced(words: &VirtualThread) -> MutexGuard<'_, Option<PendingStore>> {

@@ -11,8 +11,8 @@
 
 use super::Machine;
 use super::turns::{IMPLICIT, State, Turns};
-use slabyard::platform::birth::CHILD;
-use slabyard::sync::{AtomicU32, Ordering};
+use slabyard_platform::birth::CHILD;
+use slabyard_platform::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

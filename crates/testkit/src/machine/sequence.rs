@@ -10,9 +10,9 @@
 
 use super::Machine;
 use super::config::Broken;
-use slabyard::platform::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
-use slabyard::platform::{Park, Takes};
-use slabyard::sync::Ordering;
+use slabyard_platform::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
+use slabyard_platform::sync::Ordering;
+use slabyard_platform::{Park, Takes};
 
 /// A thread's right to commit on a CPU.
 struct Token {

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::write_word;
-use slabyard::platform::{Memory, Park, Stretch, Use};
-use slabyard::sync::{Lock, Rank};
+use slabyard_platform::sync::{Lock, Rank};
+use slabyard_platform::{Memory, Park, Stretch, Use};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Text of the panic that `body` ends with.
@@ -172,7 +172,7 @@ fn every_request_can_be_refused() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_system_call_under_a_lists_lock_is_reported() {
-    use slabyard::platform::PerCpu;
+    use slabyard_platform::PerCpu;
     let machine = Machine::new(Config::default());
     let table = machine.reserve(GRANULE, GRANULE, Use::Table).expect("memory");
     let lists = Lock::new(Rank::List, ());

@@ -3,8 +3,8 @@
 //! Neighbour: [`super::schedule`] passes turns on.
 
 use super::config::{Config, Tally};
-use slabyard::platform::ThreadWords;
-use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use slabyard_platform::ThreadWords;
+use slabyard_platform::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

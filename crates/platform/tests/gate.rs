@@ -1,6 +1,6 @@
 //! The gate, as the child of a fork finds it.
 
-use slabyard::gate::{Forgotten, Gate};
+use slabyard_platform::gate::{Forgotten, Gate};
 use slabyard_testkit::machine::{Body, Config, Machine};
 
 /// The child of a fork has the counts of threads that are not there: none takes them off.

@@ -1,7 +1,7 @@
 //! What every platform promises to one thread.
 
-use slabyard::platform::stack::{STOPPED, Tag};
-use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Takes, Use, stop};
+use slabyard_platform::stack::{STOPPED, Tag};
+use slabyard_platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Takes, Use, stop};
 use slabyard_testkit::{read_word, write_word};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

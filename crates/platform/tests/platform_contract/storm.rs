@@ -2,8 +2,8 @@
 //! owners.
 
 use crate::checks::{array_of, arrays, element, stack};
-use slabyard::platform::stack::STOPPED;
-use slabyard::platform::{Platform, Slot, Takes, stop, stop_idle};
+use slabyard_platform::stack::STOPPED;
+use slabyard_platform::{Platform, Slot, Takes, stop, stop_idle};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 

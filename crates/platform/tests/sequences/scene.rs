@@ -5,8 +5,8 @@
 //! scene, for `verify`.
 
 use crate::{LINUX, SLOT};
-use slabyard::platform::stack::{ELEMENT_BYTES, Tag};
-use slabyard::platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
+use slabyard_platform::stack::{ELEMENT_BYTES, Tag};
+use slabyard_platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -2,8 +2,8 @@
 
 use crate::checks::{self, Surroundings};
 use crate::storm::Storm;
-use slabyard::platform::linux::{Linux, Mode};
-use slabyard::platform::{Advice, Memory, Stretch, Use};
+use slabyard_platform::linux::{Linux, Mode};
+use slabyard_platform::{Advice, Memory, Stretch, Use};
 use slabyard_testkit::{read_word, write_word};
 use std::process::Command;
 use std::time::{Duration, Instant};

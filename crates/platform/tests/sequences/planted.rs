@@ -10,7 +10,7 @@ macro_rules! push_begin {
             "
             mov r10, rcx
             ",
-            slabyard::rseq_announce!(),
+            slabyard_platform::rseq_announce!(),
             "
             mov cx, r10w
             mov edx, dword ptr [rsi + rcx]
@@ -25,7 +25,7 @@ macro_rules! push_begin {
 #[unsafe(naked)]
 pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
-        slabyard::rseq_announce!(),
+        slabyard_platform::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
         "mov rax, qword ptr [rsi + rdx * 8]",
@@ -34,7 +34,7 @@ pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usiz
         "dec edx",
         "22:",
         "mov dword ptr [rsi + rcx], edx",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard_platform::rseq_descriptor!("planted"),
         "ret",
         "29: xor eax, eax",
         "ret",
@@ -55,7 +55,7 @@ pub unsafe extern "sysv64" fn push_late(
         "inc edx",
         "22:",
         "mov dword ptr [rsi + rcx], edx",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard_platform::rseq_descriptor!("planted"),
         "mov eax, 1",
         "ret",
         "29: xor eax, eax",
@@ -77,7 +77,7 @@ pub unsafe extern "sysv64" fn push_early(
         "mov dword ptr [rsi + rcx], edx",
         "22:",
         "mov qword ptr [rsi + rdx * 8], rdi",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard_platform::rseq_descriptor!("planted"),
         "mov eax, 1",
         "ret",
         "29: xor eax, eax",
@@ -103,7 +103,7 @@ pub unsafe extern "sysv64" fn push_if_early(
         "xor r8, rdi",
         "and r8, qword ptr [rsi + rax * 8 + 16]",
         "mov rdx, r9",
-        slabyard::rseq_announce!(),
+        slabyard_platform::rseq_announce!(),
         "mov cx, r10w",
         "mov edx, dword ptr [rsi + rcx]",
         "cmp edx, dword ptr [rsi + rcx + 4]",
@@ -114,7 +114,7 @@ pub unsafe extern "sysv64" fn push_if_early(
         "inc edx",
         "mov dword ptr [rsi + rcx], edx",
         "22:",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard_platform::rseq_descriptor!("planted"),
         "mov eax, 1",
         "ret",
         "29: xor eax, eax",
@@ -133,7 +133,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
 ) -> usize {
     naked_asm!(
         "mov r10, rcx",
-        slabyard::rseq_announce!(),
+        slabyard_platform::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
         "xor eax, eax",
@@ -149,7 +149,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
         "jz 29f",
         "22:",
         "mov dword ptr [rsi + rcx], edx",
-        slabyard::rseq_descriptor!("planted", "xor eax, eax"),
+        slabyard_platform::rseq_descriptor!("planted", "xor eax, eax"),
         "29: ret",
     )
 }
@@ -165,7 +165,7 @@ pub unsafe extern "sysv64" fn push_many_late(
 ) -> usize {
     naked_asm!(
         "mov r10, rcx",
-        slabyard::rseq_announce!(),
+        slabyard_platform::rseq_announce!(),
         "mov cx, r10w",
         "mov edx, dword ptr [rsi + rcx]",
         "mov eax, dword ptr [rsi + rcx + 4]",
@@ -180,7 +180,7 @@ pub unsafe extern "sysv64" fn push_many_late(
         "22:",
         "mov r11, qword ptr [rdi + rax * 8 - 8]",
         "mov qword ptr [rsi + rdx * 8], r11",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard_platform::rseq_descriptor!("planted"),
         "ret",
         "29: xor eax, eax",
         "ret",

@@ -17,8 +17,8 @@ mod scene;
 
 use iced_x86::{Code, Decoder, DecoderOptions};
 use scene::{ACTIONS, CAPACITY, Scene};
-use slabyard::platform::linux::{Linux, Mode};
-use slabyard::platform::{PerCpu, Slot, rseq};
+use slabyard_platform::linux::{Linux, Mode};
+use slabyard_platform::{PerCpu, Slot, rseq};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The slot that all cases use.
