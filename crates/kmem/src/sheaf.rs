@@ -104,13 +104,6 @@ pub unsafe extern "C" fn slabyard_sheaf_return(sheaf: *mut Prefilled) {
     }
     // SAFETY: the caller's promise; the block is not used as a sheaf any more.
     let prefilled = unsafe { sheaf.read() };
-    match YARD.return_prefilled(prefilled) {
-        Ok(()) => release("slabyard_sheaf_return", sheaf.cast()),
-        // In a signal handler that interrupted the allocator: its memory is lost.
-        Err(prefilled) => {
-            say!("slabyard_sheaf_return({sheaf:p}): a signal handler interrupted the allocator");
-            core::mem::forget(prefilled);
-            policy::end();
-        }
-    }
+    YARD.return_prefilled(prefilled);
+    release("slabyard_sheaf_return", sheaf.cast());
 }

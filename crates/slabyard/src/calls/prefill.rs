@@ -1,39 +1,36 @@
 //! Prefilled sheaves (as SLUB's since 6.18): objects reserved for a part of the program in which an
 //! allocation must not fail, because it holds a lock or is half through a change.
 //!
-//! The caller that prefills a sheaf owns the sheaf and its objects. An allocation from it reads one
-//! element: it takes no lock, makes no system call, and succeeds as long as the sheaf has objects.
-//! The sheaf's objects count as live, because they left the cache.
+//! The caller that prefills a sheaf owns the sheaf and its objects, whose addresses are in a block
+//! of the yard, in the order in which they are not handed out. An allocation from it reads one
+//! address: it takes no lock, makes no system call, and succeeds as long as the sheaf has objects.
+//! The sheaf's objects count as live, because they left the cache, and its block does.
 //!
-//! Neighbours: [`crate::calls::bulk`] fills the sheaf; the pool of sheaves supplies its memory.
+//! Neighbours: [`crate::calls::bulk`] fills the sheaf, and frees its objects.
 
 use crate::cache::CacheId;
 use crate::calls::bulk::PIECE;
-use crate::engine::{Engine, Shape};
-use crate::pages::Sheaf;
-use crate::pages::sheaf::NO_SHEAF;
+use crate::engine::Engine;
 use crate::platform::Platform;
-use crate::slow_path::enter_slow_path;
+use crate::sync::{AtomicU64, Ordering};
 use crate::yard::Yard;
-use crate::yard::depth::{RUN_CALLS, is_inside};
+use crate::yard::depth::is_inside;
 
-/// A prefilled sheaf: [`Yard::return_prefilled`] takes it back. One of more than 1022 objects is a
-/// list of sheaves.
+/// A prefilled sheaf: [`Yard::return_prefilled`] takes it back.
 #[derive(Debug)]
 #[must_use]
 pub struct Prefilled {
     id: CacheId,
-    len: u32,
-    /// The sheaf in use.
-    sheaf: Option<Sheaf>,
-    /// Lists of sheaves without room, and without objects.
-    full: u32,
-    empty: u32,
+    len: usize,
+    /// Address of the block, and for how many objects it has room; without room none.
+    block: usize,
+    room: usize,
 }
 
 impl Prefilled {
-    const fn new(id: CacheId) -> Self {
-        Prefilled { id, len: 0, sheaf: None, full: NO_SHEAF, empty: NO_SHEAF }
+    /// A sheaf without objects.
+    pub(crate) const fn new(id: CacheId) -> Self {
+        Prefilled { id, len: 0, block: 0, room: 0 }
     }
 
     /// The cache of its objects.
@@ -46,7 +43,7 @@ impl Prefilled {
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     /// True without objects.
@@ -55,38 +52,48 @@ impl Prefilled {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Where the address of an object is.
+    #[inline]
+    fn spot<'a, P: Platform>(&self, p: &'a P, nth: usize) -> &'a AtomicU64 {
+        // SAFETY: in the block, which is live and the sheaf's alone.
+        unsafe { p.word(self.block + nth * size_of::<u64>()) }
+    }
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes a sheaf with this many objects of a cache. `None` without memory, and in a signal
     /// handler that interrupted a slow path.
     pub fn prefill(&self, id: CacheId, objects: usize) -> Option<Prefilled> {
+        if is_inside(self.platform()) {
+            return None;
+        }
         let mut prefilled = Prefilled::new(id);
         if self.refill(&mut prefilled, objects) {
             return Some(prefilled);
         }
-        // Inside of a handler it has got nothing; its memory is lost then.
-        if let Err(prefilled) = self.return_prefilled(prefilled) {
-            core::mem::forget(prefilled.sheaf);
-        }
+        self.return_prefilled(prefilled);
         None
     }
 
     /// Fills a sheaf until it has this many objects; one that has more keeps them. False without
     /// memory: it may have got some of them.
     pub fn refill(&self, prefilled: &mut Prefilled, objects: usize) -> bool {
-        while prefilled.len() < objects {
-            let missing = objects - prefilled.len();
-            let room = room_for(self, prefilled, missing);
+        if objects > prefilled.room && make_room(self, prefilled, objects).is_none() {
+            return false;
+        }
+        while prefilled.len < objects {
             let mut piece = [0; PIECE];
-            let piece = &mut piece[..missing.min(room).min(PIECE)];
-            if piece.is_empty() || !self.alloc_bulk_from(prefilled.id, piece) {
+            let piece = &mut piece[..(objects - prefilled.len).min(PIECE)];
+            if !self.alloc_bulk_from(prefilled.id, piece) {
                 return false;
             }
-            let Some(sheaf) = &mut prefilled.sheaf else { return false };
             // The one that is handed out first was on top of the stack: the last in.
-            piece.iter().rev().for_each(|object| self.heap.sheaves.push(sheaf, *object));
-            prefilled.len += piece.len() as u32;
+            for object in piece.iter().rev() {
+                let spot = prefilled.spot(self.platform(), prefilled.len);
+                spot.store(*object as u64, Ordering::Relaxed);
+                prefilled.len += 1;
+            }
         }
         true
     }
@@ -94,80 +101,50 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates from a prefilled sheaf: `None` only if it has no object.
     #[inline]
     pub fn alloc_prefilled(&self, prefilled: &mut Prefilled) -> Option<usize> {
-        loop {
-            if let Some(sheaf) = &mut prefilled.sheaf
-                && let Some(object) = self.heap.sheaves.pop(sheaf)
-            {
-                prefilled.len -= 1;
-                return Some(object);
-            }
-            next_sheaf(self, prefilled)?;
-        }
+        prefilled.len = prefilled.len.checked_sub(1)?;
+        let spot = prefilled.spot(self.platform(), prefilled.len);
+        Some(spot.load(Ordering::Relaxed) as usize)
     }
 
     /// Frees what a prefilled sheaf still has, and the sheaf.
-    ///
-    /// # Errors
-    /// Gives it back, maybe without its objects, in a signal handler that interrupted a slow path.
-    pub fn return_prefilled(&self, mut prefilled: Prefilled) -> Result<(), Prefilled> {
-        if is_inside(self.platform()) {
-            return Err(prefilled);
-        }
+    pub fn return_prefilled(&self, mut prefilled: Prefilled) {
         let mut piece = [0; PIECE];
         while !prefilled.is_empty() {
-            let mut nr = 0;
-            while nr < PIECE
-                && let Some(object) = self.alloc_prefilled(&mut prefilled)
-            {
-                piece[nr] = object;
-                nr += 1;
-            }
+            let nr = prefilled.len.min(PIECE);
             // The next to be handed out are on top again.
-            piece[..nr].reverse();
+            for object in piece[..nr].iter_mut().rev() {
+                *object = self.alloc_prefilled(&mut prefilled).unwrap_or(0);
+            }
             let freed = self.free_bulk_to(prefilled.id, &piece[..nr]);
             debug_assert!(freed.is_ok(), "they were allocated for it");
         }
-        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
-            return Err(prefilled);
-        };
-        let sheaves = &self.heap.sheaves;
-        let Prefilled { sheaf, mut empty, .. } = prefilled;
-        let rest = core::iter::from_fn(|| sheaves.unlink(&mut empty));
-        sheaf.into_iter().chain(rest).for_each(|sheaf| sheaves.give(self.platform(), sheaf));
-        Ok(())
+        free_block(self, &prefilled);
     }
 }
 
-/// Makes room for further objects, of which this many are to come; says for how many. 0 without
+/// Gives a sheaf a block with room for this many objects, with those that it has. `None` without
 /// memory.
-fn room_for<P: Platform, E: Engine>(
+#[cold]
+fn make_room<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     prefilled: &mut Prefilled,
     objects: usize,
-) -> usize {
-    let sheaves = &yard.heap.sheaves;
-    let room = |sheaf: &Sheaf| (sheaves.room(sheaf) - sheaf.len()) as usize;
-    if let Some(left) = prefilled.sheaf.as_ref().map(room).filter(|left| *left > 0) {
-        return left;
+) -> Option<()> {
+    let bytes = objects.checked_mul(size_of::<u64>())?;
+    let block = yard.alloc_fast(bytes, align_of::<u64>())?;
+    let larger = Prefilled { block, room: objects, ..*prefilled };
+    for nth in 0..prefilled.len {
+        let object = prefilled.spot(yard.platform(), nth).load(Ordering::Relaxed);
+        larger.spot(yard.platform(), nth).store(object, Ordering::Relaxed);
     }
-    let other = sheaves.unlink(&mut prefilled.empty).or_else(|| {
-        let _slow_path = enter_slow_path(yard, RUN_CALLS)?;
-        sheaves.take(yard.platform(), objects.min(Shape::STACK_OBJECTS as usize) as u32)
-    });
-    let Some(other) = other else { return 0 };
-    if let Some(full) = prefilled.sheaf.take() {
-        sheaves.link(&mut prefilled.full, full);
-    }
-    let room = room(&other);
-    prefilled.sheaf = Some(other);
-    room
+    free_block(yard, prefilled);
+    *prefilled = larger;
+    Some(())
 }
 
-#[cold]
-fn next_sheaf<P: Platform, E: Engine>(yard: &Yard<P, E>, prefilled: &mut Prefilled) -> Option<()> {
-    let full = yard.heap.sheaves.unlink(&mut prefilled.full)?;
-    if let Some(empty) = prefilled.sheaf.replace(full) {
-        yard.heap.sheaves.link(&mut prefilled.empty, empty);
+fn free_block<P: Platform, E: Engine>(yard: &Yard<P, E>, prefilled: &Prefilled) {
+    if prefilled.room > 0 {
+        let freed = yard.free_fast(prefilled.block);
+        debug_assert!(freed.is_ok(), "the block is of this yard");
     }
-    Some(())
 }

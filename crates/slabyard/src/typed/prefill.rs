@@ -12,6 +12,7 @@ use super::home::Home;
 use super::kind::{Fresh, Kept, ObjectKind};
 use super::record::{Lies, Record};
 use crate::calls::prefill;
+use crate::created::abandoned::defers;
 use crate::process::ProcessYard;
 use core::fmt;
 use core::ptr::NonNull;
@@ -55,8 +56,7 @@ use core::ptr::NonNull;
 #[must_use]
 pub struct Prefilled<'a, T, K: ObjectKind = Fresh, Y: Home = ProcessYard> {
     cache: &'a ObjectCache<T, K, Y>,
-    /// `None` once it is being dropped.
-    objects: Option<prefill::Prefilled>,
+    objects: prefill::Prefilled,
 }
 
 impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
@@ -68,7 +68,7 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
     pub fn prefill(&self, objects: usize) -> Result<Prefilled<'_, T, K, Y>, AllocError> {
         let &Record { yard, id, .. } = self.record();
         let objects = yard.prefill(id, objects).ok_or(AllocError { value: () })?;
-        Ok(Prefilled { cache: self, objects: Some(objects) })
+        Ok(Prefilled { cache: self, objects })
     }
 }
 
@@ -76,13 +76,13 @@ impl<T, K: ObjectKind, Y: Home> Prefilled<'_, T, K, Y> {
     /// Objects in it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.objects.as_ref().map_or(0, prefill::Prefilled::len)
+        self.objects.len()
     }
 
     /// True without objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.objects.is_empty()
     }
 
     /// Fills it until it has this many objects; one that has more keeps them.
@@ -91,27 +91,21 @@ impl<T, K: ObjectKind, Y: Home> Prefilled<'_, T, K, Y> {
     /// If there is no memory for all: it may have got some of them.
     pub fn refill(&mut self, objects: usize) -> Result<(), AllocError> {
         let &Record { yard, .. } = self.cache.record();
-        let refilled = self.objects.as_mut().is_some_and(|it| yard.refill(it, objects));
-        refilled.then_some(()).ok_or(AllocError { value: () })
+        yard.refill(&mut self.objects, objects).then_some(()).ok_or(AllocError { value: () })
     }
 
     /// The next object's address, and its record.
     #[inline]
     fn pop(&mut self) -> Option<(usize, NonNull<Record<Y>>)> {
         let record = self.cache.record();
-        let address = record.yard.alloc_prefilled(self.objects.as_mut()?)?;
-        Some((address, owned(record, address)))
+        let address = record.yard.alloc_prefilled(&mut self.objects)?;
+        let of = record.of(address);
+        // SAFETY: a record of the cache's block, whose handle is there.
+        if unsafe { of.as_ref() }.lies == Lies::Outside {
+            record.owner().add_mapping();
+        }
+        Some((address, of))
     }
-}
-
-/// The record for an object that leaves a sheaf for a box.
-fn owned<Y: Home>(record: &Record<Y>, address: usize) -> NonNull<Record<Y>> {
-    let of = record.of(address);
-    // SAFETY: a record of the cache's block, whose handle is there.
-    if unsafe { of.as_ref() }.lies == Lies::Outside {
-        record.owner().add_mapping();
-    }
-    of
 }
 
 impl<T, Y: Home> Prefilled<'_, T, Fresh, Y> {
@@ -192,16 +186,15 @@ fn empty() -> ! {
 
 impl<T, K: ObjectKind, Y: Home> Drop for Prefilled<'_, T, K, Y> {
     fn drop(&mut self) {
-        let record = self.cache.record();
-        let Some(objects) = self.objects.take() else { return };
-        let Err(mut left) = record.yard.return_prefilled(objects) else { return };
-        // In a destructor or handler that interrupted the yard: each free is deferred. The memory
-        // of the sheaf itself is lost.
-        while let Some(address) = record.yard.alloc_prefilled(&mut left) {
-            // SAFETY: the object is nobody's, and the record its own, which lives as long.
-            unsafe { owned(record, address).as_ref().free::<T, K>(address) };
+        let &Record { yard, id, .. } = self.cache.record();
+        if defers(yard) {
+            // Each free is deferred, which writes to the object: a value in it ends first.
+            while let Some((address, record)) = self.pop() {
+                // SAFETY: the object is nobody's, and the record its own, which lives as long.
+                unsafe { record.as_ref().free::<T, K>(address) };
+            }
         }
-        core::mem::forget(left);
+        yard.return_prefilled(core::mem::replace(&mut self.objects, prefill::Prefilled::new(id)));
     }
 }
 

@@ -122,10 +122,7 @@ impl<E: Engine> Scene<E> {
             let object = self.yard.alloc_prefilled(&mut spare).expect("never null");
             self.shared().hand_out(id, object, bytes);
         }
-        let mut spare = Some(spare);
-        while let Some(left) = spare.take() {
-            spare = self.yard.return_prefilled(left).err();
-        }
+        self.yard.return_prefilled(spare);
     }
 
     fn work(&self, seed: u64, steps: usize) {
