@@ -223,7 +223,8 @@ unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings
         wrong(format_args!("debug flags {:#x} have bits without a meaning", args.debug));
         return None;
     };
-    let mut settings = CacheSettings::of(size as u32).align(align as u32).flags(flags);
+    let mut settings =
+        CacheSettings { align: align as u32, flags, ..CacheSettings::of(size as u32) };
     settings.debug = asked.with(slabyard_process::debug::flags_for(name.as_bytes()));
     if settings.debug.has(DebugFlags::TRACK) {
         slabyard_process::debug::prepare();

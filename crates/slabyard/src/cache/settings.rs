@@ -14,9 +14,9 @@ pub struct CacheSettings {
     pub align: u32,
     /// Where the first object begins in a slab, at least.
     pub first: u32,
-    /// Makes the objects of each new slab.
+    /// Called for each object of a slab as the slab is allocated, not at allocations of the object.
     pub constructor: Option<Constructor>,
-    /// Ends the objects of each slab whose pages are given back.
+    /// Called for each object of a slab as the slab is discarded, not at frees.
     pub destructor: Option<Destructor>,
     /// What is asked of the objects.
     pub flags: CacheFlags,
@@ -53,69 +53,6 @@ impl CacheSettings {
             engine: None,
             debug: DebugFlags::NONE,
         }
-    }
-
-    /// With objects aligned to `align`, a power of two.
-    #[must_use]
-    pub const fn align(mut self, align: u32) -> Self {
-        self.align = align;
-        self
-    }
-
-    /// With the first object of a slab at this offset, at least.
-    #[must_use]
-    pub const fn first(mut self, first: u32) -> Self {
-        self.first = first;
-        self
-    }
-
-    /// Called for each object of a slab as the slab is allocated, not at allocations of the object.
-    #[must_use]
-    pub const fn constructor(mut self, constructor: Constructor) -> Self {
-        self.constructor = Some(constructor);
-        self
-    }
-
-    /// Called for each object of a slab as the slab is discarded, not at frees.
-    #[must_use]
-    pub const fn destructor(mut self, destructor: Destructor) -> Self {
-        self.destructor = Some(destructor);
-        self
-    }
-
-    /// With further flags.
-    #[must_use]
-    pub const fn flags(mut self, flags: CacheFlags) -> Self {
-        self.flags = self.flags.with(flags);
-        self
-    }
-
-    /// With this many objects in a full sheaf.
-    #[must_use]
-    pub const fn sheaf_capacity(mut self, objects: u32) -> Self {
-        self.sheaf_capacity = Some(objects);
-        self
-    }
-
-    /// With this many empty slabs that the partial list keeps.
-    #[must_use]
-    pub const fn min_partial(mut self, slabs: u32) -> Self {
-        self.min_partial = Some(slabs);
-        self
-    }
-
-    /// With slabs of 2^least granules at least, and of 2^most at most.
-    #[must_use]
-    pub const fn orders(mut self, least: u32, most: u32) -> Self {
-        self.orders = (least, most);
-        self
-    }
-
-    /// With an engine of its own, where the yard may have several.
-    #[must_use]
-    pub const fn engine(mut self, engine: EngineName) -> Self {
-        self.engine = Some(engine);
-        self
     }
 
     /// The geometry, on a machine whose pages are of this order in granules; `None` if these are

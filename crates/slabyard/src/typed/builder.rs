@@ -52,7 +52,7 @@ impl<'a, T> Builder<'a, T> {
     /// ```
     #[must_use]
     pub fn order(mut self, order: u32) -> Self {
-        self.settings = self.settings.orders(order, order);
+        self.settings.orders = (order, order);
         self
     }
 
@@ -70,7 +70,7 @@ impl<'a, T> Builder<'a, T> {
     /// ```
     #[must_use]
     pub fn sheaf_capacity(mut self, objects: u32) -> Self {
-        self.settings = self.settings.sheaf_capacity(objects);
+        self.settings.sheaf_capacity = Some(objects);
         self
     }
 

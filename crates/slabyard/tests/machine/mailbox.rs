@@ -298,7 +298,7 @@ each_engine! {
         assert_eq!(answer(&yard, 2), None);
 
         let destructor = Destructor { destruct: |_, _| {}, word: 0 };
-        let settings = CacheSettings::of(100).destructor(destructor);
+        let settings = CacheSettings { destructor: Some(destructor), ..CacheSettings::of(100) };
         let id = yard.create_cache("ends", &settings).expect("a cache");
         let object = yard.alloc_from(id).expect("memory");
         assert_eq!(answer(&yard, 2), Some(Outcome::Done), "by a slow path");

@@ -206,11 +206,13 @@ fn a_sheaf_that_cannot_be_filled_takes_nothing() {
 #[test]
 fn settings_are_what_a_cache_has() {
     let yard = yard_on(Config::default());
-    let settings = CacheSettings::of(24)
-        .flags(CacheFlags::HWCACHE_ALIGN.with(CacheFlags::RECLAIM_ACCOUNT))
-        .sheaf_capacity(12)
-        .min_partial(3)
-        .orders(4, 5);
+    let settings = CacheSettings {
+        flags: CacheFlags::HWCACHE_ALIGN.with(CacheFlags::RECLAIM_ACCOUNT),
+        sheaf_capacity: Some(12),
+        min_partial: Some(3),
+        orders: (4, 5),
+        ..CacheSettings::of(24)
+    };
     let id = made(&yard, &settings);
     let shape = *yard.cache(id.number()).shape();
     assert_eq!((shape.geometry.size, shape.geometry.order), (32, 4));
@@ -222,16 +224,20 @@ fn settings_are_what_a_cache_has() {
     assert!(yard.alloc_bulk_from(id, &mut objects));
     assert_eq!(yard.free_bulk_to(id, &objects), Ok(()));
     assert!(sound(&yard).parked <= 12 * 2 + 12 * 2 * 2);
-    let lines = |bytes| CacheSettings::of(bytes).flags(CacheFlags::HWCACHE_ALIGN);
+    let flags = CacheFlags::HWCACHE_ALIGN;
+    let lines = |bytes| CacheSettings { flags, ..CacheSettings::of(bytes) };
     for (bytes, size) in [(0, 8), (1, 8), (9, 16), (17, 32), (33, 64), (65, 128), (200, 256)] {
         assert_eq!(lines(bytes).geometry(0).map(|g| g.size), Some(size), "{bytes} bytes");
     }
     let fails = |settings| yard.create_cache("none", &settings).expect_err("no cache");
-    assert_eq!(fails(CacheSettings::of(20_000).orders(0, 2)), NotCreated::Settings);
-    assert_eq!(fails(CacheSettings::of(8).orders(3, 2)), NotCreated::Settings);
-    assert_eq!(fails(CacheSettings::of(8).sheaf_capacity(1023)), NotCreated::SheafCapacity);
-    assert_eq!(fails(CacheSettings::of(8).orders(0, 7)), NotCreated::Settings);
-    assert_eq!(fails(CacheSettings::of(8).engine(EngineName::Slab)), NotCreated::Engine);
+    let of_orders = |object, orders| CacheSettings { orders, ..CacheSettings::of(object) };
+    assert_eq!(fails(of_orders(20_000, (0, 2))), NotCreated::Settings);
+    assert_eq!(fails(of_orders(8, (3, 2))), NotCreated::Settings);
+    assert_eq!(fails(of_orders(8, (0, 7))), NotCreated::Settings);
+    let wide = CacheSettings { sheaf_capacity: Some(1023), ..CacheSettings::of(8) };
+    assert_eq!(fails(wide), NotCreated::SheafCapacity);
+    let other = CacheSettings { engine: Some(EngineName::Slab), ..CacheSettings::of(8) };
+    assert_eq!(fails(other), NotCreated::Engine);
     assert_eq!(CacheFlags::of(CacheFlags::NO_MERGE.bits()), Some(CacheFlags::NO_MERGE));
     assert_eq!(CacheFlags::of(1 << 30), None);
 }
@@ -242,7 +248,8 @@ fn slabs_of_any_orders_serve() {
         for (least, most) in (0..=6).flat_map(|most| (0..=most).map(move |least| (least, most))) {
             for bytes in [1, 8, 16, 100, 3000] {
                 let yard = yard_on(Config { page_bytes, ..Config::default() });
-                let id = made(&yard, &CacheSettings::of(bytes).orders(least, most));
+                let orders = (least, most);
+                let id = made(&yard, &CacheSettings { orders, ..CacheSettings::of(bytes) });
                 let page_order = (page_bytes / 4096).ilog2();
                 let order = yard.cache(id.number()).shape().geometry.order;
                 assert!((least.max(page_order)..=most.max(page_order)).contains(&order));
@@ -261,7 +268,7 @@ fn slabs_of_any_orders_serve() {
 fn caches_of_one_yard_may_have_several_engines() {
     let yard = begun(Yard::<Machine, Any>::new(Machine::new(Config::default())));
     let with = |name: &EngineName| {
-        let id = made(&yard, &CacheSettings::of(100).engine(*name));
+        let id = made(&yard, &CacheSettings { engine: Some(*name), ..CacheSettings::of(100) });
         assert_eq!(yard.cache(id.number()).engine.facts().name, *name);
         id
     };
@@ -292,9 +299,11 @@ fn each_object_that_was_made_is_ended_once() {
     let yard = yard_on(Config::default());
     let construct = |_, word: usize| _ = MADE.fetch_add(word as u64, Ordering::Relaxed);
     let destruct = |_, word: usize| _ = ENDED.fetch_add(word as u64, Ordering::Relaxed);
-    let settings = CacheSettings::of(500)
-        .constructor(Constructor { construct, word: 3 })
-        .destructor(Destructor { destruct, word: 3 });
+    let settings = CacheSettings {
+        constructor: Some(Constructor { construct, word: 3 }),
+        destructor: Some(Destructor { destruct, word: 3 }),
+        ..CacheSettings::of(500)
+    };
     let id = made(&yard, &settings);
     let mut objects = vec![0; 1000];
     assert!(yard.alloc_bulk_from(id, &mut objects));

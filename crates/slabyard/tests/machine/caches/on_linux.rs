@@ -158,7 +158,10 @@ fn forks(mode: Mode) {
         return;
     }
     let create = |n: usize| {
-        let settings = CacheSettings::of(bytes_of(n, 0) as u32).sheaf_capacity(SHEAF);
+        let settings = CacheSettings {
+            sheaf_capacity: Some(SHEAF),
+            ..CacheSettings::of(bytes_of(n, 0) as u32)
+        };
         YARD.create_cache(n, &settings).expect("a cache")
     };
     let idle: Vec<CacheId> = (0..200).map(create).collect();

@@ -333,8 +333,13 @@ fn run(mode: Mode, refused: Refused, planted: Planted) -> i32 {
         return NOT_THERE;
     }
     assert!(YARD.init(Settings { reserve_bytes: 1 << 34, decay_ms: 20 }));
-    let settings = CacheSettings::of(2048).orders(0, 0).min_partial(0).sheaf_capacity(2);
-    let safe = match planted {
+    let settings = CacheSettings {
+        orders: (0, 0),
+        min_partial: Some(0),
+        sheaf_capacity: Some(2),
+        ..CacheSettings::of(2048)
+    };
+    let flags = match planted {
         Planted::EndsAtOnce => CacheFlags::NONE,
         _ => CacheFlags::TYPESAFE_BY_RCU,
     };
@@ -345,7 +350,7 @@ fn run(mode: Mode, refused: Refused, planted: Planted) -> i32 {
     };
     let scene = &Scene {
         tokens: YARD.create_cache("tokens", &CacheSettings::of(64)).expect("a cache"),
-        typed: YARD.create_cache("typed", &settings.flags(safe)).expect("a cache"),
+        typed: YARD.create_cache("typed", &CacheSettings { flags, ..settings }).expect("a cache"),
         other: YARD.create_cache("other", &settings).expect("a cache"),
         planted,
         tokens_given: AtomicU64::new(1),

@@ -33,7 +33,13 @@ enum Reader {
 }
 
 fn settings(flags: CacheFlags) -> CacheSettings {
-    CacheSettings::of(2048).flags(flags).orders(0, 0).min_partial(0).sheaf_capacity(1)
+    CacheSettings {
+        flags,
+        orders: (0, 0),
+        min_partial: Some(0),
+        sheaf_capacity: Some(1),
+        ..CacheSettings::of(2048)
+    }
 }
 
 struct Scene<'a> {
@@ -250,9 +256,11 @@ fn objects_end_after_readers() {
         ENDED.fetch_add(1, Ordering::SeqCst);
     }
     let yard = yard_on(Config::default());
-    let settings = settings(SAFE)
-        .constructor(Constructor { construct: |_, _| (), word: 0 })
-        .destructor(slabyard::slab::Destructor { destruct: end, word: 0 });
+    let settings = CacheSettings {
+        constructor: Some(Constructor { construct: |_, _| (), word: 0 }),
+        destructor: Some(slabyard::slab::Destructor { destruct: end, word: 0 }),
+        ..settings(SAFE)
+    };
     let cache = yard.create_cache("typed", &settings).expect("a cache");
     let object = yard.alloc_from(cache).expect("memory");
     let section = yard.rcu_section();
