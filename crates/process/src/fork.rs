@@ -6,6 +6,7 @@ use crate::state::ready;
 use crate::{helper, observe};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::child;
+use slabyard::platform::Threads;
 use slabyard::process::fork;
 use slabyard::process::fork::{at_fork, lock_starts, unlock_starts};
 
@@ -45,14 +46,14 @@ fn ends<L: Library>() {
 
 extern "C" fn prepare<L: Library>() {
     if begins::<L>() {
-        child::begin_fork(L::yard());
+        L::yard().platform().begin_fork();
         L::before_fork();
     }
 }
 
 extern "C" fn parent<L: Library>() {
     if had_started::<L>() {
-        child::end_fork(L::yard());
+        L::yard().platform().end_fork();
         L::after_fork();
     }
     ends::<L>();
@@ -67,7 +68,7 @@ extern "C" fn child<L: Library>() {
 
 fn yard_in_child<L: Library>() {
     let yard = L::yard();
-    child::mark_child(yard);
+    child::mark_child(yard.platform());
     L::after_fork();
     observe::after_fork();
     #[cfg(target_arch = "x86_64")]

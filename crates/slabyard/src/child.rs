@@ -50,21 +50,11 @@ use crate::{mail, slab};
 /// its own, which may be left there.)
 const OF_CPU: u32 = 3;
 
-/// Called before a fork, where a handler can be.
-pub fn begin_fork<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    yard.platform().begin_fork();
-}
-
-/// Called in the parent after a fork.
-pub fn end_fork<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    yard.platform().end_fork();
-}
-
 /// Called in the child of a fork, where a handler can be: it needs none where the kernel tells
 /// a child by itself.
-pub fn mark_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    yard.platform().mark_child();
-    yard.platform().end_fork();
+pub fn mark_child<P: Platform>(p: &P) {
+    p.mark_child();
+    p.end_fork();
 }
 
 /// At the start of a slow path, outside of the gate.

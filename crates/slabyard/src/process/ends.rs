@@ -49,7 +49,7 @@ unsafe extern "C" fn thread_ends(iteration: *mut u8) {
     if iteration < 3 {
         return set(iteration + 1);
     }
-    each_started(|calls| calls.drain_thread);
+    each_started(|yard| yard.drain_thread());
     // The thread's slot is the same in each: the first gives it back.
-    each_started(|calls| calls.give_slot_back);
+    each_started(|yard| yard.platform().give_slot_back());
 }

@@ -8,9 +8,10 @@
 use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};
 use crate::calls::trim;
+use crate::child;
 use crate::engine::Engine;
-use crate::platform::PerCpu;
 use crate::platform::linux::{Counting, OnLinux};
+use crate::platform::{PerCpu, Threads};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 
@@ -62,18 +63,18 @@ pub(super) fn register() {
 extern "C" fn prepare() {
     // No yard is half started in the child.
     lock_starts();
-    each_started(|calls| calls.begin_fork);
+    each_started(|yard| yard.platform().begin_fork());
 }
 
 extern "C" fn parent() {
-    each_started(|calls| calls.end_fork);
+    each_started(|yard| yard.platform().end_fork());
     unlock_starts();
 }
 
 extern "C" fn child() {
-    each_started(|calls| calls.mark_child);
+    each_started(|yard| child::mark_child(yard.platform()));
     // Slots are of the process: they are free when no yard has a row of theirs.
-    each_started(|calls| calls.adopt_foreign_rows);
-    each_started(|calls| calls.free_foreign_slots);
+    each_started(|yard| yard.adopt_foreign_rows());
+    each_started(|yard| yard.platform().free_foreign_slots());
     unlock_starts();
 }

@@ -12,13 +12,12 @@ pub mod fork;
 mod started;
 
 use crate::calls::trim;
-use crate::child;
 use crate::engine::{Engine, Sheaves};
 use crate::mail::header;
 use crate::platform::linux::{Linux, Mode};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::{RESERVE_BYTES, Settings, Yard};
-use started::{Calls, Node, lock_starts, unlock_starts};
+use started::{Node, Started, lock_starts, unlock_starts};
 
 /// A yard of the process, for a `static`.
 ///
@@ -141,17 +140,6 @@ impl<E: Engine> ProcessYard<E> {
         }
     }
 
-    /// What forks and ends of threads do with the yard.
-    const CALLS: Calls<Yard<Linux, E>> = Calls {
-        begin_fork: child::begin_fork,
-        end_fork: child::end_fork,
-        mark_child: child::mark_child,
-        adopt_foreign_rows: fork::adopt_foreign_rows,
-        free_foreign_slots: |yard| yard.platform().free_foreign_slots(),
-        drain_thread: trim::drain_thread,
-        give_slot_back: |yard| yard.platform().give_slot_back(),
-    };
-
     fn begin(&'static self) -> bool {
         let platform = self.yard.platform();
         if !platform.init(self.mode) {
@@ -172,7 +160,7 @@ impl<E: Engine> ProcessYard<E> {
                 Mode::Slots => 3,
             },
         );
-        self.node.add(&self.yard, &Self::CALLS);
+        self.node.add(&self.yard);
         true
     }
 
@@ -185,6 +173,20 @@ impl<E: Engine> ProcessYard<E> {
     #[inline]
     pub fn started(&self) -> Option<&Yard<Linux, E>> {
         (self.state.load(Ordering::Acquire) == READY).then_some(&self.yard)
+    }
+}
+
+impl<E: Engine> Started for Yard<Linux, E> {
+    fn platform(&self) -> &Linux {
+        self.platform()
+    }
+
+    fn adopt_foreign_rows(&self) {
+        fork::adopt_foreign_rows(self);
+    }
+
+    fn drain_thread(&self) {
+        trim::drain_thread(self);
     }
 }
 

@@ -2,26 +2,19 @@
 
 use crate::platform::linux::Linux;
 use crate::platform::{Park, Threads};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Once, Ordering};
 use core::ptr;
 
-/// What forks and ends of threads do with a yard of type `Y`. Its layout is the same for all.
-#[repr(C)]
-pub(super) struct Calls<Y: 'static = ()> {
-    pub(super) begin_fork: fn(&'static Y),
-    pub(super) end_fork: fn(&'static Y),
-    pub(super) mark_child: fn(&'static Y),
-    pub(super) adopt_foreign_rows: fn(&'static Y),
-    pub(super) free_foreign_slots: fn(&'static Y),
-    pub(super) drain_thread: fn(&'static Y),
-    pub(super) give_slot_back: fn(&'static Y),
+/// What forks and ends of threads need of a yard of any type.
+pub(super) trait Started: Sync {
+    fn platform(&self) -> &Linux;
+    fn adopt_foreign_rows(&self);
+    fn drain_thread(&self);
 }
 
 /// A yard's element of the list.
 pub(super) struct Node {
-    yard: AtomicPtr<()>,
-    /// Of the yard's type.
-    calls: AtomicPtr<Calls>,
+    yard: Once<&'static dyn Started>,
     /// The yard that started before.
     next: AtomicPtr<Node>,
 }
@@ -31,33 +24,24 @@ static STARTED: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
 
 impl Node {
     pub(super) const fn new() -> Self {
-        Node {
-            yard: AtomicPtr::new(ptr::null_mut()),
-            calls: AtomicPtr::new(ptr::null_mut()),
-            next: AtomicPtr::new(ptr::null_mut()),
-        }
+        Node { yard: Once::new(), next: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Adds a yard to the list, once. The lock of starts is held.
-    pub(super) fn add<Y: Sync>(&'static self, yard: &'static Y, calls: &'static Calls<Y>) {
-        self.yard.store(ptr::from_ref(yard).cast_mut().cast(), Ordering::Relaxed);
-        self.calls.store(ptr::from_ref(calls).cast_mut().cast(), Ordering::Relaxed);
+    pub(super) fn add(&'static self, yard: &'static dyn Started) {
+        self.yard.set(yard);
         self.next.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
         // Release pairs with the Acquire in `each_started`.
         STARTED.store(ptr::from_ref(self).cast_mut(), Ordering::Release);
     }
 }
 
-/// Makes one of the calls for each yard that has started.
-pub(super) fn each_started(call: fn(&Calls) -> fn(&'static ())) {
+/// Calls `f` with each yard that has started.
+pub(super) fn each_started(f: impl Fn(&dyn Started)) {
     let mut at = STARTED.load(Ordering::Acquire);
     // SAFETY: null, or a node that `add` got by a reference that lasts for ever.
     while let Some(node) = unsafe { at.as_ref() } {
-        // SAFETY: `add` stored yard and calls of one type, by references that last for ever; the
-        // calls' types differ in what their one argument refers to.
-        let (yard, calls) =
-            unsafe { (&*node.yard.load(Ordering::Relaxed), &*node.calls.load(Ordering::Relaxed)) };
-        call(calls)(yard);
+        f(*node.yard.get());
         at = node.next.load(Ordering::Relaxed);
     }
 }

@@ -215,7 +215,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 /// In the child of a fork, whose parent's locks may be held for ever: it ends with a number.
 fn in_fork(idle: &[CacheId]) -> ! {
     let platform = YARD.platform();
-    child::mark_child(&YARD);
+    child::mark_child(YARD.platform());
     platform.prepare_fence();
     trim::adopt_rows(&YARD, platform.foreign_slots());
     let is_sound = || matches!(YARD.verify(), Some(Ok(_)));

@@ -250,7 +250,7 @@ fn a_child_adopts_the_stacks_of_created_caches() {
         objects.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
     };
     yard.platform().run(vec![Box::new(body), Box::new(body)]);
-    child::mark_child(&yard);
+    child::mark_child(yard.platform());
     trim::adopt_rows(&yard, 1..=2);
     assert_eq!(sound(&yard).live, 1);
     assert_eq!(yard.free_to(id, kept), Ok(()));

@@ -312,7 +312,7 @@ fn fork_and_wait() {
         // A child that waits for ever for a lock of its parent's fails the test.
         // SAFETY: the default action of the signal ends the child.
         unsafe { libc::alarm(120) };
-        child::mark_child(&YARD);
+        child::mark_child(YARD.platform());
         let waited = YARD.synchronize_rcu().is_ok();
         // SAFETY: as above.
         unsafe { libc::_exit(if waited { SOUND } else { 1 }) };

@@ -194,7 +194,7 @@ fn a_child_waits_for_no_reader_of_its_parent() {
         yard.platform().run(vec![Box::new(|_| yard.rcu_read_lock())]);
         assert!(!readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap)));
         yard.rcu_read_lock();
-        child::mark_child(&yard);
+        child::mark_child(yard.platform());
         assert!(!readers::poll_rcu(&yard, readers::wanted_rcu(&yard.heap)), "its own section");
         yard.rcu_read_unlock();
         yard.synchronize_rcu().expect("no section is open");
