@@ -32,19 +32,19 @@
 //! Invariant: while the repair runs, no other thread is in a slow path; fast paths go on.
 //!
 
-use crate::cache::slots::{number_of, slot_of};
+use crate::cache::slots::number_of;
 use crate::engine::Engine;
+use crate::mail;
 use crate::pages::{bank, held, rebuild};
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Planted, Platform, Repair, Slot};
 use crate::quiesced::as_it_is;
 use crate::reclaim::walk::{Stacks, entries};
-use crate::slab::{Object, freeset};
+use crate::slab::freeset;
 use crate::sync::Ordering;
 use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::pass::Pass;
 use crate::yard::{AddressKind, Yard};
-use crate::{mail, slab};
 
 /// On a slab's descriptor, instead of whether it is listed: a CPU has it. (A check has a mark of
 /// its own, which may be left there.)
@@ -139,23 +139,15 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
 
 /// Clears the bits of parked objects: a check had set some of them.
 fn clear_marks<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    let clear = |slot: Slot, address: usize| {
-        let Some(number) = number_of(slot) else { return };
-        let shape = yard.caches.get(number).shape();
-        if let Ok(Object { slab, index }) =
-            slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address)
-        {
-            freeset::mark(&yard.heap, slab, index, false);
+    let clear = &mut |slot: Slot, address: usize| {
+        if let Some(number) = number_of(slot) {
+            yard.caches.get(number).mark(&yard.heap, address, false);
         }
     };
     // Of a stopped stack it finds nothing: its marked objects are free from now on.
-    as_it_is(yard).each_parked_cpu(&mut |slot, address| clear(slot, address));
-    each_waiting(yard, &mut |slot, address| clear(slot, address));
-    for number in yard.caches.used.caches() {
-        let cache = yard.caches.get(number);
-        let slot = slot_of(number);
-        cache.engine.each_parked(cache.on(&yard.heap), |address| clear(slot, address));
-    }
+    as_it_is(yard).each_parked_cpu(Stacks::All, clear);
+    each_waiting(yard, clear);
+    as_it_is(yard).each_parked_node(Stacks::All, clear);
 }
 
 /// Takes stopped stacks out of their entries: their objects that are not in their slabs yet
@@ -178,15 +170,9 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             && let Some(top) = yard.idle_stacks.kept_top(row, slot)
         {
             let cache = yard.caches.get(number);
-            let shape = cache.shape();
-            if slot == shape.main() || cache.engine.facts().has_objects_in_spare {
+            if slot == cache.shape().main() || cache.engine.facts().has_objects_in_spare {
                 for object in yard.heap.sheaves.objects_of(top) {
-                    let address = object.load(Ordering::Relaxed);
-                    if let Ok(Object { slab, index }) =
-                        slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address)
-                    {
-                        freeset::mark(&yard.heap, slab, index, true);
-                    }
+                    cache.mark(&yard.heap, object.load(Ordering::Relaxed), true);
                 }
             }
         }
@@ -202,10 +188,8 @@ fn adopt_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     now.each_slab_of_cpus(&mut |slab| {
         heap.region.descriptor(slab).time.store(OF_CPU, Ordering::Relaxed);
     });
-    now.each_parked_cpu(&mut |slot, address| {
-        if number_of(slot).is_none() {
-            rebuild::mark_on_list(&heap.region, address);
-        }
+    now.each_parked_cpu(Stacks::Runs, &mut |_, address| {
+        rebuild::mark_on_list(&heap.region, address);
     });
     for number in yard.caches.numbers() {
         yard.caches.get(number).tally.take();

@@ -1,17 +1,18 @@
 //! Live objects, one by one: finds an object's cache, and walks over a cache's live objects.
 //!
-//! The walk quiesces the yard, marks parked objects as free in the slabs' bitmaps, as
-//! [`crate::verify`] does, and calls its function with each object whose bit is clear.
+//! The walk quiesces the yard, marks parked objects as free in the slabs' bitmaps
+//! ([`crate::verify`]), and calls its function with each object whose bit is clear.
 //!
 //! Neighbours: [`crate::created`] has the other calls on caches; [`crate::place`] reads the page
 //! map.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;
-use crate::observe::Quiesced;
 use crate::platform::Platform;
+use crate::reclaim::walk::Stacks;
 use crate::slab;
 use crate::slab::{Object, freeset};
+use crate::verify::marks::Marks;
 use crate::yard::Yard;
 
 /// What a walk over live objects met.
@@ -41,47 +42,12 @@ pub fn each_live<P: Platform, E: Engine>(
 ) -> Option<Walked> {
     yard.quiesce(|quiesced| {
         yard.caches.find(id)?;
-        let reaches_all = quiesced.stopped || quiesced.is_alone();
-        let (mut marked, mut twice) = (0u64, false);
-        each_parked_of(yard, quiesced, id, &mut |slab, index| {
-            // What is free already keeps its bit: no mark is made from there on.
-            twice |= freeset::is_free(&yard.heap, slab, index);
-            if !twice {
-                freeset::mark(&yard.heap, slab, index, true);
-                marked += 1;
-            }
-        });
+        let marks = Marks::set(quiesced, Stacks::Cache(id.number()));
         each_unmarked(yard, id, &mut f);
-        each_parked_of(yard, quiesced, id, &mut |slab, index| {
-            if marked > 0 {
-                freeset::mark(&yard.heap, slab, index, false);
-                marked -= 1;
-            }
-        });
-        Some(if reaches_all && !twice { Walked::Exact } else { Walked::WithFree })
+        let is_exact = quiesced.reaches_all() && marks.fault.is_none();
+        marks.clear(quiesced);
+        Some(if is_exact { Walked::Exact } else { Walked::WithFree })
     })?
-}
-
-/// Calls `f` with slab and number of each parked object of a cache, each time in the same order.
-fn each_parked_of<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    quiesced: &Quiesced<'_, P, E>,
-    id: CacheId,
-    f: &mut dyn FnMut(u32, u32),
-) {
-    let cache = yard.caches.get(id.number());
-    let shape = cache.shape();
-    let mut found = |address| {
-        let object = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, address);
-        if let Ok(Object { slab, index }) = object {
-            f(slab, index);
-        }
-    };
-    // Another thread may change its private slot while we look: twice the same is not promised.
-    if quiesced.stopped || quiesced.is_alone() {
-        quiesced.each_parked_of(id.number(), &mut found);
-    }
-    cache.engine.each_parked(cache.on(&yard.heap), found);
 }
 
 /// Calls `f` with each object of a cache whose bit is clear.

@@ -4,7 +4,7 @@
 //! ([`crate::child`]) has no other threads.
 
 use crate::cache::Cache;
-use crate::cache::slots::number_of;
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::pages::{bank, percpu};
 use crate::platform::Platform;
@@ -100,17 +100,24 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         }
     }
 
-    /// Calls `f` with slot and address of each object and run in CPUs' stacks.
-    pub fn each_parked_cpu(&self, f: &mut dyn FnMut(Slot, usize)) {
-        for (row, slot) in self.entries() {
+    /// Calls `f` with slot and address of each object and run in these stacks of CPUs.
+    pub(crate) fn each_parked_cpu(&self, stacks: Stacks, f: &mut dyn FnMut(Slot, usize)) {
+        for (row, slot) in entries(self.yard, stacks) {
             self.each_in_stack(slot, self.top_of(row, slot), f);
         }
     }
 
-    /// Calls `f` with each object of a cache in CPUs' stacks.
-    pub(crate) fn each_parked_of(&self, number: usize, f: &mut dyn FnMut(usize)) {
-        for (row, slot) in entries(self.yard, Stacks::Cache(number)) {
-            self.each_in_stack(slot, self.top_of(row, slot), &mut |_, address| f(address));
+    /// Calls `f` with slot and address of each object that the engines of these stacks' caches park
+    /// elsewhere.
+    pub(crate) fn each_parked_node(&self, stacks: Stacks, f: &mut dyn FnMut(Slot, usize)) {
+        let is_among = |number: &usize| match stacks {
+            Stacks::Cache(one) => *number == one,
+            _ => true,
+        };
+        for number in self.yard.caches().used.caches().filter(is_among) {
+            let cache = self.yard.cache(number);
+            let slot = slot_of(number);
+            cache.engine.each_parked(cache.on(&self.yard.heap), |address| f(slot, address));
         }
     }
 
@@ -173,7 +180,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     pub fn parked_runs(&self) -> ParkedRuns {
         let mut sum = ParkedRuns::default();
         let heap = &self.yard.heap;
-        self.each_parked_cpu(&mut |slot, address| {
+        self.each_parked_cpu(Stacks::Runs, &mut |slot, address| {
             if bank::is_bank(slot) {
                 sum.banked += 1;
                 sum.banked_granules += heap.parked_granules(address);
@@ -186,11 +193,15 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// True if the rows are private and only the caller's has a stack. Without a stop, another
     /// thread would pop from its row while we read it.
-    #[must_use]
-    pub fn is_alone(&self) -> bool {
+    fn is_alone(&self) -> bool {
         let p = self.yard.platform();
         let mine = p.row_hint();
         p.rows().are_private() && self.entries().all(|(row, _)| Some(row) == mine)
+    }
+
+    /// True if each stack can be read: they are stopped, or the caller has them all.
+    pub(crate) fn reaches_all(&self) -> bool {
+        self.stopped || self.is_alone()
     }
 
     /// Rows that have a stack.

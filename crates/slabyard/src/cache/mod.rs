@@ -13,6 +13,8 @@ pub use table::{CacheId, Caches};
 
 use crate::engine::{Debug, Engine, Header, PageSlabs, Shape, Sheaves};
 use crate::pages::PageHeap;
+use crate::platform::Platform;
+use crate::slab::{self, Object, freeset};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use core::fmt;
 use core::ops::Deref;
@@ -80,6 +82,20 @@ impl<E: Engine> Cache<E> {
     /// Sets its maker's block.
     pub(crate) fn set_owner(&self, address: usize) {
         self.owner.store(address, Ordering::Relaxed);
+    }
+
+    /// Sets or clears the bit of an object, as a mark; returns whether it was set, `None` if no
+    /// object of the cache begins there.
+    pub(crate) fn mark<P: Platform>(
+        &self,
+        heap: &PageHeap<P>,
+        address: usize,
+        free: bool,
+    ) -> Option<bool> {
+        let shape = self.shape();
+        let object = slab::resolve(&heap.region, &shape.geometry, shape.slot, address);
+        let Object { slab, index } = object.ok()?;
+        Some(freeset::mark(heap, slab, index, free))
     }
 
     /// Its slabs on the page heap: what its engine works on.

@@ -25,11 +25,9 @@
 //! memory is freed by the last of its users: the cache, and those of its objects that are mappings.
 
 use crate::cache::CacheId;
-use crate::cache::slots::number_of;
 use crate::created::NotDestroyed;
 use crate::engine::Engine;
-use crate::observe::Quiesced;
-use crate::platform::{FastPath, Platform, Slot};
+use crate::platform::{FastPath, Platform};
 use crate::reclaim::walk::{Stacks, entries};
 use crate::slow_path::enter_slow_path;
 use crate::sync::{AtomicUsize, Ordering};
@@ -87,19 +85,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // Without the fence, what follows treats the cache as where none is possible.
         let _ = self.platform().can_stop() && self.platform().fence();
         end_if_abandoned(self, id)
-    }
-
-    /// Live objects of a cache that allocates no more, at least: the gate is closed, so what
-    /// moves meanwhile are pushes, which the later readings see.
-    fn live_when_closed(quiesced: &Quiesced<'_, P, E>, number: usize) -> u64 {
-        let cache = quiesced.yard().cache(number);
-        let out = cache.out();
-        let mut parked = 0u64;
-        quiesced.each_parked_cpu(&mut |slot: Slot, _| {
-            parked += u64::from(number_of(slot) == Some(number));
-        });
-        cache.engine.each_parked(cache.on(&quiesced.yard().heap), |_| parked += 1);
-        out.saturating_sub(parked)
     }
 }
 
@@ -195,7 +180,9 @@ fn destroy_without_objects<P: Platform, E: Engine>(
 ) -> Result<(), NotDestroyed> {
     if !yard.platform().can_stop() {
         let live = yard.quiesce(|quiesced| {
-            yard.find_cache(id).map(|_| Yard::<P, E>::live_when_closed(quiesced, id.number()))
+            // It allocates no more, and the gate is closed: what moves meanwhile are pushes, and
+            // the stacks are counted last.
+            yard.find_cache(id).map(|_| Yard::count_cache(quiesced, id.number()).live)
         });
         match live {
             None => return Err(NotDestroyed::Interrupted),

@@ -2,7 +2,7 @@
 //! objects of all such caches.
 //!
 //! Neighbours: [`large`] debugs runs and mappings; [`crate::engine::debug`] checks each object;
-//! `abi::debug` has flags and rules; [`crate::verify::debugging`] enters the slow path when a
+//! `abi::debug` has flags and rules; [`crate::verify`] enters the slow path when a
 //! program requests a check. Invariant: an engine that does not serve requests by size class has no
 //! debugging, and includes none of this code.
 

@@ -15,60 +15,29 @@
 //! the checker skips the objects that are parked there.
 
 pub mod close;
-pub(crate) mod debugging;
+mod fault;
+pub(crate) mod marks;
 
-use crate::cache::debug_of;
+pub use fault::Fault;
+
 use crate::cache::slots::{number_of, slot_of};
-use crate::engine::{Debug, Engine};
+use crate::debugging::validate_inside;
+use crate::engine::Engine;
 use crate::observe::Quiesced;
 use crate::pages::descriptor::Descriptor;
-use crate::pages::{Cause, GranuleKind, PageHeap, runs};
+use crate::pages::{GranuleKind, PageHeap, runs};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
-use crate::slab::{self, Object, freeset};
+use crate::reclaim::walk::Stacks;
+use crate::slab::freeset;
+use crate::slow_path::enter_slow_path;
 use crate::sync::Ordering;
-use crate::waiting::{count_held, each_waiting};
+use crate::waiting::count_held;
 use crate::yard::Yard;
-use core::fmt;
+use crate::yard::depth::RUN_CALLS;
+use fault::expect;
+use marks::Marks;
 use slabyard_abi::region::row;
-
-/// An equation that does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The equation that does not hold.
-    pub what: &'static str,
-    /// The address, granule or class that it is about.
-    pub at: usize,
-    /// The number or address that contradicts.
-    pub found: u64,
-    /// What should have been found.
-    pub expected: u64,
-}
-
-impl Fault {
-    const PARKED_NONE: &str = "parked object is none";
-    const TWICE: &str = "object free or parked twice";
-
-    /// The misuse by the program that causes such a fault, if there is one.
-    #[must_use]
-    pub fn misuse(&self) -> Option<Cause> {
-        match self.what {
-            Self::PARKED_NONE => Some(Cause::Interior),
-            Self::TWICE => Some(Cause::DoubleFree),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} at {:#x}: found {}, expected {}",
-            self.what, self.at, self.found, self.expected
-        )
-    }
-}
 
 /// The contents of a sound yard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,10 +56,6 @@ pub struct Sound {
     pub free_granules: u64,
 }
 
-fn expect(what: &'static str, at: usize, found: u64, expected: u64) -> Result<(), Fault> {
-    if found == expected { Ok(()) } else { Err(Fault { what, at, found, expected }) }
-}
-
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Checks the whole yard. `None` where it cannot be [quiesced](Yard::quiesce).
     ///
@@ -98,103 +63,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// The first fault found.
     pub fn verify(&self) -> Option<Result<Sound, Fault>> {
         self.quiesce(|quiesced| {
-            let marked = mark_parked(quiesced);
+            let marks = Marks::set(quiesced, Stacks::All);
             mark_held(quiesced, HELD);
-            let checked = marked.and_then(|parked| {
+            let checked = marks.fault.map_or(Ok(()), Err).and_then(|()| {
                 check_unused(quiesced)?;
-                check_pages(quiesced, parked)
+                check_pages(quiesced, marks.count)
             });
             mark_held(quiesced, 0);
-            unmark_parked(quiesced, marked.is_err());
+            marks.clear(quiesced);
             checked
         })
     }
-}
 
-/// Calls `f` with each parked object, and with its slot.
-fn each_parked<P: Platform, E: Engine>(
-    quiesced: &Quiesced<'_, P, E>,
-    f: &mut dyn FnMut(Slot, usize),
-) {
-    if quiesced.stopped || quiesced.is_alone() {
-        quiesced.each_parked_cpu(f);
-    }
-    let yard = quiesced.yard();
-    each_waiting(yard, f);
-    for number in yard.caches().used.caches() {
-        let cache = yard.cache(number);
-        let parked = |address| f(slot_of(number), address);
-        cache.engine.each_parked(cache.on(&yard.heap), parked);
-    }
-}
-
-/// Marks each parked object as free in its slab's bitmap: a bit that is set already is a fault.
-/// It marks until the first fault; [`unmark_first`] clears the marks in the same order.
-fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<u64, Fault> {
-    let g = &quiesced.yard().heap;
-    let (mut n, mut fault) = (0, None);
-    each_parked(quiesced, &mut |slot, address| {
-        if fault.is_some() {
-            return;
-        }
-        let Some(number) = number_of(slot) else {
-            if g.parked_granules(address) == 0 {
-                fault = Some(Fault {
-                    what: "parked run is no run",
-                    at: address,
-                    found: 0,
-                    expected: 1,
-                });
-            }
-            return;
-        };
-        let shape = quiesced.yard().cache(number).shape();
-        match slab::resolve(&g.region, &shape.geometry, shape.slot, address) {
-            Err(_) => {
-                fault =
-                    Some(Fault { what: Fault::PARKED_NONE, at: address, found: 0, expected: 1 });
-            }
-            Ok(Object { slab, index }) => {
-                if freeset::mark(g, slab, index, true) {
-                    let what = Fault::TWICE;
-                    fault = Some(Fault { what, at: address, found: 2, expected: 1 });
-                    return;
-                }
-                n += 1;
-            }
-        }
-    });
-    match fault {
-        Some(fault) => {
-            unmark_first(quiesced, n);
-            Err(fault)
-        }
-        None => Ok(n),
-    }
-}
-
-fn unmark_first<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mut n: u64) {
-    let g = &quiesced.yard().heap;
-    each_parked(quiesced, &mut |slot, address| {
-        let Some(number) = number_of(slot) else {
-            return;
-        };
-        if n == 0 {
-            return;
-        }
-        n -= 1;
-        let shape = quiesced.yard().cache(number).shape();
-        if let Ok(Object { slab, index }) =
-            slab::resolve(&g.region, &shape.geometry, shape.slot, address)
-        {
-            freeset::mark(g, slab, index, false);
-        }
-    });
-}
-
-fn unmark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, already: bool) {
-    if !already {
-        unmark_first(quiesced, u64::MAX);
+    /// Looks through the objects of all caches with debugging; returns how many were wrong, each
+    /// of which was reported. `None` in a signal handler that interrupted a slow path.
+    pub fn validate(&self) -> Option<u64> {
+        let _slow_path = enter_slow_path(self, RUN_CALLS)?;
+        Some(validate_inside(self))
     }
 }
 
@@ -256,9 +141,7 @@ fn check_pages<P: Platform, E: Engine>(
     // A check before this one may have ended with a fault.
     for number in yard.caches().numbers() {
         yard.cache(number).tally.take();
-        debug_of(yard.cache(number)).map(Debug::take_waiting);
     }
-    debugging::expect_waiting(yard);
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
@@ -344,8 +227,6 @@ fn check_pages<P: Platform, E: Engine>(
         let published = cache.engine.is_list_published(on) && cache.engine.is_published(on);
         expect("cache published as it is", number, u64::from(published), 1)?;
         expect("objects out of cache", number, cache.out(), slabs * objects_a_slab - free)?;
-        let waiting = debug_of(cache).map_or(0, Debug::take_waiting);
-        expect("objects that wait for readers", number, waiting.into(), 0)?;
         sound.slabs += slabs;
         objects += slabs * objects_a_slab;
     }
@@ -353,7 +234,7 @@ fn check_pages<P: Platform, E: Engine>(
     // Blocks are parked and taken in slow paths only: exact without a stop too.
     let in_lists = quiesced.parked_runs();
     expect("parked granules", 0, in_lists.granules as u64, parked_granules)?;
-    let in_banks = if quiesced.stopped || quiesced.is_alone() { in_lists.banked as u64 } else { 0 };
+    let in_banks = if quiesced.reaches_all() { in_lists.banked as u64 } else { 0 };
     expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
     expect("slabs that wait for readers", 0, count_held(yard), held)?;
     expect("slabs that wait for readers, as counted", 0, g.held.nr() as u64, held)?;

@@ -50,8 +50,6 @@ pub struct Debug {
     flags: AtomicU32,
     layout: Once<Layout>,
     quarantine: Quarantine,
-    /// For `verify`: live objects that wait for readers, whose bits it has set.
-    waiting: AtomicU32,
 }
 
 /// The kernel's rules, for slabs whose objects are prepared.
@@ -99,7 +97,6 @@ impl Debug {
             flags: AtomicU32::new(flags.bits() as u32),
             layout: Once::new(),
             quarantine: Quarantine::new(),
-            waiting: AtomicU32::new(0),
         }
     }
 
@@ -133,23 +130,6 @@ impl Debug {
         let geometry = layout.geometry(first, page_order)?;
         self.layout.set(layout);
         Some(if is_low { geometry.lowered(order) } else { geometry })
-    }
-
-    /// For `verify`: another object waits for readers.
-    pub fn expect_waiting(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many were expected that no slab had; none are any more.
-    pub fn take_waiting(&self) -> u32 {
-        self.waiting.swap(0, Ordering::Relaxed)
-    }
-
-    /// True if another waiting object was expected.
-    fn has_waited(&self) -> bool {
-        let left = self.waiting.load(Ordering::Relaxed);
-        self.waiting.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
     }
 
     /// The link of a deferred free of an object.
@@ -409,14 +389,10 @@ impl Inspect for Debug {
         let geometry = &on.cache.shape().geometry;
         for index in 0..geometry.objects {
             let object = slab::address_of(&on.heap.region, geometry, Object { slab, index });
-            let is_sound = match object::read_state(&on.heap.platform, self.layout(), object)
-                .map(|known| known.state)
-            {
-                Some(State::Free) => freeset::is_free(on.heap, slab, index),
-                Some(State::Live) => !freeset::is_free(on.heap, slab, index) || self.has_waited(),
-                _ => false,
-            };
-            if !is_sound {
+            let known = object::read_state(&on.heap.platform, self.layout(), object);
+            let expected =
+                if freeset::is_free(on.heap, slab, index) { State::Free } else { State::Live };
+            if known.is_none_or(|known| known.state != expected) {
                 return Err("state of an object with debugging");
             }
         }
