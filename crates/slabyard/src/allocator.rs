@@ -6,78 +6,13 @@
 //! its free does nothing. A free is passed only the size and alignment of a block, so these alone
 //! must determine where the block came from.
 
-use crate::calls::{growth, resize};
+use crate::blocks::{Blocks, pointer, resize_or_copy};
 use crate::engine::Engine;
-use crate::global::{Global, LEAST_ALIGN, misuse};
-use crate::platform::{GRANULE, Platform};
+use crate::global::Global;
 use crate::process::ProcessYard;
-use crate::yard::Yard;
 use allocator_api2::alloc::AllocError;
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
-
-/// Where blocks come from. No layout here is of no bytes.
-pub(crate) trait Blocks {
-    /// A fresh block: its address and bytes, which are as many as asked for at least.
-    fn take(&self, layout: Layout) -> Option<(usize, usize)>;
-
-    /// As [`Blocks::take`], for the bytes of a block that has grown and may grow again.
-    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)>;
-
-    /// Zeroes a fresh block.
-    fn zero(&self, address: usize, bytes: usize);
-
-    /// Resizes a block without copying it.
-    fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)>;
-
-    /// Frees a block.
-    ///
-    /// # Safety
-    /// A live block for which this layout may be given, and which nobody uses any more.
-    unsafe fn give(&self, address: usize, layout: Layout);
-}
-
-impl<P: Platform, E: Engine> Blocks for Yard<P, E> {
-    #[inline]
-    fn take(&self, layout: Layout) -> Option<(usize, usize)> {
-        let address = self.alloc_fast(layout.size(), layout.align().max(LEAST_ALIGN))?;
-        Some((address, layout.size()))
-    }
-
-    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)> {
-        if layout.align() > LEAST_ALIGN {
-            return self.take(layout);
-        }
-        Some((resize::alloc_growing(self, layout.size())?, layout.size()))
-    }
-
-    fn zero(&self, address: usize, bytes: usize) {
-        resize::each_dirty_part(&self.heap, address, bytes, |offset, n| {
-            // SAFETY: a part of the block, which is its taker's.
-            unsafe { pointer(address + offset).write_bytes(0, n) };
-        });
-    }
-
-    fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)> {
-        // Where it moves to, it is aligned to a granule.
-        let align = from.align().max(to.align());
-        if align > GRANULE || !address.is_multiple_of(align) {
-            return None;
-        }
-        Some((growth::resize_at(self, self.place_of(address), address, to.size())?, to.size()))
-    }
-
-    #[inline]
-    unsafe fn give(&self, address: usize, _: Layout) {
-        if self.free_fast(address).is_err() {
-            misuse(address);
-        }
-    }
-}
-
-fn pointer(address: usize) -> *mut u8 {
-    ptr::with_exposed_provenance_mut(address)
-}
 
 fn slice((address, bytes): (usize, usize)) -> Result<NonNull<[u8]>, AllocError> {
     let first = NonNull::new(pointer(address)).ok_or(AllocError)?;
@@ -113,7 +48,8 @@ pub(crate) fn allocate_zeroed(
     }
     let blocks = blocks.ok_or(AllocError)?;
     let (address, bytes) = blocks.take(layout).ok_or(AllocError)?;
-    blocks.zero(address, bytes);
+    // SAFETY: the block just allocated.
+    unsafe { blocks.zero(address, bytes) };
     slice((address, bytes))
 }
 
@@ -148,19 +84,9 @@ pub(crate) unsafe fn resize(
         return Ok(new);
     }
     let blocks = blocks.ok_or(AllocError)?;
-    let old = block.as_ptr().expose_provenance();
-    if let Some(resized) = blocks.resize(old, from, to) {
-        return slice(resized);
-    }
-    let grows = to.size() > from.size();
-    let taken = if grows { blocks.take_grown(to) } else { blocks.take(to) };
-    let (new, bytes) = taken.ok_or(AllocError)?;
-    // SAFETY: both are live blocks of at least so many bytes; the caller gives the old one up.
-    unsafe {
-        pointer(new).copy_from_nonoverlapping(block.as_ptr(), from.size().min(to.size()));
-        blocks.give(old, from);
-    }
-    slice((new, bytes))
+    // SAFETY: the caller's promise.
+    let resized = unsafe { resize_or_copy(blocks, block.as_ptr().expose_provenance(), from, to) };
+    slice(resized.ok_or(AllocError)?)
 }
 
 /// Makes an allocator of what has blocks.

@@ -5,7 +5,7 @@
 //! Invariant: the yard's memory is never unmapped, because nothing requires the global allocator's
 //! value to be a `static`.
 
-use crate::calls::{growth, resize};
+use crate::blocks::{Blocks, misuse, pointer, resize_or_copy};
 use crate::engine::{Engine, Sheaves};
 use crate::platform::linux::Linux;
 use crate::platform::{GRANULE, Memory};
@@ -30,9 +30,6 @@ pub struct Global<E = Sheaves> {
     yard: AtomicPtr<ProcessYard<E>>,
     has: PhantomData<ProcessYard<E>>,
 }
-
-/// The alignment that every allocation has.
-pub(crate) const LEAST_ALIGN: usize = 16;
 
 impl<E: Engine> Global<E> {
     /// An allocator whose yard starts at the first allocation.
@@ -99,31 +96,6 @@ impl<E: Engine> Global<E> {
     fn started(&self) -> Option<&'static Yard<Linux, E>> {
         self.yard().ok()?.start().ok()
     }
-
-    #[inline]
-    fn alloc_now(&self, layout: Layout) -> *mut u8 {
-        let align = layout.align().max(LEAST_ALIGN);
-        let address = self.started().and_then(|yard| yard.alloc_fast(layout.size(), align));
-        address.map_or(null_mut(), ptr::with_exposed_provenance_mut)
-    }
-
-    /// Resizes a block without copying it, where its alignment is kept.
-    fn resize(&self, address: usize, layout: Layout, bytes: usize) -> Option<usize> {
-        if layout.align() > GRANULE {
-            return None;
-        }
-        let yard = self.started()?;
-        growth::resize_at(yard, yard.place_of(address), address, bytes)
-    }
-
-    fn alloc_resized(&self, address: usize, layout: Layout, bytes: usize) -> Option<usize> {
-        let yard = self.started()?;
-        if layout.align() <= LEAST_ALIGN && bytes > layout.size() {
-            growth::alloc_resized(yard, address, layout.size(), bytes)
-        } else {
-            yard.alloc_fast(bytes, layout.align().max(LEAST_ALIGN))
-        }
-    }
 }
 
 impl<E: Engine> Default for Global<E> {
@@ -132,52 +104,41 @@ impl<E: Engine> Default for Global<E> {
     }
 }
 
-/// Ends the process with a message: a panic must not leave the allocator.
-#[cold]
-#[inline(never)]
-pub(crate) extern "C" fn misuse(address: usize) -> ! {
-    panic!("{address:#x} is freed and is no live block of this allocator")
-}
-
 // SAFETY: blocks are of the yard's caches, runs and mappings, as large and aligned as asked, and
 // nobody else's; its calls do not unwind.
 unsafe impl<E: Engine> GlobalAlloc for Global<E> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.alloc_now(layout)
+        let block = self.started().and_then(|yard| yard.take(layout));
+        block.map_or(null_mut(), |(address, _)| pointer(address))
     }
 
     #[inline]
-    unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
-        let address = pointer.expose_provenance();
-        let freed = self.started().map(|yard| yard.free_fast(address));
-        if freed != Some(Ok(())) {
-            misuse(address);
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let address = block.expose_provenance();
+        match self.started() {
+            // SAFETY: the caller's promise.
+            Some(yard) => unsafe { yard.give(address, layout) },
+            None => misuse(address),
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let pointer = self.alloc_now(layout);
-        let Some(yard) = self.started().filter(|_| !pointer.is_null()) else {
-            return null_mut();
-        };
+        let Some(yard) = self.started() else { return null_mut() };
+        let Some((address, bytes)) = yard.take(layout) else { return null_mut() };
         // SAFETY: the block just allocated.
-        unsafe { resize::zero_fresh(yard, pointer, layout.size()) };
-        pointer
+        unsafe { yard.zero(address, bytes) };
+        pointer(address)
     }
 
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        let address = pointer.expose_provenance();
-        if let Some(address) = self.resize(address, layout, bytes) {
-            return ptr::with_exposed_provenance_mut(address);
-        }
-        let Some(new) = self.alloc_resized(address, layout, bytes) else { return null_mut() };
-        let new = ptr::with_exposed_provenance_mut::<u8>(new);
-        // SAFETY: both are live blocks of at least so many bytes; the caller gave the old one up.
-        unsafe {
-            new.copy_from_nonoverlapping(pointer, layout.size().min(bytes));
-            self.dealloc(pointer, layout);
-        }
-        new
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let Some(yard) = self.started() else { return null_mut() };
+        let old = block.expose_provenance();
+        // SAFETY: the caller's promise: `bytes` fit the alignment, and the block is the caller's.
+        let resized = unsafe {
+            let to = Layout::from_size_align_unchecked(bytes, layout.align());
+            resize_or_copy(yard, old, layout, to)
+        };
+        resized.map_or(null_mut(), |(address, _)| pointer(address))
     }
 }

@@ -19,10 +19,10 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: for collections |
+//! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: for collections; `blocks`: what both do |
 //! | 9 | [`calls`]: what programs call; [`created`]: caches that they create; [`reap`], [`live`], `choice`; [`verify`], [`observe`]; [`process`]: a yard that is a `static` |
 //! | 8 | `slow_path`: a thread enters, serves its call, and leaves |
-//! | 7 | `inside`: the work of a call in a slow path; `reclaim`: gives memory back; `large`: runs and mappings; [`debugging`]: checks of objects, runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `unused`, `quiesced`; [`bound`] |
+//! | 7 | `inside`: the work of a call in a slow path; `reclaim`: gives memory back; `large`: runs and mappings; [`debugging`]: checks of objects, runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `quiesced`; [`bound`] |
 //! | 6 | [`yard`]: the state of one allocator |
 //! | 5 | [`cache`]: a header and an engine, size classes, the table of all caches |
 //! | 4 | [`engine`]: policy, without `unsafe` |
@@ -42,6 +42,8 @@
 
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
+#[cfg(target_os = "linux")]
+mod blocks;
 #[doc(hidden)]
 pub mod bound;
 #[doc(hidden)]

@@ -9,7 +9,8 @@ use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::Fresh;
 use super::record::Record;
-use crate::allocator::{Blocks, allocator};
+use crate::allocator::allocator;
+use crate::blocks::Blocks;
 use core::alloc::Layout;
 
 impl<Y: Home> Record<Y> {
@@ -30,12 +31,13 @@ impl<Y: Home> Blocks for Record<Y> {
         if self.fits(layout) { self.taken() } else { self.yard.take(layout) }
     }
 
-    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)> {
-        if self.fits(layout) { self.taken() } else { self.yard.take_grown(layout) }
+    fn take_resized(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)> {
+        if self.fits(to) { self.taken() } else { self.yard.take_resized(address, from, to) }
     }
 
-    fn zero(&self, address: usize, bytes: usize) {
-        self.yard.zero(address, bytes);
+    unsafe fn zero(&self, address: usize, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.yard.zero(address, bytes) };
     }
 
     fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)> {
