@@ -1,4 +1,4 @@
-//! The calls of a typed cache: its creation, allocations, and destruction.
+//! The calls of a typed cache: its creation, allocations, counts, and destruction.
 //!
 //! Neighbour: [`super::handle`] is its handle.
 
@@ -12,10 +12,21 @@ use super::kind::{Fresh, ObjectKind};
 use super::record::Record;
 use crate::cache::{CacheId, CacheSettings};
 use crate::created::{NotDestroyed, abandoned};
+use crate::live::{self, Walked};
 use crate::yard::Yard;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+
+/// What a walk over the live objects of a cache met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveObjects {
+    /// This many there were, which may be more than there was room for.
+    pub count: usize,
+    /// True if free ones were among them: where CPUs cannot be stopped, what other threads keep
+    /// for their next allocations.
+    pub with_free: bool,
+}
 
 impl<T> ObjectCache<T> {
     /// A cache of values with the default settings.
@@ -116,6 +127,41 @@ impl<T, K: ObjectKind, Y: Home> ObjectCache<T, K, Y> {
         yard.quiesce(|quiesced| Yard::count_cache(quiesced, id.number()).live)
     }
 
+    /// Writes the addresses of the live objects to `out`, in the order of the slabs, as many as
+    /// there is room for; those that prefilled sheaves hold are among them, and those that were
+    /// allocated in a handler that interrupted a slow path are not.
+    ///
+    /// They are of a moment that is over when the call returns. To look at an object is the
+    /// caller's risk: its owner may write to it, or have freed it. Other threads' calls wait
+    /// during the walk. `None` in a signal handler that interrupted a slow path, and if a fork
+    /// takes longer than a second.
+    ///
+    /// ```
+    /// use slabyard::{ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<u64>::new("nodes", &YARD)?;
+    /// let held = nodes.alloc_bulk([7; 3]);
+    /// let mut addresses = [std::ptr::null(); 10];
+    /// let live = nodes.live_objects(&mut addresses).unwrap();
+    /// assert_eq!((live.count, live.with_free), (3, false));
+    /// let is_live = |pointer: *const u64| addresses[..live.count].contains(&pointer);
+    /// assert!(held.iter().all(|object| is_live(&**object)));
+    /// # Ok::<(), slabyard::typed::CreateError>(())
+    /// ```
+    #[must_use]
+    pub fn live_objects(&self, out: &mut [*const T]) -> Option<LiveObjects> {
+        let &Record { yard, id, .. } = self.record();
+        let mut count = 0;
+        let walked = live::each_live(yard, id, |address| {
+            if let Some(place) = out.get_mut(count) {
+                *place = core::ptr::with_exposed_provenance(address);
+            }
+            count += 1;
+        })?;
+        Some(LiveObjects { count, with_free: walked == Walked::WithFree })
+    }
     /// Bytes of the cache's slabs.
     ///
     /// ```

@@ -66,8 +66,13 @@ pub(super) struct KeptObject<T> {
 
 impl<T> KeptObject<T> {
     /// Says that a new slab's object has no value.
-    pub(super) const CONSTRUCTOR: Constructor =
-        Constructor { construct: |address, _| Self::at(address).clear(), word: 0 };
+    pub(super) const CONSTRUCTOR: Constructor = Constructor {
+        construct: |address, _| {
+            // SAFETY: an object of a slab that begins: nobody else uses it.
+            unsafe { (&raw mut (*Self::at(address)).made).write(false) };
+        },
+        word: 0,
+    };
 
     /// Drops the value of an object whose slab has ended.
     pub(super) const DESTRUCTOR: Option<Destructor> = if core::mem::needs_drop::<T>() {
@@ -75,7 +80,7 @@ impl<T> KeptObject<T> {
             destruct: |address, _| {
                 let abort = AbortOnPanic;
                 // SAFETY: the object is free, and its slab nobody else's.
-                unsafe { Self::unmake(Self::at(address).0) };
+                unsafe { Self::unmake(Self::at(address)) };
                 core::mem::forget(abort);
             },
             word: 0,
@@ -84,8 +89,8 @@ impl<T> KeptObject<T> {
         None
     };
 
-    fn at(address: usize) -> KeptPtr<T> {
-        KeptPtr(core::ptr::with_exposed_provenance_mut(address))
+    fn at(address: usize) -> *mut Self {
+        core::ptr::with_exposed_provenance_mut(address)
     }
 
     /// Drops the value, if there is one.
@@ -100,16 +105,6 @@ impl<T> KeptObject<T> {
                 (*object).value.assume_init_drop();
             }
         }
-    }
-}
-
-/// Where an object is.
-struct KeptPtr<T>(*mut KeptObject<T>);
-
-impl<T> KeptPtr<T> {
-    fn clear(self) {
-        // SAFETY: an object of a slab that begins: nobody else uses it.
-        unsafe { (&raw mut (*self.0).made).write(false) };
     }
 }
 
@@ -153,7 +148,7 @@ impl ObjectKind for Kept {
         // first word.
         if record.lies == Lies::Outside || defers(record.yard) {
             // SAFETY: the object was given up, and is not freed yet.
-            unsafe { KeptObject::unmake(KeptObject::<T>::at(address).0) };
+            unsafe { KeptObject::unmake(KeptObject::<T>::at(address)) };
         }
     }
 }

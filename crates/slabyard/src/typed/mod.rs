@@ -22,17 +22,16 @@ mod handle;
 mod home;
 mod kept;
 mod kind;
-mod live;
 mod prefill;
 mod record;
 
 pub use batch::Batch;
 pub use boxed::CacheBox;
 pub use builder::{Builder, KeptBuilder};
+pub use cache::LiveObjects;
 pub use errors::{AllocError, CreateError, InUse};
 pub use handle::ObjectCache;
 pub use home::Home;
 pub use kind::{Fresh, Kept, ObjectKind};
-pub use live::LiveObjects;
 pub use prefill::Prefilled;
 pub use slabyard_abi::debug::DebugFlags;
