@@ -4,10 +4,9 @@
 //! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the rules of debugging.
 
 use crate::cache::classes;
-use crate::debugging::NameBytes;
 use crate::debugging::large;
 use crate::engine::cpu_slabs::Rules;
-use crate::engine::{Any, Engine};
+use crate::engine::{Any, Engine, NameBytes};
 use crate::platform::Platform;
 use crate::yard::Yard;
 use slabyard_abi::debug::DebugFlags;

@@ -89,7 +89,6 @@ pub mod slab;
 pub mod slow_path;
 #[cfg(target_os = "linux")]
 pub mod typed;
-mod unused;
 #[doc(hidden)]
 pub mod verify;
 #[doc(hidden)]

@@ -62,7 +62,7 @@ pub(super) fn found<L: Library>(found: &Finding) {
     match found.bytes {
         Some(bytes) => dump(found, bytes.first),
         // What is wrong with a large block is its seal; its first page may fault.
-        None if found.slot == slabyard::debugging::large::SLOT => {
+        None if found.slot == Finding::NO_SLOT => {
             dump(found, found.slab + found.slab_bytes - SHOWN);
         }
         None => dump(found, object),
@@ -70,7 +70,7 @@ pub(super) fn found<L: Library>(found: &Finding) {
     call_stack::<L>();
     match found.what {
         FindingKind::Pointer | FindingKind::Free => say!("FIX {name}: the free was ignored"),
-        _ if found.slot == slabyard::debugging::large::SLOT => {}
+        _ if found.slot == Finding::NO_SLOT => {}
         _ => say!("FIX {name}: the slab at {:#x} was set aside", found.slab),
     }
     if found.by == By::Call {

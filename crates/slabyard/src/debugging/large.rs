@@ -27,9 +27,6 @@ pub const NAME: &str = "malloc-large";
 /// Mappings with a guard page, at most: each is two mappings of the kernel's.
 const MOST_GUARDED: usize = 4096;
 
-/// Slot in findings: that of no cache.
-pub const SLOT: u16 = 0;
-
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if runs and mappings have debugging.
     #[inline(always)]
@@ -69,7 +66,7 @@ pub(crate) fn alloc_guarded<P: Platform, E: Engine>(
         Some(address)
     });
     // Not of a block that a handler gets, in which no stack is walked.
-    if has_tracks(yard)
+    if flags(yard).has(DebugFlags::TRACK)
         && let Some(address) = block
         && let Some(end) = end_of(yard, address)
     {
@@ -85,16 +82,16 @@ pub(crate) fn alloc_nothing<P: Platform, E: Engine>(
     cache: &Cache<E>,
     align: usize,
 ) -> Option<usize> {
-    let is_checked = checks_blocks(yard)
+    let is_checked = flags(yard).has(DebugFlags::CHECK)
         && debug_of(cache).is_some_and(|debug| debug.flags().has(DebugFlags::CHECK))
         && yard.heap.mappings.live().0 < MOST_GUARDED;
     let nothing = if is_checked { alloc_guarded(yard, 0, align) } else { None };
     nothing.or_else(|| cache.engine.alloc_sized(cache.on(&yard.heap), 0, align))
 }
 
-fn has_tracks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    let flags = yard.large.guarded.flags.load(Ordering::Relaxed);
-    DebugFlags::of(flags as u8).has(DebugFlags::TRACK)
+/// The debugging of large blocks.
+fn flags<P: Platform, E: Engine>(yard: &Yard<P, E>) -> DebugFlags {
+    DebugFlags::of(yard.large.guarded.flags.load(Ordering::Relaxed) as u8)
 }
 
 fn map_guarded<P: Platform, E: Engine>(
@@ -145,21 +142,13 @@ pub(crate) fn guarded_bytes<P: Platform, E: Engine>(
     Some(block::sealed(&yard.heap.platform, address, end).unwrap_or(end - SEAL - address))
 }
 
-fn checks_blocks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    if !yard.is_guarded() {
-        return false;
-    }
-    let flags = yard.large.guarded.flags.load(Ordering::Relaxed);
-    DebugFlags::of(flags as u8).has(DebugFlags::CHECK)
-}
-
 /// Notes who allocated the live block at an address.
 pub(crate) fn note_maker_of_guarded<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     maker: Maker,
 ) {
-    if checks_blocks(yard)
+    if flags(yard).has(DebugFlags::CHECK)
         && let Some(end) = end_of(yard, address)
     {
         block::note_maker_of_block(&yard.heap.platform, address, end, maker);
@@ -171,7 +160,7 @@ pub(crate) fn maker_of_guarded<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
 ) -> Option<Maker> {
-    if !checks_blocks(yard) || is_in_quarantine(yard, address) {
+    if !flags(yard).has(DebugFlags::CHECK) || is_in_quarantine(yard, address) {
         return None;
     }
     let (_, maker) = block::sealed_by(&yard.heap.platform, address, end_of(yard, address)?)?;
@@ -186,7 +175,7 @@ pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: u
     }
     let Some(end) = end_of(yard, address) else { return false };
     if let Some((what, bytes)) = block::wrong_block(&yard.heap.platform, address, end) {
-        report_block(yard, &wrong(yard, what, address, end, bytes, By::Call));
+        yard.heap.reports.finding(|| wrong(yard, what, address, end, bytes, By::Call));
     }
     let looks = &yard.large.guarded.looks;
     let _change = looks.change();
@@ -264,15 +253,7 @@ fn look_at_block<P: Platform, E: Engine>(
     let looks = &yard.large.guarded.looks;
     let found = looks.look(yard.platform(), address, patience, read, restore);
     // Not while the look lasts: the report may make calls.
-    found.inspect(|found| report_block(yard, found)).is_some()
-}
-
-#[cold]
-fn report_block<P: Platform, E: Engine>(yard: &Yard<P, E>, found: &Finding) {
-    yard.heap.reports.findings.fetch_add(1, Ordering::Relaxed);
-    if let Some(hooks) = yard.heap.reports.hooks.try_get() {
-        (hooks.report)(found);
-    }
+    found.inspect(|found| yard.heap.reports.finding(|| *found)).is_some()
 }
 
 #[cold]
@@ -289,7 +270,7 @@ fn wrong<P: Platform, E: Engine>(
     Finding {
         what,
         by,
-        slot: SLOT,
+        slot: Finding::NO_SLOT,
         slab: address,
         slab_bytes: end - address,
         objects: [1, 1],
@@ -298,7 +279,7 @@ fn wrong<P: Platform, E: Engine>(
         requested: u32::try_from(requested).unwrap_or(u32::MAX),
         pointer: address,
         bytes,
-        allocated: if has_tracks(yard) {
+        allocated: if flags(yard).has(DebugFlags::TRACK) {
             block::block_track(&yard.heap.platform, end, bytes)
         } else {
             None

@@ -10,17 +10,15 @@ pub mod large;
 
 use crate::cache::{Cache, debug_of};
 use crate::debugging::large::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
-use crate::engine::{Debug, Engine};
+use crate::engine::{Debug, Engine, NameBytes};
 use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
 use crate::slab;
-use crate::slab::debug::{Maker, State, object};
+use crate::slab::debug::{Maker, State, object, unused};
 use crate::sync::Ordering;
-use crate::unused::look_at_unused;
 use crate::yard::Yard;
 use core::fmt;
-use core::fmt::Write;
 use slabyard_abi::debug::DebugFlags;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -37,25 +35,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
 /// True if an address is in a cache with debugging.
 pub fn is_debugged<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
-    E::SIZED && yard.heap.class_at(address).is_some_and(|c| debug_of(yard.caches.get(c)).is_some())
+    debug_at(yard, address).is_some()
 }
 
 /// True if an address is in a cache that knows what was requested of each object.
 pub fn knows_requests<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
-    E::SIZED
-        && yard.heap.class_at(address).is_some_and(|class| {
-            debug_of(yard.caches.get(class))
-                .is_some_and(|debug| debug.flags().has(DebugFlags::RED_ZONE))
-        })
+    debug_at(yard, address).is_some_and(|(_, debug)| debug.flags().has(DebugFlags::RED_ZONE))
 }
 
 /// True if an object of a cache with debugging begins at an address and is free.
 pub fn is_known_free<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
-    E::SIZED
-        && yard.heap.class_at(address).is_some_and(|class| {
-            let cache = yard.caches.get(class);
-            debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&yard.heap), address))
-        })
+    debug_at(yard, address)
+        .is_some_and(|(cache, debug)| debug.is_freed(cache.on(&yard.heap), address))
 }
 
 /// Notes which function of a program allocated what begins at an address, and is about to be
@@ -105,34 +96,6 @@ pub fn debugged_calls_and_bytes<P: Platform, E: Engine>(yard: &Yard<P, E>) -> (u
     sum
 }
 
-impl NameBytes {
-    pub(crate) fn of(name: impl fmt::Display) -> Self {
-        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
-        // `write_str` never fails.
-        let _ = write!(bytes, "{name}");
-        bytes
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl fmt::Write for NameBytes {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let n = text.len().min(self.bytes.len() - self.len);
-        self.bytes[self.len..][..n].copy_from_slice(&text.as_bytes()[..n]);
-        self.len += n;
-        Ok(())
-    }
-}
-
-/// A cache's name, for rules: cut off as published names are.
-pub(crate) struct NameBytes {
-    bytes: [u8; 32],
-    len: usize,
-}
-
 /// The debugging of a cache that is created.
 pub(crate) fn debug_of_created<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
@@ -165,17 +128,12 @@ pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
 /// Where the link of a deferred free is, of the live object at an address.
 #[inline(always)]
 pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
-    if E::SIZED
-        && let Some(class) = yard.heap.class_at(address)
-        && let Some(debug) = debug_of(yard.caches.get(class))
-    {
-        return debug.link_of(address);
-    }
-    address
+    debug_at(yard, address).map_or(address, |(_, debug)| debug.link_of(address))
 }
 
-/// The cache at an address, if it has checks of consistency.
-fn checking_at<P: Platform, E: Engine>(
+/// The cache at an address, if it has debugging.
+#[inline(always)]
+fn debug_at<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
 ) -> Option<(&Cache<E>, &Debug)> {
@@ -183,15 +141,22 @@ fn checking_at<P: Platform, E: Engine>(
         return None;
     }
     let cache = yard.caches.get(yard.heap.class_at(address)?);
-    let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
-    Some((cache, debug))
+    Some((cache, debug_of(cache)?))
+}
+
+/// As [`debug_at`], if the cache has checks of consistency.
+fn checking_at<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Option<(&Cache<E>, &Debug)> {
+    debug_at(yard, address).filter(|(_, debug)| debug.flags().has(DebugFlags::CHECK))
 }
 
 /// As [`Yard::validate`], in a slow path.
 pub(crate) fn validate_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
     let look =
         |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&yard.heap), slab);
-    let unused = if has_debugging(yard) { look_at_unused(yard) } else { 0 };
+    let unused = if has_debugging(yard) { unused::look_at_unused(&yard.heap) } else { 0 };
     each_debugged_slab(yard, look) + look_at_blocks(yard) + unused
 }
 

@@ -66,6 +66,7 @@ pub use moving::Moving;
 pub use orphans::Repair;
 pub use page_slabs::PageSlabs;
 pub use sheaves::Sheaves;
+pub(crate) use shown::NameBytes;
 pub use slob::Slob;
 #[doc(hidden)]
 pub use slow_paths::SlowPaths;

@@ -116,10 +116,7 @@ impl PublishedWords {
 
     /// Writes the first 32 bytes of a name.
     pub(super) fn set_name(&self, name: impl fmt::Display) {
-        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
-        // `write_str` cuts off what does not fit, and never fails.
-        let _ = write!(bytes, "{name}");
-        for (word, bytes) in self.name.iter().zip(bytes.bytes.as_chunks().0) {
+        for (word, bytes) in self.name.iter().zip(NameBytes::of(name).bytes.as_chunks().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
     }
@@ -170,9 +167,23 @@ impl PublishedWords {
     }
 }
 
-struct NameBytes {
+/// The first 32 bytes of a cache's name.
+pub(crate) struct NameBytes {
     bytes: [u8; 32],
     len: usize,
+}
+
+impl NameBytes {
+    pub(crate) fn of(name: impl fmt::Display) -> Self {
+        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
+        // `write_str` cuts off what does not fit, and never fails.
+        let _ = write!(bytes, "{name}");
+        bytes
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 impl fmt::Write for NameBytes {

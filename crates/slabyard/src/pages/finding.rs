@@ -126,6 +126,11 @@ pub struct Finding {
     pub freed: Option<Track>,
 }
 
+impl Finding {
+    /// The slot in findings about memory of no cache.
+    pub const NO_SLOT: u16 = 0;
+}
+
 /// A call that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {

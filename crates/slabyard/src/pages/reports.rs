@@ -54,6 +54,14 @@ impl Reports {
         }
     }
 
+    /// Counts a finding of debugging, and reports it.
+    pub(crate) fn finding(&self, found: impl FnOnce() -> finding::Finding) {
+        self.findings.fetch_add(1, Ordering::Relaxed);
+        if let Some(hooks) = self.hooks.try_get() {
+            (hooks.report)(&found());
+        }
+    }
+
     /// Reports misuse and sets the object aside: from then on no container owns it.
     #[inline]
     pub(super) fn misuse(&self, cause: Cause, address: usize, slot: u16) {

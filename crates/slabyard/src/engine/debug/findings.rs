@@ -11,7 +11,6 @@ use crate::platform::Platform;
 use crate::slab;
 use crate::slab::debug::{Known, State, object, tail};
 use crate::slab::{Object, freeset};
-use crate::sync::Ordering;
 
 /// Looks at an object that changes meanwhile, at most.
 const LOOKS: usize = 8;
@@ -60,33 +59,32 @@ impl Debug {
         pointer: usize,
         bytes: Option<Bytes>,
     ) {
-        on.heap.reports.findings.fetch_add(1, Ordering::Relaxed);
-        let Some(hooks) = on.heap.reports.hooks.try_get() else { return };
         let (shape, layout) = (on.cache.shape(), self.layout());
         let geometry = &shape.geometry;
         let slab = object & !(geometry.slab_bytes() - 1);
+        let state = |object| object::read_state(&on.heap.platform, layout, object);
         // By their states: of a slab that was set aside no object is in the free set.
         let is_used = |index: &u32| {
-            let object = geometry.address_of(slab, *index);
-            object::read_state(&on.heap.platform, layout, object)
-                .is_none_or(|known| known.state != State::Free)
+            let known = state(geometry.address_of(slab, *index));
+            known.is_none_or(|known| known.state != State::Free)
         };
-        let [allocated, freed] = object::tracks(&on.heap.platform, layout, object);
-        (hooks.report)(&Finding {
-            what,
-            by,
-            slot: shape.slot,
-            slab,
-            slab_bytes: geometry.slab_bytes(),
-            objects: [geometry.objects, (0..geometry.objects).filter(is_used).count() as u32],
-            object,
-            object_bytes: geometry.object,
-            requested: object::read_state(&on.heap.platform, layout, object)
-                .map_or(geometry.object, |k| k.requested),
-            pointer,
-            bytes,
-            allocated,
-            freed,
+        on.heap.reports.finding(|| {
+            let [allocated, freed] = object::tracks(&on.heap.platform, layout, object);
+            Finding {
+                what,
+                by,
+                slot: shape.slot,
+                slab,
+                slab_bytes: geometry.slab_bytes(),
+                objects: [geometry.objects, (0..geometry.objects).filter(is_used).count() as u32],
+                object,
+                object_bytes: geometry.object,
+                requested: state(object).map_or(geometry.object, |known| known.requested),
+                pointer,
+                bytes,
+                allocated,
+                freed,
+            }
         });
     }
 
@@ -136,16 +134,7 @@ impl Debug {
         let begin = on.heap.region.address(slab);
         for index in 0..geometry.objects {
             let object = geometry.address_of(begin, index);
-            let known = object::read_state(&on.heap.platform, self.layout(), object);
-            let free = known.filter(|known| known.state == State::Free);
-            let wrong = match free {
-                Some(known) => {
-                    let wrong = object::wrong_of(&on.heap.platform, self.layout(), object, known);
-                    wrong.map(|(what, bytes)| (what, Some(bytes)))
-                }
-                None => Some((FindingKind::State, None)),
-            };
-            if let Some((what, bytes)) = wrong {
+            if let Err((what, bytes)) = self.expect_free(on, object) {
                 self.report(on, (what, By::Call), object, object, bytes);
             }
         }
@@ -194,11 +183,8 @@ impl Debug {
         for _ in 0..LOOKS {
             let Some(known) = object::read_state(&on.heap.platform, layout, object) else {
                 // It is nobody's to change but a program's with a bug.
-                let all = Known::new(State::Live, layout.object);
-                let zone = object::wrong_of(&on.heap.platform, layout, object, all);
-                return Some(
-                    zone.map_or((FindingKind::State, None, all), |(w, b)| (w, Some(b), all)),
-                );
+                let (what, bytes) = self.overwritten(on, object);
+                return Some((what, bytes, Known::new(State::Live, layout.object)));
             };
             if known.state == State::Busy {
                 continue;

@@ -24,7 +24,6 @@
 
 pub mod findings;
 mod quarantine;
-mod waiting;
 
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, NodeList, Rules};
@@ -179,21 +178,40 @@ impl Debug {
         on: PageSlabs<'_, P>,
         object: usize,
     ) -> Result<(), (FindingKind, Option<Bytes>)> {
-        let known = object::read_state(&on.heap.platform, self.layout(), object);
-        let known =
-            known.filter(|known| known.state == State::Free).ok_or((FindingKind::State, None))?;
+        let known = self.expect_free(on, object)?;
+        // Else a program wrote to its state between the two.
+        let is_claimed = object::claim(&on.heap.platform, self.layout(), object, known);
+        is_claimed.then_some(()).ok_or((FindingKind::State, None))
+    }
+
+    /// The state of an object that should be free; what is wrong with it if a program wrote there.
+    fn expect_free<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        object: usize,
+    ) -> Result<Known, (FindingKind, Option<Bytes>)> {
+        let p = &on.heap.platform;
+        let known = object::read_state(p, self.layout(), object)
+            .filter(|known| known.state == State::Free)
+            .ok_or((FindingKind::State, None))?;
         if self.flags().has(Self::LOOKS_AT)
-            && let Some((what, bytes)) =
-                object::wrong_of(&on.heap.platform, self.layout(), object, known)
+            && let Some((what, bytes)) = object::wrong_of(p, self.layout(), object, known)
         {
             return Err((what, Some(bytes)));
         }
-        // Else a program wrote to its state between the two.
-        if object::claim(&on.heap.platform, self.layout(), object, known) {
-            Ok(())
-        } else {
-            Err((FindingKind::State, None))
-        }
+        Ok(known)
+    }
+
+    /// What is wrong with an object whose state a program wrote over: what ran over the state ran
+    /// over the zone in front of it, most often.
+    fn overwritten<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        object: usize,
+    ) -> (FindingKind, Option<Bytes>) {
+        let all = Known::new(State::Live, self.layout().object);
+        let zone = object::wrong_of(&on.heap.platform, self.layout(), object, all);
+        zone.map_or((FindingKind::State, None), |(what, bytes)| (what, Some(bytes)))
     }
 
     /// Makes an object of a slab that was set aside sound again, so that it is reported once.
@@ -229,12 +247,8 @@ impl Debug {
             debug_assert!(false, "what is in quarantine is an object");
             return;
         };
-        let known = Known::new(State::Free, 0);
-        if self.flags().has(Self::LOOKS_AT)
-            && let Some((what, bytes)) =
-                object::wrong_of(&on.heap.platform, self.layout(), object, known)
-        {
-            self.found(on, what, object, Some(bytes));
+        if let Err((what, bytes)) = self.expect_free(on, object) {
+            self.found(on, what, object, bytes);
             self.restore_free(on, object);
         }
         if aside::is_slab_aside(&on.heap.region, slab) {
@@ -329,23 +343,26 @@ impl SlowPaths for Debug {
                 track::set_track(on.heap, layout, address, TrackKind::Free, known.requested);
                 object::release(&on.heap.platform, layout, address);
                 self.trace(on, Call::Free, address);
-                self.quarantine(on, address);
+                // The oldest returns to its slab where there is no room for both.
+                if let Some(oldest) = self.quarantine.push(on, address) {
+                    self.return_to_slab(on, oldest);
+                }
             }
             Err(FindingKind::Free) => self.found_twice(on, address),
             Err(_) => {
-                // What ran over the state ran over the zone in front of it, most often.
-                let all = Known::new(State::Live, layout.object);
-                match object::wrong_of(&on.heap.platform, layout, address, all) {
-                    Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
-                    None => self.found(on, FindingKind::State, address, None),
-                }
+                let (what, bytes) = self.overwritten(on, address);
+                self.found(on, what, address, bytes);
                 self.restore_free(on, address);
             }
         }
     }
 
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.empty_quarantine(on);
+        let moving = Moving::aside(on);
+        while let Some(oldest) = self.quarantine.pop(on) {
+            self.return_to_slab(on, oldest);
+        }
+        drop(moving);
         self.discard_empty(on);
     }
 
@@ -359,7 +376,7 @@ impl SlowPaths for Debug {
     }
 
     fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.end_quarantine(on);
+        self.quarantine.end(on);
     }
 }
 
@@ -400,18 +417,18 @@ impl Inspect for Debug {
     }
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
-        self.each_in_quarantine(on, f);
+        self.quarantine.each(on, f);
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.is_quarantine_published(on)
+        self.quarantine.is_published(on)
     }
 }
 
 impl Repair for Debug {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
         orphans::empty_list(on);
-        self.forget_quarantine(on);
+        self.quarantine.forget(on);
         0
     }
 
