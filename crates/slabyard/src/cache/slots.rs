@@ -25,31 +25,3 @@ pub const fn number_of(slot: Slot) -> Option<usize> {
         None => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::stack::SLOTS;
-    use std::vec::Vec;
-
-    #[test]
-    fn slots_of_caches_and_lists_are_distinct() {
-        use crate::pages::percpu::has_runs;
-        assert_eq!([number_of(Slot(0)), number_of(Slot(1))], [None; 2]);
-        let mut found = Vec::new();
-        for slot in 2..SLOTS as u16 {
-            let number = number_of(Slot(slot));
-            assert_eq!(number.is_none(), has_runs(Slot(slot)), "slot {slot}");
-            found.extend(number.filter(|number| slot_of(*number) == Slot(slot)));
-        }
-        assert!(found.into_iter().eq(0..MOST_CACHES));
-    }
-
-    #[test]
-    fn both_entries_of_a_cache_are_in_one_cache_line() {
-        for number in 0..MOST_CACHES {
-            let main = slot_of(number).offset();
-            assert_eq!(main / 64, Slot(slot_of(number).0 + row::SPARE as u16).offset() / 64);
-        }
-    }
-}

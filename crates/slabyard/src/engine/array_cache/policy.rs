@@ -123,28 +123,6 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_those_of_the_kernel() {
-        let of = |reclaim, size| {
-            let Limits { limit, batchcount, sharedfactor } =
-                Choice { reclaim, has_arrays: true }.limits(size, 4096, 2);
-            (limit, batchcount, sharedfactor)
-        };
-        for reclaim in [Reclaim::V2_4, Reclaim::V2_5_39] {
-            assert_eq!(of(reclaim, 256), (252, 126, 0));
-            assert_eq!(of(reclaim, 1024), (124, 62, 0));
-            assert_eq!(of(reclaim, 4096), (60, 30, 0));
-            assert_eq!(of(reclaim, 4097).0, 0, "none above a page");
-        }
-        assert_eq!(of(Reclaim::V2_5_45, 256), (120, 60, 0));
-        assert_eq!(of(Reclaim::Today, 256), (120, 60, 8));
-        let alone = Choice { reclaim: Reclaim::V2_5_45, has_arrays: false };
-        assert_eq!(
-            alone.limits(256, 4096, 1),
-            Limits { limit: 0, batchcount: 60, sharedfactor: 0 }
-        );
-    }
-
-    #[test]
     fn slabs_are_as_small_as_a_kernels() {
         let choice = Choice { reclaim: Reclaim::V2_4, has_arrays: true };
         // 2048 bytes twice, 4096 once; 3072 would waste a quarter of a page.

@@ -122,32 +122,3 @@ impl<C> ArrayCaches<C> {
         lists::end_free(on, u32::MAX);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{NODE_PERIOD_MS, PERIOD_MS};
-    use super::{first_ms, node_first_ms, to_free};
-
-    #[test]
-    fn timers_are_apart() {
-        assert_eq!([0, 1, 15].map(first_ms), [1000, 1003, 1045]);
-        assert_eq!([PERIOD_MS, NODE_PERIOD_MS], [2000, 4000]);
-        assert_eq!([0, 64, 4000, 4064].map(node_first_ms), [4000, 4064, 4000, 4064]);
-    }
-
-    #[test]
-    fn a_fifth_of_an_array_goes_at_a_time() {
-        for (limit, objects, expected) in [
-            (120, 120, 24),
-            (120, 24, 24),
-            (120, 23, 12),
-            (480, 480, 96),
-            (54, 54, 11),
-            (8, 1, 1),
-            (1, 1, 1),
-            (120, 0, 0),
-        ] {
-            assert_eq!(to_free(limit, objects), expected, "{objects} of {limit}");
-        }
-    }
-}
