@@ -16,7 +16,6 @@ use crate::waiting::batches::{close_batches, serve_waiting, take_for_readers};
 use crate::waiting::{NotTaken, begin_waiting, holds_slabs};
 use crate::yard::depth::{LOOK_CALLS, RUN_CALLS, is_inside};
 use crate::yard::{AddressKind, Yard};
-use core::marker::PhantomData;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Opens a section: until it ends, no grace period ends that begins from now on. Sections
@@ -47,13 +46,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !self.heap.rcu.leave(self.platform()) {
             self.heap.rcu.leave_slow(self.platform());
         }
-    }
-
-    /// Opens a section that ends with a value.
-    #[inline]
-    pub fn rcu_section(&self) -> Section<'_, P, E> {
-        self.rcu_read_lock();
-        Section { yard: self, thread: PhantomData }
     }
 
     /// Waits until all sections have ended that are open now.
@@ -151,20 +143,6 @@ pub enum NotWaited {
     InSection,
     /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
-}
-
-/// A section, as a value: it ends when this is dropped. It stays in its thread.
-#[must_use]
-pub struct Section<'a, P: Platform, E: Engine> {
-    yard: &'a Yard<P, E>,
-    thread: PhantomData<*const ()>,
-}
-
-impl<P: Platform, E: Engine> Drop for Section<'_, P, E> {
-    #[inline]
-    fn drop(&mut self) {
-        self.yard.rcu_read_unlock();
-    }
 }
 
 #[cold]

@@ -14,6 +14,8 @@ mod on_linux;
 mod one;
 mod typesafe;
 
+use slabyard::engine::Engine;
+use slabyard::platform::Platform;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 
@@ -28,5 +30,22 @@ fn yard_on(config: Config) -> Yard<Machine> {
 fn check(yard: &Yard<Machine>) {
     if let Err(fault) = yard.verify().expect("outside of a slow path") {
         panic!("{fault}");
+    }
+}
+
+/// A section: it ends when this is dropped.
+#[must_use]
+struct Section<'a, P: Platform, E: Engine>(&'a Yard<P, E>);
+
+impl<'a, P: Platform, E: Engine> Section<'a, P, E> {
+    fn of(yard: &'a Yard<P, E>) -> Self {
+        yard.rcu_read_lock();
+        Section(yard)
+    }
+}
+
+impl<P: Platform, E: Engine> Drop for Section<'_, P, E> {
+    fn drop(&mut self) {
+        self.0.rcu_read_unlock();
     }
 }

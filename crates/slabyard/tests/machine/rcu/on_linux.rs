@@ -12,6 +12,7 @@
 //!
 //! * `SLABYARD_STRESS_OPS`: reads and writes of each process.
 
+use super::Section;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::calls::readers;
 use slabyard::child;
@@ -222,7 +223,7 @@ impl Scene {
     }
 
     fn look_up(&self, key: usize, n: usize) {
-        let _section = YARD.rcu_section();
+        let _section = Section::of(&YARD);
         loop {
             let object = self.index[key].load(Ordering::Acquire);
             if object == 0 {

@@ -1,6 +1,6 @@
 //! One thread at a time: what waits, what is refused, and forks.
 
-use super::{check, yard_on};
+use super::{Section, check, yard_on};
 use slabyard::cache::CacheSettings;
 use slabyard::calls::readers;
 use slabyard::calls::readers::NotWaited;
@@ -12,10 +12,10 @@ use slabyard_testkit::machine::Config;
 #[test]
 fn a_thread_does_not_wait_for_itself() {
     let yard = yard_on(Config::default());
-    let section = yard.rcu_section();
+    let section = Section::of(&yard);
     assert_eq!(yard.synchronize_rcu(), Err(NotWaited::InSection));
     assert_eq!(yard.rcu_barrier(), Err(NotWaited::InSection));
-    let inner = yard.rcu_section();
+    let inner = Section::of(&yard);
     drop(section);
     assert_eq!(yard.synchronize_rcu(), Err(NotWaited::InSection));
     drop(inner);
@@ -26,7 +26,7 @@ fn a_thread_does_not_wait_for_itself() {
 fn a_section_of_a_yard_does_not_hold_up_another() {
     for finds_ends in [true, false] {
         let yards = [(); 3].map(|()| yard_on(Config { finds_ends, ..Config::default() }));
-        let sections = yards.each_ref().map(|yard| yard.rcu_section());
+        let sections = yards.each_ref().map(Section::of);
         for yard in &yards[..2] {
             assert!(readers::is_in_rcu_section(yard));
             assert!(!readers::poll_rcu(yard, readers::wanted_rcu(&yard.heap)));
@@ -208,7 +208,7 @@ fn a_section_ends_with_its_thread() {
         yard.rcu_read_lock();
         machine.end_reader();
         // A destructor that runs later.
-        let _section = yard.rcu_section();
+        let _section = Section::of(&yard);
         assert!(readers::is_in_rcu_section(&yard));
     })]);
     yard.synchronize_rcu().expect("no section is open");

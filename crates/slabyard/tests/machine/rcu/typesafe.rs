@@ -6,7 +6,7 @@
 //! A reader looks up a key, and may find an object that has another key by now; it must look at
 //! the key again after it has read the value. The type is always there.
 
-use super::{check, yard_on};
+use super::{Section, check, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
 use slabyard::platform::Park;
@@ -78,7 +78,7 @@ impl Scene<'_> {
     }
 
     fn look_up(&self, key: usize, reader: Reader) {
-        let section = self.yard.rcu_section();
+        let section = Section::of(self.yard);
         loop {
             let object = self.index[key - 1].load(Ordering::SeqCst);
             if object == 0 {
@@ -191,7 +191,7 @@ fn a_slab_waits_for_readers_and_no_longer() {
     let yard = yard_on(Config::default());
     let cache = yard.create_cache("typed", &settings(SAFE)).expect("a cache");
     let objects: Vec<_> = (0..64).map(|_| yard.alloc_from(cache).expect("memory")).collect();
-    let section = yard.rcu_section();
+    let section = Section::of(&yard);
     objects.into_iter().for_each(|object| yard.free_to(cache, object).expect("live"));
     yard.shrink_cache(cache);
     let granules = || {
@@ -223,7 +223,7 @@ fn a_destroyed_cache_waits_for_its_slabs() {
     unsafe { write_word(yard.platform(), object, TYPE) };
     let (begun, yard) = (&AtomicUsize::new(0), &yard);
     let reader: Body<'_> = Box::new(move |machine| {
-        let section = yard.rcu_section();
+        let section = Section::of(yard);
         begun.store(1, Ordering::SeqCst);
         for _ in 0..300 {
             machine.step();
@@ -263,7 +263,7 @@ fn objects_end_after_readers() {
     };
     let cache = yard.create_cache("typed", &settings).expect("a cache");
     let object = yard.alloc_from(cache).expect("memory");
-    let section = yard.rcu_section();
+    let section = Section::of(&yard);
     yard.free_to(cache, object).expect("live");
     yard.shrink_cache(cache);
     assert_eq!(ENDED.load(Ordering::SeqCst), 0);
