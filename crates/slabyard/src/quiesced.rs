@@ -1,6 +1,6 @@
 //! A yard while no slow path is under way; its stacks are stopped, or still in use by fast paths.
 //!
-//! Neighbours: [`crate::observe::quiesce`] closes the gate first; the child of a fork
+//! Neighbours: [`crate::observe`] closes the gate first; the child of a fork
 //! ([`crate::child`]) has no other threads.
 
 use crate::cache::Cache;
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::pages::{bank, percpu};
 use crate::platform::Platform;
 use crate::platform::stack::Slot;
-use crate::reclaim::walk::{Entries, Stacks, entries};
+use crate::reclaim::walk::{Entries, Stacks, caches_of, entries};
 use crate::slab::freeset;
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -110,11 +110,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     /// Calls `f` with slot and address of each object that the engines of these stacks' caches park
     /// elsewhere.
     pub(crate) fn each_parked_node(&self, stacks: Stacks, f: &mut dyn FnMut(Slot, usize)) {
-        let is_among = |number: &usize| match stacks {
-            Stacks::Cache(one) => *number == one,
-            _ => true,
-        };
-        for number in self.yard.caches().used.caches().filter(is_among) {
+        for number in caches_of(self.yard, stacks) {
             let cache = self.yard.cache(number);
             let slot = slot_of(number);
             cache.engine.each_parked(cache.on(&self.yard.heap), |address| f(slot, address));

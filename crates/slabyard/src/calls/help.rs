@@ -4,9 +4,10 @@
 //! Neighbours: [`crate::reclaim::ticker`] runs slices; [`crate::mail`] answers requests.
 
 use crate::engine::Engine;
-use crate::mail::{Scope, calls_program, shrink};
+use crate::mail::{calls_program, shrink};
 use crate::platform::Platform;
 use crate::reclaim::ticker::{claim_tick, has_work, reclaim};
+use crate::reclaim::walk::Stacks;
 use crate::slow_path::{Background, enter_slow_path, enter_with};
 use crate::yard::Yard;
 use crate::yard::depth::{LOOK_CALLS, is_inside};
@@ -55,7 +56,7 @@ pub fn answer_outside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
 pub fn relieve<P: Platform, E: Engine>(yard: &Yard<P, E>, relief: Relief) -> Option<u64> {
     let _slow_path = enter_slow_path(yard, LOOK_CALLS)?;
     let _guard = yard.drain.lock(yard.platform());
-    Some(shrink(yard, &Scope::Yard, relief == Relief::Empties).bytes)
+    Some(shrink(yard, Stacks::All, relief == Relief::Empties).bytes)
 }
 
 /// What a drain under memory pressure gives back.

@@ -4,9 +4,10 @@
 //! Neighbour: [`crate::reclaim::drain`] drains the stacks.
 
 use crate::engine::Engine;
-use crate::pages::purge;
-use crate::platform::{GRANULE, Platform};
-use crate::reclaim::drain::{drain_row, drain_stacks, request_drains, take_stack};
+use crate::platform::Platform;
+use crate::reclaim::drain::{
+    drain_row, drain_stacks, give_back, request_drains, shrink_caches, take_stack,
+};
 use crate::reclaim::walk::{Stacks, next_stack};
 use crate::slow_path::enter_slow_path;
 use crate::sync::Ordering;
@@ -51,23 +52,14 @@ pub fn drain_thread<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 }
 
 /// Drains all stacks and barns and purges all free pages, because the kernel refused a
-/// page. Returns the granules that went back. The caller is inside a slow path.
+/// page. Returns the bytes of pages that went back. The caller is inside a slow path.
 pub(crate) fn drain_all<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
     let _guard = yard.drain.lock(yard.platform());
     let cleaned = yard.heap.cleaned.load(Ordering::Relaxed);
     drain_stacks(yard, Stacks::All);
-    for number in yard.caches.used.caches() {
-        let cache = yard.caches.get(number);
-        cache.engine.shrink(cache.on(&yard.heap));
-    }
-    // Ended slabs went to this CPU's lists of runs.
-    drain_stacks(yard, Stacks::All);
+    shrink_caches(yard, Stacks::All);
     look_at_waiting(yard);
-    let mut purged = yard.heap.purge(0, usize::MAX);
-    // With debugging, pages went back as their slabs ended.
-    purged += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
-    purge::release_metadata(&yard.heap);
-    let sheaves = yard.heap.sheaves.rest(yard.platform());
-    yard.platform().drained_all(purged * GRANULE + sheaves);
-    purged
+    let [pages, sheaves] = give_back(yard, cleaned);
+    yard.platform().drained_all(pages + sheaves);
+    pages
 }

@@ -13,11 +13,10 @@ use crate::cache::Cache;
 use crate::debugging::{self, validate_inside};
 use crate::engine::{Changed, Engine};
 use crate::mail::header::header_word;
-use crate::pages::purge;
-use crate::platform::{GRANULE, Platform};
-use crate::reclaim::drain::{drain_stacks, request_drains};
+use crate::platform::Platform;
+use crate::reclaim::drain::{drain_stacks, give_back, request_drains, shrink_caches};
 use crate::reclaim::empties::drain_empties;
-use crate::reclaim::walk::Stacks;
+use crate::reclaim::walk::{Stacks, caches_of};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use slabyard_abi::region::{
@@ -36,12 +35,6 @@ impl Answer {
     fn refused(outcome: Outcome) -> Self {
         Answer { outcome, old: 0, new: 0, bytes: 0 }
     }
-}
-
-/// What a request applies to.
-pub(crate) enum Scope {
-    Yard,
-    Cache(usize),
 }
 
 /// Forgets a request without an answer: the child of a fork has a copy of its parent's mailbox.
@@ -118,15 +111,15 @@ fn answer_to<P: Platform, E: Engine>(
     [_, what, cache, generation, key, value]: [u64; 6],
 ) -> Answer {
     let scope = match usize::try_from(cache) {
-        _ if cache == WHOLE_YARD => Scope::Yard,
+        _ if cache == WHOLE_YARD => Stacks::All,
         // The cache that the requester saw may be gone, and another one have its number.
-        Ok(number) if yard.caches.is_there_in(number, generation) => Scope::Cache(number),
+        Ok(number) if yard.caches.is_there_in(number, generation) => Stacks::Cache(number),
         _ => return Answer::refused(Outcome::Unknown),
     };
     match Request::of(what) {
-        Some(Request::Shrink) => shrink(yard, &scope, false),
-        Some(Request::ShrinkEmpty) => shrink(yard, &scope, true),
-        Some(Request::Set) => set(yard, &scope, key, value),
+        Some(Request::Shrink) => shrink(yard, scope, false),
+        Some(Request::ShrinkEmpty) => shrink(yard, scope, true),
+        Some(Request::Set) => set(yard, scope, key, value),
         Some(Request::Validate) if E::SIZED && debugging::has_debugging(yard) => Answer {
             outcome: Outcome::Done,
             old: validate_inside(yard),
@@ -137,28 +130,18 @@ fn answer_to<P: Platform, E: Engine>(
     }
 }
 
-/// The caches that a request is about, of those whose slots are in use.
-fn in_scope<'a, P: Platform, E: Engine>(
-    yard: &'a Yard<P, E>,
-    scope: &'a Scope,
-) -> impl Iterator<Item = &'a Cache<E>> {
-    let (first, last) = match *scope {
-        Scope::Yard => (0, usize::MAX),
-        Scope::Cache(number) => (number, number),
-    };
-    let next = move |number| yard.caches.used.next_cache(number).filter(|number| *number <= last);
-    core::iter::successors(next(first), move |number| next(number + 1))
-        .map(|number| yard.caches.get(number))
-}
-
-fn shrink_caches<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope) {
-    in_scope(yard, scope).for_each(|cache| cache.engine.shrink(cache.on(&yard.heap)));
+/// The caches that a request is about: all, or one.
+fn in_scope<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    scope: Stacks,
+) -> impl Iterator<Item = &Cache<E>> {
+    caches_of(yard, scope).map(|number| yard.caches.get(number))
 }
 
 /// Drains what is parked, or, of CPU partial lists, the empty slabs alone.
 pub(crate) fn shrink<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
-    scope: &Scope,
+    scope: Stacks,
     empties: bool,
 ) -> Answer {
     let slabs = || in_scope(yard, scope).map(|cache| u64::from(cache.nr_slabs())).sum();
@@ -168,23 +151,10 @@ pub(crate) fn shrink<P: Platform, E: Engine>(
     if empties {
         in_scope(yard, scope).for_each(|cache| own |= !drain_empties(yard, cache));
     } else {
-        drain_stacks(
-            yard,
-            match *scope {
-                Scope::Yard => Stacks::All,
-                Scope::Cache(number) => Stacks::Cache(number),
-            },
-        );
+        drain_stacks(yard, scope);
         shrink_caches(yard, scope);
     }
-    // Ended slabs went to this CPU's lists of runs.
-    drain_stacks(yard, Stacks::Runs);
-    let mut granules = yard.heap.purge(0, usize::MAX);
-    // With debugging, pages went back as their slabs ended.
-    granules += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
-    purge::release_metadata(&yard.heap);
-    let sheaves = yard.heap.sheaves.rest(yard.platform());
-    let bytes = (granules * GRANULE + sheaves) as u64;
+    let bytes = give_back(yard, cleaned).iter().sum::<usize>() as u64;
     let outcome = match (empties, own) {
         (true, true) => Outcome::Own,
         (true, false) => Outcome::Done,
@@ -203,7 +173,7 @@ fn reach<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Outcome {
     Outcome::Asked
 }
 
-fn set<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope, key: u64, value: u64) -> Answer {
+fn set<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: Stacks, key: u64, value: u64) -> Answer {
     let Some(row) = TUNABLES.iter().find(|row| row.number == key) else {
         return Answer::refused(Outcome::Unknown);
     };
@@ -211,18 +181,13 @@ fn set<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope, key: u64, value
         return Answer::refused(Outcome::OutOfRange);
     }
     match scope {
-        Scope::Yard if row.of_yard => set_of_yard(yard, scope, row, value),
-        Scope::Cache(number) if !row.of_yard => set_of_cache(yard, *number, row, value),
+        Stacks::All if row.of_yard => set_of_yard(yard, row, value),
+        Stacks::Cache(number) if !row.of_yard => set_of_cache(yard, number, row, value),
         _ => Answer::refused(Outcome::Unknown),
     }
 }
 
-fn set_of_yard<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    scope: &Scope,
-    row: &TunableRow,
-    value: u64,
-) -> Answer {
+fn set_of_yard<P: Platform, E: Engine>(yard: &Yard<P, E>, row: &TunableRow, value: u64) -> Answer {
     let old = match row.name {
         "decay_ms" => {
             let old = yard.decay_ms();
@@ -232,7 +197,7 @@ fn set_of_yard<P: Platform, E: Engine>(
         "node_limit" => {
             let old = yard.heap.barn_bytes.limit();
             yard.heap.barn_bytes.set_limit(value as usize);
-            shrink_caches(yard, scope);
+            shrink_caches(yard, Stacks::All);
             old as u64
         }
         _ => return Answer::refused(Outcome::Unknown),

@@ -8,11 +8,11 @@
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
-use crate::pages::{Sheaf, percpu};
+use crate::pages::{Sheaf, percpu, purge};
 use crate::platform::stack::STOPPED;
-use crate::platform::{Platform, Slot, Stack, stop};
+use crate::platform::{GRANULE, Platform, Slot, Stack, stop};
 use crate::reclaim::kick::kick_all_rows;
-use crate::reclaim::walk::{Stacks, entries, next_stack};
+use crate::reclaim::walk::{Stacks, caches_of, entries, next_stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 
@@ -28,6 +28,26 @@ pub(crate) fn drain_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: St
     if !(yard.platform().can_stop() && drain_rows(yard, stacks)) {
         drain_own_stacks(yard, stacks);
     }
+}
+
+/// Returns to the slabs what engines park for no CPU, and discards empty slabs.
+pub(crate) fn shrink_caches<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
+    for number in caches_of(yard, stacks) {
+        let cache = yard.caches.get(number);
+        cache.engine.shrink(cache.on(&yard.heap));
+    }
+}
+
+/// Gives all that is free back to the kernel after a drain. Returns the bytes of pages, with those
+/// that went back since so many were [cleaned](crate::pages::PageHeap), and of sheaves.
+pub(crate) fn give_back<P: Platform, E: Engine>(yard: &Yard<P, E>, cleaned: usize) -> [usize; 2] {
+    // Ended slabs went to this CPU's lists of runs.
+    drain_stacks(yard, Stacks::Runs);
+    let mut granules = yard.heap.purge(0, usize::MAX);
+    // With debugging, pages went back as their slabs ended.
+    granules += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
+    purge::release_metadata(&yard.heap);
+    [granules * GRANULE, yard.heap.sheaves.rest(yard.platform())]
 }
 
 /// False if the kernel refused to stop them: some stacks may not be drained. Called with the

@@ -54,6 +54,19 @@ pub(crate) fn next_stack<P: Platform, E: Engine>(
     }
 }
 
+/// Numbers of the caches of these stacks whose slots are in use: of all, or of one.
+pub(crate) fn caches_of<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    stacks: Stacks,
+) -> impl Iterator<Item = usize> + '_ {
+    let (first, last) = match stacks {
+        Stacks::Cache(number) => (number, number),
+        _ => (0, usize::MAX),
+    };
+    let next = move |number| yard.caches.used.next_cache(number).filter(|number| *number <= last);
+    core::iter::successors(next(first), move |number| next(number + 1))
+}
+
 /// The entries of all rows that have a stack.
 pub(crate) fn entries<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
