@@ -12,7 +12,7 @@ use core::fmt::{self, Display, Write};
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
 use slabyard::observe::count;
-use slabyard::observe::sample::{Sample, Span};
+use slabyard_process::sample::{Sample, Span, sample};
 use slabyard_process::state::{mode_number, ready};
 
 /// Takes a piece of text; anything but 0 stops.
@@ -75,7 +75,7 @@ fn list(out: &mut Pieces<'_>) -> fmt::Result {
     let there = ready();
     for number in YARD.caches().numbers().filter(|_| there) {
         let Some(id) = YARD.caches().id_of(number) else { continue };
-        let sample = YARD.sample(number);
+        let sample = sample(&YARD, number);
         let Some(sample) = &sample else { continue };
         write!(out, "{comma}\n    ")?;
         cache(out, id, sample)?;

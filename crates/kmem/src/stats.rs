@@ -1,7 +1,7 @@
 //! The C functions for statistics: what one cache holds, what all hold, and this as the text of
 //! `slabyard list --json`.
 //!
-//! Neighbours: `slabyard::observe::sample` reads a cache while others use it; [`crate::json`] makes
+//! Neighbours: `slabyard_process::sample` reads a cache while others use it; [`crate::json`] makes
 //! the text. Nothing here takes a lock or allocates.
 
 use crate::caches::{checked, refuse};
@@ -13,7 +13,7 @@ use core::mem::offset_of;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use slabyard::cache::classes::CLASSES;
-use slabyard::observe::sample::{Sample, Span};
+use slabyard_process::sample::{Sample, Span, sample};
 use slabyard_process::state::ready;
 
 const EINVAL: c_int = 22;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn slabyard_cache_stats_get(
         );
         return -1;
     }
-    let sample = YARD.sample(handle.number());
+    let sample = sample(&YARD, handle.number());
     let Some(sample) = &sample else {
         slabyard_process::errno::set_errno(ENOENT);
         return -1;
@@ -125,7 +125,7 @@ pub extern "C" fn slabyard_stats_for_each(
         return 0;
     }
     let stopped = YARD.caches().numbers().try_for_each(|number| {
-        let Some(sample) = YARD.sample(number) else { return ControlFlow::Continue(()) };
+        let Some(sample) = sample(&YARD, number) else { return ControlFlow::Continue(()) };
         // A size that nobody has asked for.
         if number < CLASSES && sample.slabs.high == 0 {
             return ControlFlow::Continue(());

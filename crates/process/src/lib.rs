@@ -6,7 +6,7 @@
 //! it is ready, and has the words that the fast paths read. [`fork`] tells the child of a fork that
 //! it is one; [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows;
 //! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's
-//! end; [`text`] formats without allocating. [`malloc`] has the functions of C and C++ that a
+//! end; [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the functions of C and C++ that a
 //! drop-in malloc needs.
 //!
 //! Invariants: no function here has C's name, because any program that exports `malloc`, even a
@@ -30,6 +30,7 @@ pub mod options;
 #[cfg(target_arch = "x86_64")]
 pub mod outside;
 pub mod policy;
+pub mod sample;
 pub mod start;
 pub mod state;
 pub mod text;

@@ -218,7 +218,7 @@ impl Header {
     }
 
     /// The words that others read, as they are now.
-    pub(crate) fn words(&self, to: &mut [u64; CacheWord::Name3.index() + 1]) {
+    pub fn words(&self, to: &mut [u64; CacheWord::Name3.index() + 1]) {
         self.shown.words(to);
     }
 

@@ -1,8 +1,34 @@
-//! Floor 9: lets others read a yard and make requests: the header by which another process finds
-//! all of the yard, the mailbox, the counts of a quiesced yard, and samples of a running one.
+//! Floor 9: quiescence, and what is counted meanwhile ([`count`]).
+//!
+//! [`Yard::quiesce`] closes the gate, so that no slow path is under way, and, if the platform can,
+//! stops every CPU's stacks. Checks and counts read the yard meanwhile.
+//!
+//! Neighbour: [`crate::quiesced`] walks over the stacks.
 
 pub mod count;
-pub(crate) mod quiesce;
-pub mod sample;
 
 pub use crate::quiesced::Quiesced;
+
+use crate::engine::Engine;
+use crate::platform::Platform;
+use crate::slow_path::while_closed;
+use crate::yard::Yard;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow path,
+    /// and if a thread stays in one for ten seconds: it was killed there, as a child of `vfork` can be.
+    /// `f` allocates nothing.
+    pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P, E>) -> R) -> Option<R> {
+        let p = self.platform();
+        while_closed(self, || {
+            let _guard = self.drain.lock(p);
+            let mut quiesced = Quiesced { yard: self, stopped: false };
+            quiesced.stopped = p.can_stop() && quiesced.stop();
+            let result = f(&quiesced);
+            if quiesced.stopped {
+                quiesced.start();
+            }
+            result
+        })
+    }
+}

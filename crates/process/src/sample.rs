@@ -9,15 +9,15 @@
 //! readings did not move, and then live = out - parked exactly. A top that moved is known only
 //! roughly; each slow path under way may hold or have moved objects of two stacks.
 //!
-//! Neighbours: [`crate::engine::Header`] has the words, and their version rule, which this module
+//! Neighbours: `slabyard::engine::Header` has the words, and their version rule, which this module
 //! follows; readers in other processes sample the same words by the same rule (`abi::region`).
 //! Invariants: a sample takes at most [`SAMPLE_ATTEMPTS`] times as long as reading two entries of
 //! each row; each range contains the number's true value at some moment of the sample.
 
-use crate::cache::Cache;
-use crate::engine::Engine;
-use crate::platform::{GRANULE, Platform, Slot};
-use crate::yard::Yard;
+use slabyard::cache::Cache;
+use slabyard::engine::Engine;
+use slabyard::platform::{GRANULE, Platform, Slot};
+use slabyard::yard::Yard;
 use slabyard_abi::region::CacheWord::{self, *};
 use slabyard_abi::region::front;
 
@@ -120,7 +120,7 @@ pub struct Sample {
 type Words = [u64; WORDS];
 const WORDS: usize = Name3.index() + 1;
 
-pub(crate) fn word(words: &Words, word: CacheWord) -> u64 {
+fn word(words: &Words, word: CacheWord) -> u64 {
     words[word.index()]
 }
 
@@ -146,25 +146,23 @@ impl Tops {
 /// A stack that is stopped, so that its entry does not tell its top.
 const UNKNOWN: u16 = u16::MAX;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Samples the cache of a number. `None` if there is none, if it came or went meanwhile, and of
-    /// caches with CPU slabs, whose free objects are known to a quiesced yard alone.
-    pub fn sample(&self, number: usize) -> Option<Sample> {
-        let doubt = |sample: &Sample| sample.live.high - sample.live.low;
-        let mut best = Sample::default();
-        sample_once(self, number, &mut best)?;
-        for _ in 1..SAMPLE_ATTEMPTS {
-            if doubt(&best) == 0 {
-                break;
-            }
-            let mut next = Sample::default();
-            sample_once(self, number, &mut next)?;
-            if doubt(&next) < doubt(&best) {
-                best = next;
-            }
+/// Samples the cache of a number. `None` if there is none, if it came or went meanwhile, and of
+/// caches with CPU slabs, whose free objects are known to a quiesced yard alone.
+pub fn sample<P: Platform, E: Engine>(yard: &Yard<P, E>, number: usize) -> Option<Sample> {
+    let doubt = |sample: &Sample| sample.live.high - sample.live.low;
+    let mut best = Sample::default();
+    sample_once(yard, number, &mut best)?;
+    for _ in 1..SAMPLE_ATTEMPTS {
+        if doubt(&best) == 0 {
+            break;
         }
-        Some(best)
+        let mut next = Sample::default();
+        sample_once(yard, number, &mut next)?;
+        if doubt(&next) < doubt(&best) {
+            best = next;
+        }
     }
+    Some(best)
 }
 
 // Apart, and by reference: callers may have small stacks.
@@ -174,8 +172,8 @@ fn sample_once<P: Platform, E: Engine>(
     number: usize,
     sample: &mut Sample,
 ) -> Option<()> {
-    let id = yard.caches.id_of(number)?;
-    let cache = yard.caches.find(id)?;
+    let id = yard.caches().id_of(number)?;
+    let cache = yard.caches().find(id)?;
     let (mut words, mut tops) = ([[0; WORDS]; 3], [Tops::NONE; 2]);
     cache.words(&mut words[0]);
     read_tops(yard, cache, &mut tops[0]);
@@ -183,7 +181,7 @@ fn sample_once<P: Platform, E: Engine>(
     read_tops(yard, cache, &mut tops[1]);
     cache.words(&mut words[2]);
     // Its number may have another cache by now.
-    yard.caches.find(id)?;
+    yard.caches().find(id)?;
     if word(&words[0], Front) & !front::ARRAYS != 0 {
         return None;
     }
