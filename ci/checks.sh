@@ -12,7 +12,7 @@ BUILT=$CARGO_TARGET_DIR/ci
 [ -x "$BUILT/slabyard" ] || BUILT=$CARGO_TARGET_DIR/release
 # What is tested: cargo's arguments, and where it is. Always all crates: features of what crates use
 # are those that all chosen ones ask for, and what has others would be built again.
-tested=(--profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-model --exclude slabyard-testkit)
+tested=(--profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-page-lists --exclude slabyard-model --exclude slabyard-testkit)
 TESTED=$CARGO_TARGET_DIR/tested
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8

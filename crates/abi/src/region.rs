@@ -385,7 +385,7 @@ pub mod row {
     /// follow.
     pub const FIRST_RUNS: usize = 2;
     /// Lists of free runs.
-    pub const RUN_ORDERS: usize = 8;
+    pub const RUN_ORDERS: usize = slabyard_kernels::page_lists::LISTED_ORDERS as usize;
     /// Slot of the first bank: freed runs of 9 to 12 granules, which count among the live ones.
     pub const FIRST_BANK: usize = FIRST_RUNS + RUN_ORDERS;
     /// Banks: two for each doubling of the size, up to 128 granules.

@@ -4,7 +4,6 @@
 //! yard is created.
 
 use crate::state::{AnyEngine, YARD};
-use slabyard::pages::listed;
 use slabyard_abi::engines::EngineName;
 use slabyard_kernels::settings::choices::{NodeCount, PlantedBug, SlubFront};
 use slabyard_kernels::settings::{EngineKey, Key};
@@ -55,7 +54,7 @@ pub(crate) fn choose(options: &Options) {
             _ => say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name),
         }
     }
-    listed::choose(&YARD.heap, lists, options.of_engines(EngineKey::Zone));
+    slabyard_page_lists::choose(&YARD.heap, lists, options.of_engines(EngineKey::Zone));
     if engine == EngineName::Slab {
         YARD.choose_arrays(arrays);
     } else if arrays != Default::default() {

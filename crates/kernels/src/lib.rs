@@ -16,7 +16,7 @@
 pub mod words;
 mod cpu_slabs;
 pub mod engines;
-mod page_lists;
+pub mod page_lists;
 mod release;
 pub mod settings;
 mod slab;

@@ -11,7 +11,7 @@ use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
-use slabyard::pages::lists::{Rules as PageRules, Zone};
+use slabyard_kernels::page_lists::{Rules as PageRules, Zone};
 use slabyard_model::cache::Rules;
 
 /// Bytes of a machine's memory where it is unknown.

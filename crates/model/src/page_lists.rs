@@ -1,7 +1,7 @@
 //! Page lists in the model: pages are numbers, and each node has a buddy allocator of which only
 //! counts are kept.
 //!
-//! The policy is that of yards ([`slabyard::pages::lists::policy`]); here a list is a queue, whose
+//! The policy is that of yards ([`slabyard_page_lists::policy`]); here a list is a queue, whose
 //! front is the list's head, and no request fails. One call is under way at a time.
 //!
 //! # Equation
@@ -12,9 +12,9 @@
 #[cfg(test)]
 mod tests;
 
-use slabyard::pages::lists::policy::{self, End, Lists, Tuning};
-use slabyard::pages::lists::{List, Rules, Warmth};
 use slabyard_abi::stats::Counter;
+use slabyard_kernels::page_lists::{List, Rules, Tuning, Warmth};
+use slabyard_page_lists::policy::{self, End, Lists};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -2,9 +2,9 @@
 //! same list position, and both keep equal counters.
 
 use slabyard::engine::{Counter, Tiny};
-use slabyard::pages::listed;
-use slabyard::pages::lists::{PageLists, Rules, Warmth};
 use slabyard::yard::{Settings, Yard};
+use slabyard_kernels::PageLists;
+use slabyard_kernels::page_lists::{Rules, Warmth};
 use slabyard_model::page_lists::CountedLists;
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Config, Machine};
@@ -36,9 +36,9 @@ impl Pair {
     fn new(kind: PageLists, zone: u64, planted: impl FnOnce(&mut Rules)) -> Self {
         let machine = Machine::new(Config { cpus: CPUS, ..Config::default() });
         let yard: Yard<Machine, Tiny> = Yard::new(machine);
-        assert!(listed::choose(&yard.heap, kind, zone));
+        assert!(slabyard_page_lists::choose(&yard.heap, kind, zone));
         assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 20 }));
-        let mut rules = *yard.heap.page_lists().expect("chosen");
+        let mut rules = yard.heap.page_lists().expect("chosen").rules;
         planted(&mut rules);
         let model = CountedLists::new(rules, CPUS, 1);
         Pair { yard, model, counted: RefCell::default(), live: RefCell::default() }
@@ -56,7 +56,8 @@ impl Pair {
         let mut live = self.live.borrow_mut();
         if random.chance(tide) {
             let order = [0, 0, 0, 1, 2, 3, 4][random.below(7)];
-            let run = self.yard.heap.take_listed(order, warmth, count).ok_or("no memory")?;
+            let run = slabyard_page_lists::take(&self.yard.heap, order, warmth, &count)
+                .ok_or("no memory")?;
             let page = self.model.alloc(cpu, 0, order, warmth);
             live.push((order, run, page));
         } else if !live.is_empty() {
@@ -64,7 +65,7 @@ impl Pair {
                 let nth = random.below(live.len());
                 live.swap_remove(nth)
             };
-            self.yard.heap.free_listed(run, order, warmth, count);
+            slabyard_page_lists::free(&self.yard.heap, run, order, warmth, &count);
             self.model.free(cpu, 0, order, page, warmth);
         }
         for (counter, name) in counters() {

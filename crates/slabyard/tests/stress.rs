@@ -28,12 +28,11 @@ use slabyard::engine::Any;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::pages::finding::Hooks;
-use slabyard::pages::listed;
-use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
+use slabyard_kernels::PageLists;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -463,7 +462,7 @@ fn begin(mode: Mode, served: Served) {
     if let Ok(name) = std::env::var(LISTS) {
         // A zone of which a batch is few pages: lists are full and empty often.
         let kind = PageLists::find(&name).expect("a kind of page lists");
-        assert!(listed::choose(&YARD.heap, kind, 64 << 20));
+        assert!(slabyard_page_lists::choose(&YARD.heap, kind, 64 << 20));
     }
     match served {
         Served::By(engine) => YARD.choose(engine),

@@ -1,7 +1,7 @@
 //! The pages of slabs that are allocated and freed: they pass through per-CPU page lists, in front
 //! of one buddy allocator per node.
 //!
-//! Neighbours: `slabyard::pages::lists` implements the lists, with the policy of a yard;
+//! Neighbours: `slabyard_page_lists` implements the lists, with the policy of a yard;
 //! [`super::replay`] reports which slabs are allocated and freed, and on which CPU. Operations on
 //! the page lists are counted for the cache that causes them.
 //!
@@ -9,7 +9,7 @@
 //! buddy when the slab is freed.
 
 use super::Plan;
-use slabyard::pages::lists::{Rules, Warmth};
+use slabyard_kernels::page_lists::{Rules, Warmth};
 use slabyard_model::cache::{KernelCache, Page};
 use slabyard_model::page_lists::CountedLists;
 use std::collections::HashMap;

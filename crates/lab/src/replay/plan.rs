@@ -6,7 +6,7 @@ use super::events::{self, Event};
 use super::others::OtherPages;
 use crate::prepare::Prepared;
 use crate::rules::Slab;
-use slabyard::pages::lists;
+use slabyard_kernels::page_lists;
 use slabyard_model::cache::Rules;
 
 /// What to run.
@@ -50,7 +50,7 @@ pub struct Plan<'a> {
     /// What happens on the way, in order of time.
     pub events: &'a [Event],
     /// The page lists through which slabs' pages pass; `None`: they are not modelled.
-    pub page_lists: Option<lists::Rules>,
+    pub page_lists: Option<page_lists::Rules>,
 }
 
 impl Plan<'_> {

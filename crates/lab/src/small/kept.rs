@@ -13,7 +13,7 @@
 //! `pages` is the number of pages on the lists.
 
 use super::mobility::{AdaptiveLimits, TYPES, Type};
-use slabyard::pages::lists::Zone;
+use slabyard_kernels::page_lists::Zone;
 use std::collections::VecDeque;
 
 /// Blocks of up to this order are kept on CPUs.

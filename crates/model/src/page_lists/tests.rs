@@ -1,8 +1,9 @@
 //! Tests of each kind of list, against values seen on real kernels.
 
 use super::CountedLists;
-use slabyard::pages::lists::{List, PageLists, Rules, Warmth, Zone};
 use slabyard_abi::stats::Counter;
+use slabyard_kernels::PageLists;
+use slabyard_kernels::page_lists::{List, Rules, Warmth, Zone};
 
 const PAGE: u64 = 4096;
 

@@ -13,8 +13,8 @@ use slabyard::cache::{Cache, CacheId};
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
 use slabyard::engine::{ArrayCaches, SlowPaths};
-use slabyard::pages::lists::PageLists;
 use slabyard::platform::{PerCpu, Takes};
+use slabyard_kernels::PageLists;
 use std::collections::BTreeMap;
 
 const RUNS: usize = 100;
@@ -303,8 +303,8 @@ mod tests {
             (Reclaim::V2_5_39, true, ["0", "0"]),
         ] {
             let choice = Choice { reclaim, has_arrays };
-            let ours = Ours::counting(choice, slabyard::pages::lists::PageLists::Slabyard)
-                .expect("a yard");
+            let ours =
+                Ours::counting(choice, slabyard_kernels::PageLists::Slabyard).expect("a yard");
             let found = [1, 4].map(|objects| begun(ours, objects).expect("counts"));
             assert_eq!(found, expected, "{choice:?}");
         }

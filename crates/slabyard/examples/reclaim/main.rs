@@ -18,10 +18,9 @@ mod table;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;
 use slabyard::engine::array_cache::Choice;
-use slabyard::pages::listed;
-use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
+use slabyard_kernels::PageLists;
 use std::process::{Command, ExitCode, Stdio};
 
 /// A yard of SLAB on real CPUs.
@@ -116,7 +115,7 @@ pub fn yard_of(choice: Choice, lists: PageLists, counts: bool) -> Result<&'stati
     let yard: &'static Slab = Box::leak(Box::new(Slab::new(CountingLinux::new())));
     yard.caches().classes().iter().for_each(|cache| cache.engine.follow(choice));
     let ready = yard.platform().init(None)
-        && listed::choose(&yard.heap, lists, ZONE)
+        && slabyard_page_lists::choose(&yard.heap, lists, ZONE)
         && (!counts || yard.platform().count_slow_paths())
         && yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 3_600_000 });
     if ready { Ok(yard) } else { Err("no memory for a yard".into()) }

@@ -7,13 +7,13 @@ use super::slabs::{FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs
 use super::{CacheFlags, Counter, Header, Shape, flush, partial};
 use crate::engine::node_words::NodeWords;
 use crate::engine::partial_list::Partial;
-use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab;
 use crate::slab::{Geometry, Object, Put, Version, Word, constructor, freeset};
 use crate::sync::{AtomicUsize, Lock, Ordering};
+use slabyard_kernels::page_lists::Warmth;
 
 /// The slabs of a cache on the page heap: what an engine works on.
 pub struct PageSlabs<'a, P, R = ()> {
@@ -192,8 +192,8 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
         let order = shape.geometry.order;
-        let slab = if self.heap.page_lists().is_some() {
-            self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
+        let slab = if let Some(lists) = self.heap.page_lists() {
+            (lists.take)(self.heap, order, Warmth::Hot, &|counter, n| self.count(counter, n))?
         } else {
             self.heap.take_block_of(order, self.rules.node_of_slabs(), shape.geometry.size)?
         };
@@ -359,8 +359,8 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         }
         if self.rules.frees_clean() {
             self.heap.free_clean(slab, 1 << order);
-        } else if P::HAS_PAGE_LISTS {
-            self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
+        } else if let Some(lists) = self.heap.page_lists() {
+            (lists.free)(self.heap, slab, order, warmth, &|counter, n| self.count(counter, n));
         } else {
             self.heap.free_block(slab, order);
         }

@@ -9,11 +9,13 @@ use super::held_list::HeldSlabs;
 use super::region::Region;
 use super::reports::{Cause, Reports};
 use super::sheaf_pool::SheafPool;
-use super::{advice, buddy, lists, mappings};
+use super::{advice, buddy, mappings};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::rcu::Rcu;
 use crate::sync::{AtomicU32, AtomicUsize, Once};
+use slabyard_abi::stats::Counter;
+use slabyard_kernels::page_lists::{Rules, Warmth};
 
 /// The platform and its pages: what engines build on.
 pub struct PageHeap<P> {
@@ -26,7 +28,7 @@ pub struct PageHeap<P> {
     /// The advice on huge pages that the kernel has.
     pub(crate) advice: advice::Advice,
     /// The page lists that were chosen, if they were.
-    pub(crate) lists: Once<lists::table::Rules>,
+    lists: Once<ChosenLists<P>>,
     /// Readers.
     pub rcu: Rcu,
     /// Ended slabs that wait for them.
@@ -104,8 +106,15 @@ impl<P: Platform> PageHeap<P> {
             + self.platform.page_bytes()
     }
 
-    /// The numbers of the page lists that were chosen.
-    pub fn page_lists(&self) -> Option<&lists::table::Rules> {
+    /// Sets the lists that take and free the pages of slabs. False if they are chosen already, or
+    /// the platform has no choice.
+    pub fn choose_lists(&self, lists: ChosenLists<P>) -> bool {
+        P::HAS_PAGE_LISTS && self.lists.set(lists)
+    }
+
+    /// The lists of a kernel's kind, if they are in front of the buddy.
+    #[inline(always)]
+    pub fn page_lists(&self) -> Option<&ChosenLists<P>> {
         if P::HAS_PAGE_LISTS { self.lists.try_get() } else { None }
     }
 
@@ -115,6 +124,20 @@ impl<P: Platform> PageHeap<P> {
         let page = self.platform.page_bytes();
         ((bytes + page - 1) & !(page - 1)) / GRANULE
     }
+}
+
+/// Gets what page lists count: a counter, and by how much it grew.
+pub type CountFn<'a> = &'a dyn Fn(Counter, u32);
+
+/// Per-CPU lists of a kernel's kind, which were chosen to take and free the pages of slabs in place
+/// of the yard's own: the numbers of the kind, and the functions of the crate `slabyard-page-lists`.
+pub struct ChosenLists<P> {
+    /// The numbers.
+    pub rules: Rules,
+    /// As [`PageHeap::take_block`].
+    pub take: fn(&PageHeap<P>, u32, Warmth, CountFn<'_>) -> Option<u32>,
+    /// As [`PageHeap::free_block`].
+    pub free: fn(&PageHeap<P>, u32, u32, Warmth, CountFn<'_>),
 }
 
 /// Takes over a discarded slab: its number, order and slot.

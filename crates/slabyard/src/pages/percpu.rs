@@ -9,14 +9,17 @@
 
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
-use super::lists::table::LIST_BYTES;
-use crate::pages::lists::table::LISTED_ORDERS;
 use crate::pages::{ahead, bank, nodes, runs};
 use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
+use slabyard_kernels::page_lists::{LIST_BYTES, LISTED_ORDERS};
 
 /// Slot of order 0's list; further orders follow.
 pub const FIRST_SLOT: u16 = slabyard_abi::region::row::FIRST_RUNS as u16;
+
+/// The slot of cold pages, where lists were chosen that keep these apart: no kind that does has a
+/// list of this order.
+pub const COLD_SLOT: u16 = FIRST_SLOT + LISTED_ORDERS as u16 - 1;
 
 fn slot_of(order: u32) -> Slot {
     Slot(FIRST_SLOT + order as u16)

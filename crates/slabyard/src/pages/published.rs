@@ -5,7 +5,7 @@
 //! publishes the rest of the header.
 
 use super::heap::PageHeap;
-use super::listed;
+use super::percpu::COLD_SLOT;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::region::Word;
@@ -47,8 +47,8 @@ pub fn publish<P: Platform>(heap: &PageHeap<P>) {
     tell(Word::MappedAt, mapped);
     tell(Word::MetadataAt4, keys);
     tell(Word::MetadataAt5, sizes);
-    if let Some(slot) = listed::cold_slot(heap) {
-        tell(Word::ColdRuns, slot.into());
+    if heap.page_lists().is_some_and(|lists| lists.rules.has_cold_lists()) {
+        tell(Word::ColdRuns, COLD_SLOT.into());
     }
     let [free, dirty, nr_runs, run_granules] = heap.buddy.words_at();
     tell(Word::FreeGranulesAt, free);

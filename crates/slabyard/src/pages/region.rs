@@ -407,7 +407,7 @@ impl Region {
     }
 
     /// Marks granules as dirty or clean; returns how many changed.
-    pub(crate) fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
+    pub fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
         self.dirty_words(first, granules, |word, mask| {
             let old = if dirty {
                 word.fetch_or(mask, Ordering::Relaxed)

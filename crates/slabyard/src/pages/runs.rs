@@ -168,7 +168,7 @@ pub(super) fn take_run_of<P: Platform>(
 /// Takes up to this many runs of 2^order granules, each aligned to its size: those that are free
 /// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
 /// each descriptor is [`GranuleKind::None`]. Returns how many: fewer if the kernel refuses memory.
-pub(super) fn take_runs<P: Platform>(
+pub fn take_runs<P: Platform>(
     heap: &PageHeap<P>,
     order: u32,
     most: u32,
@@ -196,7 +196,7 @@ pub(super) fn take_runs<P: Platform>(
 }
 
 /// Frees runs that left a CPU's list, of kind [`GranuleKind::Parked`], under one hold of the lock.
-pub(super) fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, runs: impl Iterator<Item = u32>) {
+pub fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, runs: impl Iterator<Item = u32>) {
     let now = heap.platform.now_ms() as u32;
     let mut lists = heap.buddy.lists.lock(&heap.platform);
     for index in runs {

@@ -10,9 +10,8 @@ mod whole;
 
 use crate::conformance::books;
 use slabyard::engine::Engine;
-use slabyard::pages::listed;
-use slabyard::pages::lists::PageLists;
 use slabyard::yard::{Settings, Yard};
+use slabyard_kernels::PageLists;
 use slabyard_testkit::machine::{Config, Machine};
 
 /// A zone of which a batch is few pages, so that small yards reach every bound.
@@ -24,8 +23,8 @@ const BIG_ZONE: u64 = 4 << 30;
 fn yard_of<E: Engine>(config: Config, kind: PageLists, zone: u64) -> Yard<Machine, E> {
     let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
     let yard: Yard<Machine, E> = Yard::new(Machine::new(config));
-    assert!(listed::choose(&yard.heap, kind, zone));
-    assert!(!listed::choose(&yard.heap, kind, zone), "chosen already");
+    assert!(slabyard_page_lists::choose(&yard.heap, kind, zone));
+    assert!(!slabyard_page_lists::choose(&yard.heap, kind, zone), "chosen already");
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms }));
     yard
 }

@@ -6,10 +6,11 @@ use slabyard::calls::trim;
 use slabyard::engine::SlowPaths;
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::GranuleKind;
-use slabyard::pages::lists::{PageLists, Warmth};
 use slabyard::pages::percpu::FIRST_SLOT;
 use slabyard::platform::{PerCpu, Slot};
 use slabyard::yard::Yard;
+use slabyard_kernels::PageLists;
+use slabyard_kernels::page_lists::Warmth;
 use slabyard_testkit::machine::{Config, Machine};
 
 const LISTS: [PageLists; 4] =
@@ -20,11 +21,11 @@ fn counted<const N: usize>(yard: &Yard<Machine, Tiny>, counters: [Counter; N]) -
 }
 
 fn take(yard: &Yard<Machine, Tiny>) -> u32 {
-    yard.heap.take_listed(0, Warmth::Hot, |_, _| ()).expect("memory")
+    slabyard_page_lists::take(&yard.heap, 0, Warmth::Hot, &|_, _| ()).expect("memory")
 }
 
 fn give(yard: &Yard<Machine, Tiny>, page: u32) {
-    yard.heap.free_listed(page, 0, Warmth::Hot, |_, _| ());
+    slabyard_page_lists::free(&yard.heap, page, 0, Warmth::Hot, &|_, _| ());
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn a_drain_empties_the_lists() {
             trim::drain_thread(&yard);
             let live: Vec<u32> = (0..30).map(|_| take(&yard)).collect();
             live.iter().for_each(|page| give(&yard, *page));
-            yard.heap.free_listed(take(&yard), 0, Warmth::Cold, |_, _| ());
+            slabyard_page_lists::free(&yard.heap, take(&yard), 0, Warmth::Cold, &|_, _| ());
             let parked = |yard: &Yard<Machine, Tiny>| {
                 books::verify(yard).unwrap();
                 books::counters(yard).unwrap().parked_pages
@@ -127,7 +128,7 @@ fn a_refill_that_is_cut_short_by_refused_memory_gives_what_it_has() {
                     refilled.set(n);
                 }
             };
-            match yard.heap.take_listed(0, Warmth::Hot, count) {
+            match slabyard_page_lists::take(&yard.heap, 0, Warmth::Hot, &count) {
                 Some(page) => live.push(page),
                 None => refused += 1,
             }

@@ -1,4 +1,4 @@
-//! A yard's page lists: this CPU's stacks of runs, in the slots of [`crate::pages::percpu`].
+//! A yard's page lists: this CPU's stacks of runs, in the slots of [`slabyard::pages::percpu`].
 //!
 //! Each order's list is in that order's slot, counted in granules; cold pages are in the last slot.
 //! The list's head is the stack's top. The platform pops and pushes; a refill and a give-back take
@@ -8,21 +8,16 @@
 //!
 //! Invariant: a run on a list has kind [`GranuleKind::Parked`], and its order.
 
-use super::lists::policy::{End, Lists, Tuning};
-use super::lists::table::{List, Rules};
-use crate::pages::descriptor::GranuleKind;
-use crate::pages::lists::table::LISTED_ORDERS;
-use crate::pages::percpu::FIRST_SLOT;
-use crate::pages::{PageHeap, Sheaf, runs};
-use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
-use crate::sync::Ordering;
+use crate::policy::{End, Lists};
+use slabyard::pages::percpu::{COLD_SLOT, FIRST_SLOT};
+use slabyard::pages::{GranuleKind, PageHeap, Sheaf, runs};
+use slabyard::platform::{GRANULE, Platform, Slot, Stack, Takes};
+use slabyard::sync::Ordering;
 use slabyard_abi::stats::Counter;
+use slabyard_kernels::page_lists::{LISTED_ORDERS, List, Rules, Tuning};
 
 /// Most runs of a list: what the largest array of elements has room for.
-pub(super) const MOST_RUNS: u32 = 1022;
-
-/// The slot of cold pages: no kind that has them has a list of this order.
-pub(super) const COLD_SLOT: u16 = FIRST_SLOT + LISTED_ORDERS as u16 - 1;
+pub(crate) const MOST_RUNS: u32 = 1022;
 
 /// Orders of a page, in granules.
 pub(crate) fn page_order<P: Platform>(p: &P) -> u32 {
@@ -30,21 +25,21 @@ pub(crate) fn page_order<P: Platform>(p: &P) -> u32 {
 }
 
 /// The calling thread's lists.
-pub(super) struct CpuPageLists<'a, P, C> {
-    pub(super) heap: &'a PageHeap<P>,
-    pub(super) rules: &'a Rules,
-    pub(super) count: &'a C,
+pub(crate) struct CpuPageLists<'a, P> {
+    pub(crate) heap: &'a PageHeap<P>,
+    pub(crate) rules: &'a Rules,
+    pub(crate) count: &'a dyn Fn(Counter, u32),
 }
 
-impl<P, C> Clone for CpuPageLists<'_, P, C> {
+impl<P> Clone for CpuPageLists<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P, C> Copy for CpuPageLists<'_, P, C> {}
+impl<P> Copy for CpuPageLists<'_, P> {}
 
-impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
+impl<P: Platform> CpuPageLists<'_, P> {
     /// The order of a list's runs, in granules.
     fn order(self, list: List) -> u32 {
         list.order() + page_order(&self.heap.platform)
@@ -108,7 +103,7 @@ impl<P: Platform, C: Fn(Counter, u32)> CpuPageLists<'_, P, C> {
     }
 }
 
-impl<P: Platform, C: Fn(Counter, u32)> Lists for CpuPageLists<'_, P, C> {
+impl<P: Platform> Lists for CpuPageLists<'_, P> {
     type Run = u32;
 
     fn rules(&self) -> &Rules {

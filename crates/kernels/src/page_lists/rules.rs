@@ -1,14 +1,16 @@
-//! The kinds of per-CPU page lists, one row each, and the numbers that result for a zone.
+//! The kinds of per-CPU page lists, one row each, the numbers that result for a zone, and what a
+//! tuned kind learns from refills and frees.
 //!
-//! Neighbours: [`super::policy`] allocates and frees by these numbers; the kinds and their names
-//! come from `slabyard-kernels`.
+//! Neighbour: `slabyard_page_lists::policy` allocates and frees by these numbers.
 //!
 //! Sources: "hot-n-cold pages" as announced for 2.5.45 (M. Bligh and A. Morton, October 2002); the
 //! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186; the
 //! tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the minimum that is kept
-//! free, from the kernel's documentation of its `vm` settings.
+//! free, from the kernel's documentation of its `vm` settings. The lists of 6.18: refills double
+//! while nothing is freed, and are scaled down by the order; each refill, and each free that finds
+//! the list full, raises the list's limit; consecutive frees give back more.
 
-pub use slabyard_kernels::PageLists;
+use super::PageLists;
 
 /// Memory that lists are in front of: a zone of a kernel, or a yard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ enum High {
 
 /// Where cold pages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cold {
+pub enum Cold {
     /// As others.
     AsHot,
     /// To the one list's tail, and from there.
@@ -152,9 +154,11 @@ pub struct Rules {
     /// Pages with which a tuned list is full at most.
     pub high_max: u32,
     /// Refills hand out what they take, and full lists send newcomers back.
-    pub(super) is_direct: bool,
-    pub(super) is_tuned: bool,
-    pub(super) cold: Cold,
+    pub is_direct: bool,
+    /// The lists learn how many pages they may hold.
+    pub is_tuned: bool,
+    /// Where cold pages go.
+    pub cold: Cold,
     page_bytes: u64,
 }
 
@@ -209,7 +213,9 @@ impl Rules {
         }
     }
 
-    pub(crate) fn has_cold_lists(&self) -> bool {
+    /// True if cold pages have a list of their own.
+    #[must_use]
+    pub fn has_cold_lists(&self) -> bool {
         matches!(self.cold, Cold::OwnList(_))
     }
 
@@ -221,12 +227,14 @@ impl Rules {
     }
 
     /// A list of fewer runs is not refilled yet.
-    pub(super) fn low_of(&self, list: List) -> u32 {
+    #[must_use]
+    pub fn low_of(&self, list: List) -> u32 {
         if list == List::Cold { 0 } else { self.low }
     }
 
     /// The list of runs of an order; `None` if they have none.
-    pub(super) fn list_of(&self, order: u32, warmth: Warmth) -> Option<List> {
+    #[must_use]
+    pub fn list_of(&self, order: u32, warmth: Warmth) -> Option<List> {
         if order >= self.orders {
             return None;
         }
@@ -267,8 +275,60 @@ impl List {
     }
 }
 
-/// A list holds at most this many bytes, but at least one run.
-pub(crate) const LIST_BYTES: usize = 128 << 10;
+/// A list of a yard holds at most this many bytes, but at least one run.
+pub const LIST_BYTES: usize = 128 << 10;
 
-/// Orders (in granules) that have a list.
-pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
+/// Orders (in granules) that have a list in a yard.
+pub const LISTED_ORDERS: u32 = 8;
+
+/// A refill doubles so often at most.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// What a CPU's lists of a tuned kind have learnt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Pages with which they are full.
+    pub high: u32,
+    /// Pages freed lately and not allocated again.
+    pub free_count: u32,
+    /// How often the refill doubled.
+    pub doublings: u32,
+}
+
+impl Rules {
+    /// Of a tuned kind, while lists hold `count` pages: runs of a refill of an order, and what is
+    /// learnt by it.
+    #[must_use]
+    pub fn tuned_refill(&self, tuning: Tuning, order: u32, count: u32) -> (u32, Tuning) {
+        let mut new = tuning;
+        let mut batch = if order == 0 { self.batch << tuning.doublings } else { self.batch };
+        let high = tuning.high.clamp(self.high, self.high_max);
+        new.high = (high + batch).min(self.high_max);
+        if order == 0 {
+            let most = new.high.saturating_sub(count + self.batch).max(self.batch);
+            if batch <= most && new.doublings < MOST_DOUBLINGS {
+                new.doublings += 1;
+            }
+            batch = batch.min(most);
+        }
+        (if batch > 1 { (batch >> order).max(2) } else { batch }, new)
+    }
+
+    /// Of a tuned kind, as a run of an order was put on a list and lists hold `count` pages: pages
+    /// to give back, and what is learnt by it.
+    #[must_use]
+    pub fn tuned_free(&self, tuning: Tuning, order: u32, count: u32) -> (u32, Tuning) {
+        let mut new = Tuning { doublings: tuning.doublings >> 1, ..tuning };
+        if new.free_count < self.batch << MOST_DOUBLINGS {
+            new.free_count += 1 << order;
+        }
+        let high = tuning.high.clamp(self.high, self.high_max);
+        new.high = high;
+        if count < high {
+            return (0, new);
+        }
+        new.high = high.max(new.free_count + self.batch).min(self.high_max);
+        let most = high.saturating_sub(self.batch).max(self.batch);
+        (new.free_count.clamp(self.batch, most), new)
+    }
+}

@@ -1,8 +1,6 @@
 //! Tests the numbers of each kind against the values that kernels showed.
 
-use super::policy::Tuning;
-use super::table::{List, PageLists, Rules, Warmth, Zone};
-use std::vec::Vec;
+use super::{List, PageLists, Rules, Tuning, Warmth, Zone};
 
 const PAGE: u64 = 4096;
 
@@ -85,13 +83,11 @@ fn a_zone_s_watermark_follows_from_its_size() {
 fn a_refill_doubles_while_nothing_is_freed() {
     let rules = rules(PageLists::Today, &BIG);
     let mut tuning = Tuning::default();
-    let batches: Vec<u32> = (0..8)
-        .map(|_| {
-            let (batch, new) = rules.tuned_refill(tuning, 0, 0);
-            tuning = new;
-            batch
-        })
-        .collect();
+    let batches = [(); 8].map(|()| {
+        let (batch, new) = rules.tuned_refill(tuning, 0, 0);
+        tuning = new;
+        batch
+    });
     assert_eq!(batches, [63, 126, 252, 504, 1008, 2016, 2016, 2016], "2^5 times the batch");
     // A free halves the number of doublings, from 5 to 2.
     let (_, tuning) = rules.tuned_free(tuning, 0, 1);

@@ -1,6 +1,12 @@
 //! The kinds of per-CPU lists of free pages in front of the buddy allocator.
 //!
-//! Neighbour: `slabyard::pages::lists` computes the limits of each for a zone of memory.
+//! Neighbour: [`rules`] computes the limits of each for a zone of memory.
+
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::{Cold, LIST_BYTES, LISTED_ORDERS, List, Rules, Tuning, Warmth, Zone};
 
 /// Which lists a CPU has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,29 +6,11 @@
 //! lock, and the page that was freed last is allocated next, because its lines may still be in the
 //! CPU's caches.
 //!
-//! Neighbours: [`crate::pages::on_cpus`] has lists of real runs; those of modelled kernels are in
-//! the crate `slabyard-model`.
-//!
-//! Sources: those of [`super::table`]. The lists of 6.18: refills double while nothing is freed,
-//! and are scaled down by the order; each refill, and each free that finds the list full, raises
-//! the list's limit; consecutive frees give back more.
+//! Neighbours: [`crate::on_cpus`] has lists of real runs; those of modelled kernels are in the crate
+//! `slabyard-model`.
 
-use super::table::{Cold, List, Rules, Warmth};
 use slabyard_abi::stats::Counter;
-
-/// A refill doubles so often at most.
-pub const MOST_DOUBLINGS: u32 = 5;
-
-/// What a CPU's lists of a tuned kind have learnt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tuning {
-    /// Pages with which they are full.
-    pub high: u32,
-    /// Pages freed lately and not allocated again.
-    pub free_count: u32,
-    /// How often the refill doubled.
-    pub doublings: u32,
-}
+use slabyard_kernels::page_lists::{Cold, List, Rules, Tuning, Warmth};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,43 +169,5 @@ fn trim<L: Lists>(on: L, order: u32) {
             let runs = give_back(on, List::Of(order), left.div_ceil(1 << order));
             left = left.saturating_sub(runs << order);
         }
-    }
-}
-
-impl Rules {
-    /// Of a tuned kind, while lists hold `count` pages: runs of a refill of an order, and what is
-    /// learnt by it.
-    #[must_use]
-    pub fn tuned_refill(&self, tuning: Tuning, order: u32, count: u32) -> (u32, Tuning) {
-        let mut new = tuning;
-        let mut batch = if order == 0 { self.batch << tuning.doublings } else { self.batch };
-        let high = tuning.high.clamp(self.high, self.high_max);
-        new.high = (high + batch).min(self.high_max);
-        if order == 0 {
-            let most = new.high.saturating_sub(count + self.batch).max(self.batch);
-            if batch <= most && new.doublings < MOST_DOUBLINGS {
-                new.doublings += 1;
-            }
-            batch = batch.min(most);
-        }
-        (if batch > 1 { (batch >> order).max(2) } else { batch }, new)
-    }
-
-    /// Of a tuned kind, as a run of an order was put on a list and lists hold `count` pages: pages
-    /// to give back, and what is learnt by it.
-    #[must_use]
-    pub fn tuned_free(&self, tuning: Tuning, order: u32, count: u32) -> (u32, Tuning) {
-        let mut new = Tuning { doublings: tuning.doublings >> 1, ..tuning };
-        if new.free_count < self.batch << MOST_DOUBLINGS {
-            new.free_count += 1 << order;
-        }
-        let high = tuning.high.clamp(self.high, self.high_max);
-        new.high = high;
-        if count < high {
-            return (0, new);
-        }
-        new.high = high.max(new.free_count + self.batch).min(self.high_max);
-        let most = high.saturating_sub(self.batch).max(self.batch);
-        (new.free_count.clamp(self.batch, most), new)
     }
 }
