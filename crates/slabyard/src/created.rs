@@ -434,7 +434,7 @@ fn free_outside<P: Platform, E: Engine>(
 ) -> Result<(), AddressKind> {
     let cache = yard.caches.find(id);
     if let Some(destructor) = cache.and_then(|cache| cache.shape().destructor)
-        && yard.heap.own_bytes(address).is_some()
+        && yard.heap.mappings.bytes_of(address).is_some()
     {
         destructor.call(address);
     }

@@ -130,7 +130,7 @@ pub(crate) fn map_large<P: Platform, E: Engine>(
     bytes: usize,
     align: usize,
 ) -> Option<usize> {
-    let address = yard.heap.map_own(bytes, align)?;
+    let address = yard.heap.mappings.map(&yard.heap.platform, bytes, align)?;
     make_room(yard, bytes / GRANULE, bytes);
     Some(address)
 }
@@ -170,7 +170,7 @@ pub(crate) fn free_large<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usi
         return true;
     }
     let run = yard.heap.free_live_run(address);
-    let Some(bytes) = run.or_else(|| yard.heap.unmap_own(address)) else {
+    let Some(bytes) = run.or_else(|| yard.heap.mappings.unmap(&yard.heap.platform, address)) else {
         return false;
     };
     note_freed(yard, bytes);

@@ -41,7 +41,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return AddressKind::Large(bytes);
         }
         let Some(granule) = region.granule_of(address) else {
-            return match self.heap.own_bytes(address) {
+            return match self.heap.mappings.bytes_of(address) {
                 Some(bytes) => AddressKind::Large(bytes),
                 None if self.heap.mappings.contains(address) => AddressKind::Inside,
                 None => AddressKind::Foreign,

@@ -52,7 +52,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
             AddressKind::Large(have) if bytes > LARGEST_RUN => {
                 let _slow_path = enter_slow_path(self, RUN_CALLS)?;
-                let moved = self.heap.remap_own(address, bytes)?;
+                let moved = self.heap.mappings.remap(&self.heap.platform, address, bytes)?;
                 if bytes > have {
                     make_room(self, (bytes - have) / GRANULE, bytes);
                 }

@@ -44,7 +44,7 @@ pub(crate) fn map_block<P: Platform, E: Engine>(
     if yard.is_guarded() {
         return map_guarded(yard, bytes, align);
     }
-    yard.heap.map_own(bytes.max(1), align)
+    yard.heap.mappings.map(&yard.heap.platform, bytes.max(1), align)
 }
 
 /// Makes a block.
@@ -104,7 +104,7 @@ fn map_guarded<P: Platform, E: Engine>(
     // A block of no bytes begins with a page that faults, for those who read or write there.
     let nothing = if bytes == 0 { page } else { 0 };
     let usable = bytes.max(nothing).checked_add(SEAL)?.checked_next_multiple_of(page)?;
-    let map = || yard.heap.map_own(usable.checked_add(page)?, align);
+    let map = || yard.heap.mappings.map(&yard.heap.platform, usable.checked_add(page)?, align);
     let address = map().or_else(|| {
         end_guarded_quarantine(yard);
         map()
@@ -120,7 +120,7 @@ fn map_guarded<P: Platform, E: Engine>(
 /// Where the pages of a live block end that its owner may reach.
 fn end_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<usize> {
     let page = yard.platform().page_bytes();
-    let mapped = || Some(address + yard.heap.own_bytes(address)? - page);
+    let mapped = || Some(address + yard.heap.mappings.bytes_of(address)? - page);
     yard.heap.run_bytes(address).map(|bytes| address + bytes).or_else(mapped)
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: u
     }
     let oldest = yard.large.guarded.park(address);
     if oldest != 0 {
-        yard.heap.unmap_own(oldest);
+        yard.heap.mappings.unmap(&yard.heap.platform, oldest);
     }
     true
 }
@@ -208,7 +208,7 @@ fn end_guarded_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             freed.compare_exchange(address, 0, set, seen).is_ok()
         };
         if address != 0 && !guarded.looks.is_at(address) && is_ours() {
-            yard.heap.unmap_own(address);
+            yard.heap.mappings.unmap(&yard.heap.platform, address);
         }
     }
 }

@@ -73,7 +73,9 @@ impl<P: Platform> PageHeap<P> {
     pub fn move_run_out(&self, address: usize, bytes: usize) -> Option<usize> {
         let have = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;
-        let moved = self.map_with(bytes, |bytes| self.platform.move_out(address, have, bytes))?;
+        let moved = self.mappings.map_with(&self.platform, bytes, |bytes| {
+            self.platform.move_out(address, have, bytes)
+        })?;
         let granules = have / GRANULE;
         self.region.descriptor(index).set(GranuleKind::None, 0, 0);
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);

@@ -23,12 +23,12 @@ const BUSY: usize = 1;
 
 /// A slot of the table: the address of a mapping, 0 if the slot is free, and its bytes.
 #[repr(C)]
-pub(crate) struct Entry {
+struct Entry {
     key: AtomicUsize,
-    pub(crate) bytes: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
-pub(crate) struct Table {
+struct Table {
     /// Address of the first slot; 0 without a table.
     base: AtomicUsize,
     committed_bytes: AtomicUsize,
@@ -39,16 +39,9 @@ pub(crate) struct Table {
     farthest: AtomicUsize,
 }
 
-/// Where a mapping is recorded.
-#[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
-    table: &'a Table,
-    pub(crate) entry: &'a Entry,
-}
-
 /// All mappings of a yard.
 pub struct Mappings {
-    pub(crate) tables: [Table; LIMITS.len()],
+    tables: [Table; LIMITS.len()],
     count: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -70,7 +63,7 @@ impl Table {
 
     /// Makes the table, if it does not exist; false without memory. If two threads make it at
     /// once, the memory of one stays unused.
-    pub(crate) fn is_there<P: Platform>(&self, p: &P) -> bool {
+    fn is_there<P: Platform>(&self, p: &P) -> bool {
         if self.base.load(Ordering::Acquire) != 0 {
             return true;
         }
@@ -137,7 +130,7 @@ impl Table {
     }
 
     /// Reserves a slot for a mapping that is being made; false if there is none.
-    pub(crate) fn reserve_slot(&self) -> bool {
+    fn reserve_slot(&self) -> bool {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed) < self.limit;
         if !taken {
             self.release_slot();
@@ -145,7 +138,7 @@ impl Table {
         taken
     }
 
-    pub(crate) fn release_slot(&self) {
+    fn release_slot(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -190,15 +183,66 @@ impl Mappings {
         self.tables[0].taken.load(Ordering::Relaxed) >= LIMITS[0]
     }
 
-    pub(crate) fn find(&self, address: usize) -> Option<Spot<'_>> {
+    /// Makes a mapping, zeroed and aligned; returns its address. `None` if the kernel refuses
+    /// or there are too many.
+    pub fn map<P: Platform>(&self, p: &P, bytes: usize, align: usize) -> Option<usize> {
+        self.map_with(p, bytes, |bytes| p.map(bytes, align))
+    }
+
+    /// As [`Mappings::map`], with `map` to make it, of whole pages.
+    pub(super) fn map_with<P: Platform>(
+        &self,
+        p: &P,
+        bytes: usize,
+        map: impl Fn(usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let bytes = bytes.checked_next_multiple_of(p.page_bytes())?;
+        let table = self.tables.iter().find(|table| table.reserve_slot())?;
+        if table.is_there(p)
+            && let Some(address) = map(bytes)
+        {
+            if self.insert(table, address, bytes) {
+                return Some(address);
+            }
+            p.unmap(address, bytes);
+        }
+        table.release_slot();
+        None
+    }
+
+    /// Bytes of the mapping that begins at `address`, if one does.
+    pub fn bytes_of(&self, address: usize) -> Option<usize> {
+        Some(self.find(address)?.1.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Unmaps the mapping that begins at `address`; returns its bytes, or `None` if none does.
+    pub fn unmap<P: Platform>(&self, p: &P, address: usize) -> Option<usize> {
+        let (table, bytes) = self.remove(address)?;
+        p.unmap(address, bytes);
+        table.release_slot();
+        Some(bytes)
+    }
+
+    /// Resizes a mapping, and moves it if it must. On `None` the mapping is unchanged.
+    pub fn remap<P: Platform>(&self, p: &P, address: usize, bytes: usize) -> Option<usize> {
+        let bytes = bytes.checked_next_multiple_of(p.page_bytes())?;
+        let (table, old) = self.remove(address)?;
+        let moved = p.remap(address, old, bytes);
+        let (at, size) = moved.map_or((address, old), |at| (at, bytes));
+        // A slot is free: `remove` left one reserved.
+        let inserted = self.insert(table, at, size);
+        debug_assert!(inserted);
+        moved
+    }
+
+    fn find(&self, address: usize) -> Option<(&Table, &Entry)> {
         if address <= BUSY {
             return None;
         }
-        let spot = |table| Table::find(table, address).map(|entry| Spot { table, entry });
-        self.tables.iter().find_map(spot)
+        self.tables.iter().find_map(|table| Some((table, table.find(address)?)))
     }
 
-    pub(crate) fn insert(&self, table: &Table, address: usize, bytes: usize) -> bool {
+    fn insert(&self, table: &Table, address: usize, bytes: usize) -> bool {
         let inserted = table.insert(address, bytes);
         if inserted {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -208,8 +252,8 @@ impl Mappings {
     }
 
     /// Removes a mapping; returns its table, in which a slot stays reserved, and its bytes.
-    pub(crate) fn remove(&self, address: usize) -> Option<(&Table, usize)> {
-        let Spot { table, entry } = self.find(address)?;
+    fn remove(&self, address: usize) -> Option<(&Table, usize)> {
+        let (table, entry) = self.find(address)?;
         let bytes = entry.bytes.load(Ordering::Relaxed);
         // If two threads free the same mapping, one of them succeeds.
         entry.key.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;

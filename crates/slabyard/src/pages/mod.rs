@@ -24,7 +24,6 @@ pub mod held_list;
 pub mod huge;
 pub mod mappings;
 pub mod nodes;
-mod own_mappings;
 pub mod percpu;
 pub(crate) mod published;
 pub mod purge;

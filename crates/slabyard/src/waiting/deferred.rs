@@ -26,11 +26,11 @@ pub(crate) fn defer<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) {
     ) {
         return;
     }
-    if yard.heap.own_bytes(address).is_some() {
+    if yard.heap.mappings.bytes_of(address).is_some() {
         if yard.is_guarded() {
             free_guarded(yard, address);
         } else {
-            let _ = yard.heap.unmap_own(address);
+            let _ = yard.heap.mappings.unmap(&yard.heap.platform, address);
         }
         return;
     }

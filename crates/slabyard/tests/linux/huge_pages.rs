@@ -62,10 +62,10 @@ fn tables_have_small_pages() {
     assert!(has_small_pages(descriptors) && has_small_pages(descriptors + (4 << 20) - GRANULE));
     // More mappings than the first of the hash tables takes.
     while !YARD.heap.mappings.are_many() {
-        YARD.heap.map_own(1, 16).expect("address space");
+        YARD.heap.mappings.map(&YARD.heap.platform, 1, 16).expect("address space");
     }
     let before = small_pages::bytes();
-    YARD.heap.map_own(1, 16).expect("address space");
+    YARD.heap.mappings.map(&YARD.heap.platform, 1, 16).expect("address space");
     assert_eq!(small_pages::bytes() - before, 4 << 20, "of the second table");
     // Sheaves share their room with the rows.
     let mut sheaves = Vec::new();

@@ -23,16 +23,17 @@ fn a_search_is_short_after_many_came_and_went() {
     for nth in 0..times {
         // Other addresses each time: the machine uses each once.
         let bytes = (nth % 7 + 1) * GRANULE;
-        let all: Vec<_> =
-            (0..LIMITS[0]).map(|_| yard.heap.map_own(bytes, 16).expect("memory")).collect();
+        let all: Vec<_> = (0..LIMITS[0])
+            .map(|_| yard.heap.mappings.map(&yard.heap.platform, bytes, 16).expect("memory"))
+            .collect();
         assert!(yard.heap.mappings.are_many());
         for address in &all {
-            assert_eq!(yard.heap.own_bytes(*address), Some(bytes));
-            assert_eq!(yard.heap.own_bytes(address + GRANULE / 2), None);
+            assert_eq!(yard.heap.mappings.bytes_of(*address), Some(bytes));
+            assert_eq!(yard.heap.mappings.bytes_of(address + GRANULE / 2), None);
         }
         for address in &all {
-            assert_eq!(yard.heap.unmap_own(*address), Some(bytes));
-            assert_eq!(yard.heap.unmap_own(*address), None);
+            assert_eq!(yard.heap.mappings.unmap(&yard.heap.platform, *address), Some(bytes));
+            assert_eq!(yard.heap.mappings.unmap(&yard.heap.platform, *address), None);
         }
         let looks = yard.heap.mappings.longest_search();
         assert!(looks <= SHORT, "a search looks at {looks} slots after {} times", nth + 1);
@@ -63,7 +64,7 @@ fn sparse_blocks_stay_mappings_beyond_the_first_table() {
     assert_eq!(yard.usable(last), Some(2 * bytes));
     for address in all[..nr - 1].iter().chain([&last]) {
         assert_eq!(yard.free(*address), Ok(()));
-        assert_eq!(yard.heap.own_bytes(*address), None);
+        assert_eq!(yard.heap.mappings.bytes_of(*address), None);
     }
     assert_eq!(yard.heap.mappings.live(), (0, 0));
     assert!(!yard.heap.mappings.are_many());

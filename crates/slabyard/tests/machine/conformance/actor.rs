@@ -187,7 +187,7 @@ impl<'a, E: Engine> Actor<'a, E> {
         let yard = self.yard;
         let (kind, bytes) = match yard.place_of(address) {
             AddressKind::Object { begin: true, bytes, .. } => (BlockKind::Slab, bytes),
-            AddressKind::Large(bytes) if yard.heap.own_bytes(address).is_some() => {
+            AddressKind::Large(bytes) if yard.heap.mappings.bytes_of(address).is_some() => {
                 (BlockKind::Mapping, bytes)
             }
             AddressKind::Large(bytes) => (BlockKind::Run, bytes),
