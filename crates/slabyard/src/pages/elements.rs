@@ -19,9 +19,10 @@
 //! `abi::region::sheaf`.
 
 use crate::platform::stack::{ELEMENT_BYTES, Tag};
-use crate::sync::{AtomicU32, AtomicUsize};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::table::Zeroed;
-pub(super) use slabyard_abi::region::sheaf::BYTES;
+use core::mem::offset_of;
+use slabyard_abi::region::sheaf::{self, BYTES};
 
 /// Sizes of sheaves.
 pub(super) const SIZES: usize = BYTES.len();
@@ -31,37 +32,38 @@ pub(super) const LARGE: usize = SIZES - 1;
 pub(super) const ROOM: [usize; SIZES] = [room_in(BYTES[0]), room_in(BYTES[1]), room_in(BYTES[2])];
 
 const fn room_in(bytes: usize) -> usize {
-    (bytes - size_of::<Elements<0>>()) / ELEMENT_BYTES
+    (bytes - size_of::<Head>()) / ELEMENT_BYTES - Tag::ELEMENTS as usize
 }
 
+/// A cache line of sheaves' memory: of its words only [`View`] knows the meaning.
+#[repr(C, align(64))]
+pub(super) struct Line([AtomicU64; 8]);
+
+// SAFETY: atomic numbers only.
+unsafe impl Zeroed for Line {}
+
+/// Lines of a sheaf of each size.
+pub(super) const LINES: [usize; SIZES] =
+    [BYTES[0] / size_of::<Line>(), BYTES[1] / size_of::<Line>(), BYTES[2] / size_of::<Line>()];
+
 #[repr(C)]
-pub(super) struct Elements<const N: usize> {
+struct Head {
     next: AtomicU32,
     count: AtomicU32,
     guard: AtomicUsize,
-    objects: [AtomicUsize; N],
-    tag: [AtomicUsize; Tag::ELEMENTS as usize],
 }
-
-// SAFETY: atomic numbers only.
-unsafe impl<const N: usize> Zeroed for Elements<N> {}
 
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    use core::mem::offset_of;
-    use slabyard_abi::region::sheaf;
-    assert!(size_of::<Elements<{ ROOM[0] }>>() == BYTES[0]);
-    assert!(size_of::<Elements<{ ROOM[1] }>>() == BYTES[1]);
-    assert!(size_of::<Elements<{ ROOM[2] }>>() == BYTES[2]);
-    assert!(offset_of!(Elements<1>, next) == sheaf::NEXT);
-    assert!(offset_of!(Elements<1>, count) == sheaf::COUNT);
-    assert!(offset_of!(Elements<1>, guard) == sheaf::GUARD);
-    assert!(offset_of!(Elements<1>, objects) == sheaf::OBJECTS);
+    assert!(offset_of!(Head, next) == sheaf::NEXT);
+    assert!(offset_of!(Head, count) == sheaf::COUNT);
+    assert!(offset_of!(Head, guard) == sheaf::GUARD);
+    assert!(size_of::<Head>() == sheaf::OBJECTS);
 };
 /// Elements of a sheaf of each size, with its head; and the number of the guard among them.
 pub(super) const STRIDES: [u32; SIZES] =
     [words_of(BYTES[0]), words_of(BYTES[1]), words_of(BYTES[2])];
-pub(super) const GUARD: u32 = words_of(core::mem::offset_of!(Elements<0>, guard));
+pub(super) const GUARD: u32 = words_of(offset_of!(Head, guard));
 
 const fn words_of(bytes: usize) -> u32 {
     (bytes / ELEMENT_BYTES) as u32
@@ -88,9 +90,9 @@ impl View<'_> {
     /// as atomic numbers only.
     #[inline]
     pub(super) unsafe fn at(guard: usize, room: usize) -> Self {
-        let head = (guard - core::mem::offset_of!(Elements<0>, guard)) as *const Elements<0>;
         // SAFETY: the caller's promise.
-        let Elements { next, count, .. } = unsafe { &*head };
+        let Head { next, count, .. } =
+            unsafe { &*((guard - offset_of!(Head, guard)) as *const Head) };
         let objects = guard + ELEMENT_BYTES;
         // SAFETY: as above; the objects lie behind the guard.
         let objects = unsafe { core::slice::from_raw_parts(objects as *const AtomicUsize, room) };

@@ -4,7 +4,7 @@
 //! Neighbours: engines take sheaves here, as handles ([`super::sheaf`]); a reclaim pass purges the
 //! pages of the unused ones.
 
-use super::elements::{BYTES, Elements, LARGE, ROOM, SIZES, STRIDES, size_for};
+use super::elements::{LARGE, LINES, Line, ROOM, SIZES, size_for};
 use super::sheaf::{NO_SHEAF, Sheaf};
 use crate::platform::stack::ELEMENT_BYTES;
 use crate::platform::{Platform, Stretch};
@@ -54,9 +54,8 @@ impl Free {
 
 /// All sheaves of a yard.
 pub struct SheafPool {
-    small: Table<Elements<{ ROOM[0] }>>,
-    middle: Table<Elements<{ ROOM[1] }>>,
-    large: Table<Elements<{ ROOM[2] }>>,
+    /// The memory of the sheaves of each size.
+    lines: [Table<Line>; SIZES],
     /// Address of the element 0.
     pub(super) origin: AtomicUsize,
     /// Number of each size's first element.
@@ -69,9 +68,7 @@ pub struct SheafPool {
 impl SheafPool {
     pub(super) const fn new() -> Self {
         SheafPool {
-            small: Table::new(),
-            middle: Table::new(),
-            large: Table::new(),
+            lines: [const { Table::new() }; SIZES],
             origin: AtomicUsize::new(0),
             begins: [const { AtomicU32::new(0) }; SIZES],
             most: AtomicU32::new(0),
@@ -80,44 +77,40 @@ impl SheafPool {
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P) {
-        let (base, bytes) = p.rows().elements();
+        let (mut base, bytes) = p.rows().elements();
         // Whole lines, so that each part is of whole pages.
-        let step = p.page_bytes() / 64;
-        let most = bytes / BYTES.iter().sum::<usize>() / step * step;
-        self.small.set(base, most * BYTES[0]);
-        self.middle.set(base + most * BYTES[0], most * BYTES[1]);
-        self.large.set(base + most * (BYTES[0] + BYTES[1]), most * BYTES[2]);
+        let step = p.page_bytes() / size_of::<Line>();
+        let most = bytes / size_of::<Line>() / LINES.iter().sum::<usize>() / step * step;
         self.most.store(most as u32, Ordering::Relaxed);
         self.origin.store(p.rows().base(), Ordering::Relaxed);
-        let mut begin = p.rows().element_number(base);
-        for (word, stride) in self.begins.iter().zip(STRIDES) {
-            word.store(begin, Ordering::Relaxed);
-            begin += most as u32 * stride;
+        for (size, lines) in self.lines.iter().enumerate() {
+            self.begins[size].store(p.rows().element_number(base), Ordering::Relaxed);
+            let bytes = most * LINES[size] * size_of::<Line>();
+            lines.set(base, bytes);
+            base += bytes;
         }
     }
 
     /// Address of the first sheaf, and how many of each size there is room for.
     pub(super) fn begin(&self) -> (usize, usize) {
-        (self.small.base(), self.most.load(Ordering::Relaxed) as usize)
+        (self.lines[0].base(), self.most.load(Ordering::Relaxed) as usize)
     }
 
     /// Sheaves that there is memory for.
     pub(super) fn nr_usable(&self) -> usize {
-        self.small.len() + self.middle.len() + self.large.len()
+        self.lines.iter().zip(LINES).map(|(lines, of_one)| lines.len() / of_one).sum()
     }
 
     /// Addresses of the numbers of bytes committed for sheaves of each size.
     pub(super) fn words_at(&self) -> [usize; SIZES] {
-        [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
+        self.lines.each_ref().map(Table::committed_at)
     }
 
     /// In the child of a fork: nobody uses the lists, which one store changes each, and which are
     /// counted anew.
     pub(super) fn abandon<P: Platform>(&self, p: &P) {
         if self.free.abandon() {
-            self.small.forget_commit(p);
-            self.middle.forget_commit(p);
-            self.large.forget_commit(p);
+            self.lines.iter().for_each(|lines| lines.forget_commit(p));
         }
         let mut sizes = self.free.lock(p);
         for free in sizes.iter_mut() {
@@ -129,7 +122,7 @@ impl SheafPool {
 
     /// Bytes of the elements.
     pub fn metadata_bytes(&self) -> usize {
-        self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
+        self.lines.iter().map(Table::committed_bytes).sum()
     }
 
     /// An empty sheaf with room for this many objects, or for as many as any has; `None` if
@@ -149,13 +142,7 @@ impl SheafPool {
                 free.released = self.listed(index).next.load(Ordering::Relaxed);
                 index
             } else {
-                let items = free.made as usize + 1;
-                let is_there = match size {
-                    0 => self.small.ensure(p, items),
-                    1 => self.middle.ensure(p, items),
-                    _ => self.large.ensure(p, items),
-                };
-                if !is_there {
+                if !self.lines[size].ensure(p, (free.made as usize + 1) * LINES[size]) {
                     return None;
                 }
                 free.made += 1;
