@@ -81,11 +81,7 @@ impl<P: Platform> CpuPageLists<'_, P> {
         let heap = self.heap;
         let runs = most.min(sheaf.len());
         let oldest = &heap.sheaves.objects(sheaf)[..runs as usize];
-        let addresses = oldest.iter().map(|run| run.load(Ordering::Relaxed));
-        runs::free_parked_runs(
-            heap,
-            addresses.filter_map(|address| heap.region.granule_of(address)),
-        );
+        runs::free_parked_runs(heap, oldest.iter().map(|run| run.load(Ordering::Relaxed)));
         heap.sheaves.drop_oldest(sheaf, runs);
         runs
     }

@@ -175,7 +175,7 @@ fn begin_banked(region: &Region, index: u32, descriptor: &Descriptor) -> bool {
     if slot != BANKED {
         let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
         // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
-        if !region.is_all_dirty(index as usize, granules) {
+        if region.dirty_in(index as usize, granules) < granules {
             region.set_dirty(index as usize, granules, true);
         }
     }

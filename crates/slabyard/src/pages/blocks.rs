@@ -259,40 +259,10 @@ impl Lists {
         if wanted.room > SMALL {
             return self.find_position::<P>(region, wanted, dirty);
         }
-        let blocks = &self.lists[wanted.order as usize..];
-        if P::MOST_NODES > 1 && wanted.node.is_some() {
-            let of_node = |at| wanted.accepts::<P>(region, at);
-            let block = blocks.iter().find_map(|pair| {
-                Self::each_of(region, pair[dirty].head)
-                    .filter(|at| of_node(*at))
-                    .take(LOWEST_LOOKS)
-                    .min()
-            })? as usize;
-            return Some((block, block));
-        }
-        let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
-        let block = Self::lowest(region, head) as usize;
-        Some((block, block))
-    }
-
-    fn each_of(region: &Region, at: u32) -> impl Iterator<Item = u32> + '_ {
-        let is_block = |at: &u32| *at != NIL;
-        let next = |at: &u32| region.descriptor(*at).next.load(Ordering::Relaxed);
-        core::iter::successors(Some(at).filter(is_block), move |at| Some(next(at)).filter(is_block))
-    }
-
-    /// The lowest of the first blocks of a list, from `at` on. Where low blocks fill up
-    /// first, high ones stay free and coalesce.
-    fn lowest(region: &Region, mut at: u32) -> u32 {
-        let mut lowest = at;
-        for _ in 1..LOWEST_LOOKS {
-            at = region.descriptor(at).next.load(Ordering::Relaxed);
-            if at == NIL {
-                break;
-            }
-            lowest = lowest.min(at);
-        }
-        lowest
+        let accepts = |at| wanted.accepts::<P>(region, at);
+        let mut lists = self.lists[wanted.order as usize..].iter();
+        let block = lists.find_map(|pair| lowest(region, pair[dirty].head, accepts))?;
+        Some((block as usize, block as usize))
     }
 
     /// Of the positions in blocks of a list, and in free blocks behind them, the one with the
@@ -382,6 +352,23 @@ impl Lists {
             }
         }
     }
+}
+
+/// The lowest of the first blocks of a list that are accepted. Where low blocks fill up first, high
+/// ones stay free and coalesce.
+fn lowest(region: &Region, head: u32, accepts: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut at, mut lowest, mut looks) = (head, None, 0);
+    while at != NIL {
+        if accepts(at) {
+            lowest = Some(lowest.map_or(at, |lowest: u32| lowest.min(at)));
+            looks += 1;
+            if looks == LOWEST_LOOKS {
+                break;
+            }
+        }
+        at = region.descriptor(at).next.load(Ordering::Relaxed);
+    }
+    lowest
 }
 
 /// Number of free granules from `start` on, at most `most`. A block begins at `start`, or

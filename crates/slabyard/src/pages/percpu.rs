@@ -9,7 +9,7 @@
 
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
-use crate::pages::{ahead, bank, nodes, runs};
+use crate::pages::{Sheaf, ahead, nodes, runs};
 use crate::platform::{GRANULE, Platform, Slot, Stack, Takes};
 use crate::sync::Ordering;
 use slabyard_kernels::page_lists::{LIST_BYTES, LISTED_ORDERS};
@@ -128,24 +128,18 @@ impl<P: Platform> PageHeap<P> {
         let Some(mut sheaf) = self.sheaves.adopt(stack) else {
             return;
         };
-        while let Some(address) = self.sheaves.pop(&mut sheaf) {
-            self.free_parked_run(address);
-        }
+        self.free_runs_of(&mut sheaf);
         self.sheaves.give(&self.platform, sheaf);
+    }
+
+    /// Frees the runs in a sheaf that was the stack of a list.
+    pub(crate) fn free_runs_of(&self, sheaf: &mut Sheaf) {
+        runs::free_parked_runs(self, core::iter::from_fn(|| self.sheaves.pop(sheaf)));
     }
 
     /// Gives a run that left a CPU's list to the buddy.
     pub fn free_parked_run(&self, address: usize) {
-        let Some(index) = self.region.granule_of(address) else {
-            return;
-        };
-        let descriptor = self.region.descriptor(index);
-        let granules = match descriptor.is_banked() {
-            true => bank::end(&self.buddy, descriptor),
-            false => 1 << descriptor.order(),
-        };
-        descriptor.set(GranuleKind::None, 0, 0);
-        self.free_run(index, granules);
+        runs::free_parked_runs(self, core::iter::once(address));
     }
 
     /// Granules of the run at an address that a CPU's list or bank holds.

@@ -425,21 +425,6 @@ impl Region {
         })
     }
 
-    /// True if all granules of a range are dirty.
-    #[inline(always)]
-    pub(super) fn is_all_dirty(&self, first: usize, granules: usize) -> bool {
-        let (mut at, end) = (first, first + granules);
-        while at < end {
-            let n = (64 - at % 64).min(end - at);
-            let mask = (u64::MAX >> (64 - n)) << (at % 64);
-            if self.dirty.get(at / 64).load(Ordering::Relaxed) & mask != mask {
-                return false;
-            }
-            at += n;
-        }
-        true
-    }
-
     /// Number of granules from `first` on, at most `most`, that are all dirty or all clean;
     /// and true if they are dirty.
     pub fn stretch(&self, first: usize, most: usize) -> (usize, bool) {

@@ -10,7 +10,7 @@ use crate::pages::descriptor::Descriptor;
 use crate::pages::huge::HUGE;
 use crate::pages::nodes::STRIPE;
 use crate::pages::region::{Ahead, MOST_AHEAD};
-use crate::pages::{GranuleKind, PageHeap, coalesce, nodes};
+use crate::pages::{GranuleKind, PageHeap, bank, coalesce, nodes};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -195,13 +195,16 @@ pub fn take_runs<P: Platform>(
     }
 }
 
-/// Frees runs that left a CPU's list, of kind [`GranuleKind::Parked`], under one hold of the lock.
-pub fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, runs: impl Iterator<Item = u32>) {
+/// Frees the runs at these addresses, which left a CPU's list or bank, under one hold of the lock.
+pub fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, addresses: impl Iterator<Item = usize>) {
     let now = heap.platform.now_ms() as u32;
     let mut lists = heap.buddy.lists.lock(&heap.platform);
-    for index in runs {
+    for index in addresses.filter_map(|address| heap.region.granule_of(address)) {
         let descriptor = heap.region.descriptor(index);
-        let granules = 1 << descriptor.order();
+        let granules = match descriptor.is_banked() {
+            true => bank::end(&heap.buddy, descriptor),
+            false => 1 << descriptor.order(),
+        };
         heap.region.set_dirty(index as usize, granules, true);
         descriptor.set(GranuleKind::None, 0, 0);
         lists.add_freed(&heap.region, index, granules, now);

@@ -130,9 +130,7 @@ fn flush_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, slot: Slot, mut stack:
         let cache = yard.caches.get(number);
         return cache.engine.flush_stopped(cache.on(&yard.heap), slot, stack);
     }
-    while let Some(run) = yard.heap.sheaves.pop(&mut stack) {
-        yard.heap.free_parked_run(run);
-    }
+    yard.heap.free_runs_of(&mut stack);
     stack
 }
 
