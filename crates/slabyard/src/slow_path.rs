@@ -20,8 +20,8 @@ use crate::platform::Platform;
 use crate::platform::linux::{Counting, OnLinux};
 use crate::platform::mark::{self, Mark};
 use crate::reclaim::countdown::restart_countdown;
+use crate::reclaim::countdown::{kick_rows, kicks};
 use crate::reclaim::drain::answer_drain;
-use crate::reclaim::kick::{kick_rows, kicks};
 use crate::reclaim::surplus::{give_slice, has_surplus};
 use crate::reclaim::ticker::{has_work, look_at_clock, reclaim, start_ticker_if_due};
 use crate::sync::{Ordering, is_unwinding};
@@ -208,7 +208,7 @@ pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
     before: u32,
     calls: u32,
     background: Background,
-    /// [`crate::reclaim::kick::kicks`] when it began.
+    /// [`crate::reclaim::countdown::kicks`] when it began.
     kicks: u32,
 }
 

@@ -35,7 +35,6 @@ pub mod grace;
 mod periods;
 pub mod readers;
 mod slow;
-mod word;
 
 pub use grace::{DELIVERY_MS, Epoch};
 pub use readers::{MOST_PLACES, Rcu};

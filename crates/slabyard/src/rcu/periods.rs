@@ -4,9 +4,8 @@
 //! Invariant: at the end of grace period e, every section whose epoch is below e is over, and every
 //! section still open sees all that was unlinked before the epoch became e.
 
-use super::grace::{DELIVERY_MS, Epoch, Grace};
+use super::grace::{DELIVERY_MS, EPOCH_SHIFT, Epoch, FENCED, Grace, NEST, TAKEN};
 use super::readers::Rcu;
-use super::word::{EPOCH_SHIFT, FENCED, NEST, TAKEN};
 use crate::platform::Platform;
 use crate::sync::{Ordering, fence};
 

@@ -3,8 +3,7 @@
 //! Neighbours: [`super::periods`] ends grace periods; [`super::slow`] counts sections without a
 //! place.
 
-use super::grace::Grace;
-use super::word::{EPOCH_SHIFT, FENCED, NEST, TAKEN};
+use super::grace::{EPOCH_SHIFT, FENCED, Grace, NEST, TAKEN};
 use crate::platform::Platform;
 use crate::platform::reader::{ENDED, ReaderSlot, TAKING};
 use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, Rank, compiler_fence};

@@ -13,8 +13,8 @@
 //! opens another in a second yard, where it has no place either, that section is counted in both
 //! counters of the second yard: it may also delay grace periods that begin later.
 
+use super::grace::EPOCH_SHIFT;
 use super::readers::Rcu;
-use super::word::EPOCH_SHIFT;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 

@@ -12,13 +12,19 @@
 //! instruction, but the object freed last was not allocated next, and ten loads took 5 % longer
 //! with peaks 2.5 % higher (22fc58f).
 //!
-//! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and clears it again if
-//! the interval changed meanwhile; [`super::ticker`] sets the interval.
+//! A *kick* makes the next free of each cache on each row take the slow path, by ending the
+//! countdowns and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
+//!
+//! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and kicks again at its
+//! end if there was a kick meanwhile; [`super::ticker`] sets the interval, and kicks, as
+//! [`super::drain`] does.
 //! Invariant: the word is a hint. Several threads write it without a lock, and a store may be lost.
 //! Code that must reach every row also marks the stacks ([`crate::platform::Entry::ask`]).
 
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::platform::Platform;
+use crate::reclaim::walk::{Stacks, entries};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 use crate::yard::rate::LONGEST_INTERVAL;
@@ -79,4 +85,41 @@ pub(crate) fn restart_countdown<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 #[inline(never)]
 fn mark_row<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize) {
     yard.checks.mark(row);
+}
+
+/// Makes the next free of each cache on each row take the slow path: ends the countdowns,
+/// and kicks the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be
+/// lost: the first to the owner's concurrent count, the second to a slow path that puts
+/// another stack into the entry.
+///
+/// A slow path under way may have read the interval before it changed, and then restart its
+/// row's countdown at the old one. So a slow path kicks again at its end if the count changed
+/// meanwhile ([`crate::slow_path`]).
+pub(crate) fn kick_all_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    // SeqCst: either our stores below come after those of a slow path under way, or that
+    // slow path sees this count: it leaves the gate between its stores and its load
+    // ([`kicks`]). On x86-64 each of the two exchanges is a fence.
+    yard.kicks.fetch_add(1, Ordering::SeqCst);
+    kick_rows(yard);
+}
+
+/// How often [`kick_all_rows`] kicked all rows so far.
+pub(crate) fn kicks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u32 {
+    yard.kicks.load(Ordering::SeqCst)
+}
+
+/// As [`kick_all_rows`], for a slow path that was under way then.
+#[cold]
+#[inline(never)]
+pub(crate) fn kick_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let rows = yard.platform().rows();
+    (0..yard.platform().rows_used()).for_each(|row| {
+        rows.countdown(row).store(0, Ordering::Relaxed);
+    });
+    for (row, slot) in entries(yard, Stacks::Caches) {
+        // A spare stack takes no push.
+        if number_of(slot).is_some_and(|number| slot_of(number) == slot) {
+            rows.entry(row, slot).ask();
+        }
+    }
 }

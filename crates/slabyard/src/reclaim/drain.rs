@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu, purge};
 use crate::platform::stack::STOPPED;
 use crate::platform::{GRANULE, Platform, Slot, Stack, stop};
-use crate::reclaim::kick::kick_all_rows;
+use crate::reclaim::countdown::kick_all_rows;
 use crate::reclaim::walk::{Stacks, caches_of, entries, next_stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;

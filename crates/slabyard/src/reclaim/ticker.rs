@@ -16,7 +16,7 @@
 use crate::engine::Engine;
 use crate::pages::runs;
 use crate::platform::{GRANULE, Planted, Platform};
-use crate::reclaim::kick::kick_all_rows;
+use crate::reclaim::countdown::kick_all_rows;
 use crate::reclaim::live::{WARM_PART, is_large_warm, is_slow, live_granules};
 use crate::reclaim::pass::run_slice;
 use crate::reclaim::sparse::flush_sparse;

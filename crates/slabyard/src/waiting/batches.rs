@@ -2,7 +2,7 @@
 //! onto the CPU's stack as usual, so that they are soon allocated again; full sheaves move from
 //! there to the barn.
 //!
-//! Neighbours: [`crate::yard::batches`] stores the batches; [`super`] decides when.
+//! Neighbours: [`crate::yard::waiting`] stores the batches; [`super`] decides when.
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use crate::pages::sheaf::NO_SHEAF;
 use crate::pages::{Sheaf, held};
 use crate::platform::Platform;
 use crate::sync::Ordering;
-use crate::yard::batches::{BATCH, BatchShard, PARTS, Tickets};
+use crate::yard::waiting::{BATCH, BatchShard, PARTS, Tickets};
 use crate::yard::{AddressKind, Yard};
 
 /// Bytes of objects that may wait.

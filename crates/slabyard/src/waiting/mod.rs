@@ -18,7 +18,7 @@ use crate::pages::held;
 use crate::platform::Platform;
 use crate::waiting::batches::serve_waiting;
 use crate::yard::Yard;
-pub use crate::yard::batches::BATCH;
+pub use crate::yard::waiting::BATCH;
 use crate::yard::waiting::{Calls, OnObject};
 pub use batches::{MOST_BYTES, NotTaken};
 

@@ -6,7 +6,6 @@
 //! counts, and [`crate::verify`] checks the whole yard.
 //! Invariant: no part calls another part's functions.
 
-pub(crate) mod batches;
 pub(crate) mod checks;
 pub(crate) mod depth;
 pub(crate) mod growth;
@@ -79,7 +78,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
-    /// How often [`kick_all_rows`](crate::reclaim::kick::kick_all_rows) ran: a slow path under way
+    /// How often [`kick_all_rows`](crate::reclaim::countdown::kick_all_rows) ran: a slow path under way
     /// at that time asks again.
     pub(crate) kicks: AtomicU32,
     /// Passes in a row that reclaimed nothing.
