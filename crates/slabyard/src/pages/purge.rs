@@ -272,18 +272,19 @@ pub(crate) fn release_part_of<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> b
     true
 }
 
-/// Makes one of the [`slices`]; false if there was no whole page to give back.
+/// Makes one of the [`slices`]; false if there was no whole page to give back. What goes back is
+/// zeros or means nothing, and no thread reads it while the block is out of the buddy.
 fn release_slice<P: Platform>(heap: &PageHeap<P>, start: usize, order: usize, nth: u32) -> bool {
     let (region, p, end) = (&heap.region, &heap.platform, start + (1 << order));
     match nth.checked_sub(descriptor_slices(order)) {
         None => {
             let from = start + nth as usize * DESCRIPTORS;
             // The first descriptor stays: it has the block's order and links.
-            region.give_back_descriptors(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
+            region.descriptors.give_back(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
         }
         Some(nth) => {
             let from = start + nth as usize * ENTRIES;
-            region.give_back_map(p, from, (from + ENTRIES).min(end))
+            region.map.give_back(p, from, (from + ENTRIES).min(end))
         }
     }
 }

@@ -53,8 +53,8 @@ pub struct Region {
     /// Granules whose entries of the page map are readable: a power of two.
     reach: AtomicUsize,
     on_reach: Once<fn()>,
-    descriptors: Table<Descriptor>,
-    map: Table<AtomicU16>,
+    pub(super) descriptors: Table<Descriptor>,
+    pub(super) map: Table<AtomicU16>,
     dirty: Table<AtomicU64>,
     grow: Lock<()>,
     page_sizes: PageSizes,
@@ -387,23 +387,6 @@ impl Region {
         if first + LEAST <= end {
             self.descriptors.touch_ahead(p, first, end);
         }
-    }
-
-    /// Gives the whole pages of descriptors of a part of a clean free block back to the
-    /// system. They are zeros or mean nothing, and no thread reads them while the block is out
-    /// of the buddy. False if there is no whole page.
-    pub(super) fn give_back_descriptors<P: Platform>(
-        &self,
-        p: &P,
-        first: usize,
-        end: usize,
-    ) -> bool {
-        self.descriptors.give_back(p, first, end)
-    }
-
-    /// As [`Region::give_back_descriptors`], for the page map.
-    pub(super) fn give_back_map<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
-        self.map.give_back(p, first, end)
     }
 
     /// Marks granules as dirty or clean; returns how many changed.

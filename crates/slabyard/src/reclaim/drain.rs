@@ -53,22 +53,39 @@ pub(crate) fn give_back<P: Platform, E: Engine>(yard: &Yard<P, E>, cleaned: usiz
 /// False if the kernel refused to stop them: some stacks may not be drained. Called with the
 /// drain lock held.
 pub(crate) fn drain_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) -> bool {
-    let (rows, mut n) = (yard.platform().rows(), 0);
-    let mut stops: Stops = [(0, Slot(0), 0); BATCH];
-    for (row, slot) in entries(yard, stacks) {
-        if yard.heap.sheaves.count_of(rows.entry(row, slot).top()).is_none() {
-            continue;
+    let rows = yard.platform().rows();
+    let has_stack = |(row, slot): &(usize, Slot)| {
+        yard.heap.sheaves.count_of(rows.entry(*row, *slot).top()).is_some()
+    };
+    stop_each(yard, entries(yard, stacks).filter(has_stack), |row, slot, top| {
+        flush_stopped(yard, row, slot, top);
+    })
+}
+
+/// Stops the stacks of these entries, a batch at a time, and calls `f` with row, slot and top of
+/// each. False if the kernel refuses to stop them: `f` was called with those of earlier batches.
+pub(crate) fn stop_each<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    mut entries: impl Iterator<Item = (usize, Slot)>,
+    mut f: impl FnMut(usize, Slot, u32),
+) -> bool {
+    loop {
+        let mut stops: Stops = [(0, Slot(0), 0); BATCH];
+        let mut n = 0;
+        for (stop, (row, slot)) in stops.iter_mut().zip(&mut entries) {
+            *stop = (row, slot, 0);
+            n += 1;
         }
-        stops[n] = (row, slot, 0);
-        n += 1;
-        if n == BATCH {
-            if !drain_stops(yard, &mut stops) {
-                return false;
-            }
-            n = 0;
+        if n == 0 {
+            return true;
         }
+        let stops = &mut stops[..n];
+        if !stop(yard.platform(), stops) {
+            return false;
+        }
+        keep_tops(yard, stops);
+        stops.iter().for_each(|&(row, slot, top)| f(row, slot, top));
     }
-    drain_stops(yard, &mut stops[..n])
 }
 
 fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
@@ -77,25 +94,6 @@ fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
         drain_own(yard, slot);
         next = slot.0 + 1;
     }
-}
-
-/// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
-/// their rows. False if the kernel refuses to stop them.
-fn drain_stops<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    stops: &mut [(usize, Slot, u32)],
-) -> bool {
-    if stops.is_empty() {
-        return true;
-    }
-    if !stop(yard.platform(), stops) {
-        return false;
-    }
-    keep_tops(yard, stops);
-    for &(row, slot, top) in &*stops {
-        flush_stopped(yard, row, slot, top);
-    }
-    true
 }
 
 /// Keeps the tops of stacks that were just stopped, for the child of a fork.

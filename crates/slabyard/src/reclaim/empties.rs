@@ -6,8 +6,8 @@
 
 use crate::cache::Cache;
 use crate::engine::Engine;
-use crate::platform::{Platform, Slot, Stack, stop};
-use crate::reclaim::drain::BATCH;
+use crate::platform::{Platform, Slot, Stack};
+use crate::reclaim::drain::stop_each;
 use crate::yard::Yard;
 use slabyard_abi::region::front::BELOW_SHEAVES;
 
@@ -25,30 +25,19 @@ pub(crate) fn drain_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
 
 fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
     let (p, spare) = (yard.platform(), cache.shape().spare());
-    let has_list = |row: &usize| !p.rows().entry(*row, spare).is_none();
-    let mut rows = (0..p.rows_used()).filter(has_list).peekable();
-    while rows.peek().is_some() {
-        let mut stops = [(0, Slot(0), 0); BATCH];
-        let mut n = 0;
-        for (stop, row) in stops.iter_mut().zip(&mut rows) {
-            *stop = (row, spare, 0);
-            n += 1;
-        }
-        let stops = &mut stops[..n];
-        if !p.can_stop() || !stop(p, stops) {
-            return false;
-        }
-        for &(row, slot, top) in &*stops {
-            let entry = p.rows().entry(row, slot);
-            let Some(list) = yard.heap.sheaves.adopt(Stack { top, end: 0 }) else {
-                entry.start_without();
-                continue;
-            };
-            match cache.engine.drain_empties(cache.on(&yard.heap), Some(list)) {
-                Some(left) => entry.start(yard.heap.sheaves.publish(left, 0).top),
-                None => entry.start_without(),
-            }
-        }
+    let has_list = |(row, slot): &(usize, Slot)| !p.rows().entry(*row, *slot).is_none();
+    let mut lists = (0..p.rows_used()).map(|row| (row, spare)).filter(has_list).peekable();
+    if lists.peek().is_some() && !p.can_stop() {
+        return false;
     }
-    true
+    stop_each(yard, lists, |row, slot, top| {
+        yard.idle_stacks.forget_top(row, slot);
+        let entry = p.rows().entry(row, slot);
+        let list = yard.heap.sheaves.adopt(Stack { top, end: 0 });
+        let drained = |list| cache.engine.drain_empties(cache.on(&yard.heap), Some(list));
+        match list.and_then(drained) {
+            Some(left) => entry.start(yard.heap.sheaves.publish(left, 0).top),
+            None => entry.start_without(),
+        }
+    })
 }
