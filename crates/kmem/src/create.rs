@@ -22,7 +22,7 @@ use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::Shape;
 use slabyard::live;
 use slabyard::platform::{GRANULE, Memory};
-use slabyard::slab::{Constructor, Destructor, Geometry};
+use slabyard::slab::{Geometry, ObjectFn};
 use slabyard_abi::debug::{DebugFlags, FLAGS};
 use slabyard_abi::engines::EngineName;
 use slabyard_process::policy;
@@ -237,10 +237,12 @@ unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings
             return None;
         }
     };
-    let word = |function: extern "C" fn(*mut c_void)| function as usize;
-    settings.constructor = args.ctor.map(|ctor| Constructor { construct, word: word(ctor) });
-    settings.destructor =
-        args.dtor.map(|dtor| Destructor { destruct: construct, word: word(dtor) });
+    let of_object = |function: extern "C" fn(*mut c_void)| ObjectFn {
+        function: construct,
+        word: function as usize,
+    };
+    settings.constructor = args.ctor.map(of_object);
+    settings.destructor = args.dtor.map(of_object);
     settings.sheaf_capacity = Some(args.sheaf_capacity).filter(|objects| *objects != 0);
     settings.min_partial = chosen(args.min_partial);
     let page_order = if ensure() { (YARD.platform().page_bytes() / GRANULE).ilog2() } else { 0 };

@@ -29,7 +29,7 @@ use slabyard::cache::classes::CLASSES;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::live;
 use slabyard::platform::GRANULE;
-use slabyard::slab::{Constructor, Destructor};
+use slabyard::slab::ObjectFn;
 use slabyard::yard::AddressKind;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_process::state::hold_open;
@@ -109,8 +109,8 @@ pub(crate) fn prepare(
     record.destructor.store(settings.destructor.map_or(0, |it| it.word), Ordering::Relaxed);
     record.keeps.store(settings.flags.has(CacheFlags::TYPESAFE_BY_RCU), Ordering::Relaxed);
     let word = core::ptr::from_ref(record) as usize;
-    settings.constructor = Some(Constructor { construct, word });
-    settings.destructor = Some(Destructor { destruct, word });
+    settings.constructor = Some(ObjectFn { function: construct, word });
+    settings.destructor = Some(ObjectFn { function: destruct, word });
     if looks_for_pointers() {
         let wider = CacheSettings { object: settings.object + ZONE, ..*settings };
         if wider.geometry(0).is_some() {

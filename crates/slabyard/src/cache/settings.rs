@@ -1,7 +1,7 @@
 //! The settings of a created cache.
 
 use crate::engine::{CacheFlags, Shape};
-use crate::slab::{Constructor, Destructor, Geometry};
+use crate::slab::{Geometry, ObjectFn};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
@@ -15,9 +15,9 @@ pub struct CacheSettings {
     /// Where the first object begins in a slab, at least.
     pub first: u32,
     /// Called for each object of a slab as the slab is allocated, not at allocations of the object.
-    pub constructor: Option<Constructor>,
+    pub constructor: Option<ObjectFn>,
     /// Called for each object of a slab as the slab is discarded, not at frees.
-    pub destructor: Option<Destructor>,
+    pub destructor: Option<ObjectFn>,
     /// What is asked of the objects.
     pub flags: CacheFlags,
     /// Objects in a full sheaf; else as many as objects of this size have by default.

@@ -9,7 +9,7 @@ use super::shown::PublishedWords;
 use crate::engine::partial_list::Partial;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Slot;
-use crate::slab::{Constructor, Destructor, Geometry};
+use crate::slab::{Geometry, ObjectFn};
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
 use core::fmt;
 use slabyard_abi::region::CacheWord;
@@ -31,9 +31,9 @@ pub struct Shape {
     /// Shape of its slabs.
     pub geometry: Geometry,
     /// Makes the objects of each new slab.
-    pub constructor: Option<Constructor>,
+    pub constructor: Option<ObjectFn>,
     /// Ends the objects of each discarded slab.
-    pub destructor: Option<Destructor>,
+    pub destructor: Option<ObjectFn>,
     /// What its maker asked of its objects.
     pub flags: CacheFlags,
     /// Slot of its main stacks.

@@ -11,7 +11,7 @@ use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab;
-use crate::slab::{Geometry, Object, Put, Version, Word, constructor, freeset};
+use crate::slab::{Geometry, Object, Put, Version, Word, freeset};
 use crate::sync::{AtomicUsize, Lock, Ordering};
 use slabyard_kernels::page_lists::Warmth;
 
@@ -201,7 +201,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         // Before anything is written there: the child of a fork may find it in nobody's hands.
         self.heap.region.set_dirty(slab as usize, 1 << order, true);
         if let Some(constructor) = &shape.constructor {
-            constructor::construct(&self.heap.region, slab, &shape.geometry, constructor);
+            constructor.call_each(&self.heap.region, slab, &shape.geometry);
         }
         R::prepare(&self, shape, slab);
         freeset::begin_slab(self.heap, slab, &shape.geometry, shape.slot);
@@ -551,7 +551,7 @@ fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
         return true;
     }
     if let Some(destructor) = &shape.destructor {
-        constructor::destruct(&heap.region, slab, &shape.geometry, destructor);
+        destructor.call_each(&heap.region, slab, &shape.geometry);
     }
     false
 }

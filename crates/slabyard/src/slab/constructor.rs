@@ -12,49 +12,27 @@
 use super::Geometry;
 use crate::pages::Region;
 
-/// A function with a word of its own.
+/// A constructor or a destructor: a function with a word of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Constructor {
+pub struct ObjectFn {
     /// Gets the object's address and `word`. On the modelled machine there is no memory at the
     /// address.
-    pub construct: fn(usize, usize),
+    pub function: fn(usize, usize),
     /// Whatever the function needs to know.
     pub word: usize,
 }
 
-impl Constructor {
-    /// Makes the object at an address.
+impl ObjectFn {
+    /// Calls it with the object at an address.
     pub fn call(&self, address: usize) {
-        (self.construct)(address, self.word);
+        (self.function)(address, self.word);
     }
-}
 
-/// As [`Constructor`], for the end of an object.
-#[derive(Clone, Copy, Debug)]
-pub struct Destructor {
-    /// Gets the object's address and `word`.
-    pub destruct: fn(usize, usize),
-    /// Whatever the function needs to know.
-    pub word: usize,
-}
-
-impl Destructor {
-    /// Ends the object at an address.
-    pub fn call(&self, address: usize) {
-        (self.destruct)(address, self.word);
+    /// Calls it with each object of a slab: one that is about to begin, or one that has ended and
+    /// whose pages are not given back yet.
+    #[cold]
+    pub fn call_each(&self, region: &Region, slab: u32, geometry: &Geometry) {
+        let begin = region.address(slab);
+        (0..geometry.objects).for_each(|i| self.call(geometry.address_of(begin, i)));
     }
-}
-
-/// Makes all objects of a slab that is about to begin.
-#[cold]
-pub fn construct(region: &Region, slab: u32, geometry: &Geometry, constructor: &Constructor) {
-    let begin = region.address(slab);
-    (0..geometry.objects).for_each(|i| constructor.call(geometry.address_of(begin, i)));
-}
-
-/// Ends all objects of a slab that has ended, before its pages are given back.
-#[cold]
-pub fn destruct(region: &Region, slab: u32, geometry: &Geometry, destructor: &Destructor) {
-    let begin = region.address(slab);
-    (0..geometry.objects).for_each(|i| destructor.call(geometry.address_of(begin, i)));
 }

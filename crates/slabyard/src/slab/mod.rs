@@ -10,7 +10,7 @@ pub mod geometry;
 pub mod units;
 mod word;
 
-pub use constructor::{Constructor, Destructor};
+pub use constructor::ObjectFn;
 pub use freeset::{Put, Version};
 pub use geometry::Geometry;
 pub use word::Word;

@@ -12,7 +12,7 @@
 use super::home::Home;
 use super::record::{Lies, Record};
 use crate::created::abandoned::defers;
-use crate::slab::{Constructor, Destructor};
+use crate::slab::ObjectFn;
 use core::mem::MaybeUninit;
 
 /// Each object is made of a value when it is allocated, and dropped when it is freed.
@@ -66,8 +66,8 @@ pub(super) struct KeptObject<T> {
 
 impl<T> KeptObject<T> {
     /// Says that a new slab's object has no value.
-    pub(super) const CONSTRUCTOR: Constructor = Constructor {
-        construct: |address, _| {
+    pub(super) const CONSTRUCTOR: ObjectFn = ObjectFn {
+        function: |address, _| {
             // SAFETY: an object of a slab that begins: nobody else uses it.
             unsafe { (&raw mut (*Self::at(address)).made).write(false) };
         },
@@ -75,9 +75,9 @@ impl<T> KeptObject<T> {
     };
 
     /// Drops the value of an object whose slab has ended.
-    pub(super) const DESTRUCTOR: Option<Destructor> = if core::mem::needs_drop::<T>() {
-        Some(Destructor {
-            destruct: |address, _| {
+    pub(super) const DESTRUCTOR: Option<ObjectFn> = if core::mem::needs_drop::<T>() {
+        Some(ObjectFn {
+            function: |address, _| {
                 let abort = AbortOnPanic;
                 // SAFETY: the object is free, and its slab nobody else's.
                 unsafe { Self::unmake(Self::at(address)) };

@@ -9,7 +9,7 @@ use slabyard::calls::help;
 use slabyard::engine::{Engine, Header};
 use slabyard::mail::header;
 use slabyard::platform::{PerCpu, Threads};
-use slabyard::slab::Destructor;
+use slabyard::slab::ObjectFn;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::{Settings, Yard};
 use slabyard::{debugging, mail};
@@ -297,7 +297,7 @@ each_engine! {
         depth.fetch_and(!IN_SLOW_PATH, Ordering::Relaxed);
         assert_eq!(answer(&yard, 2), None);
 
-        let destructor = Destructor { destruct: |_, _| {}, word: 0 };
+        let destructor = ObjectFn { function: |_, _| {}, word: 0 };
         let settings = CacheSettings { destructor: Some(destructor), ..CacheSettings::of(100) };
         let id = yard.create_cache("ends", &settings).expect("a cache");
         let object = yard.alloc_from(id).expect("memory");

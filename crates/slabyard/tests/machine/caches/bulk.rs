@@ -7,7 +7,7 @@ use slabyard::engine::cpu_slabs::Rules;
 use slabyard::engine::{Any, Engine, EngineKind};
 use slabyard::live::{self, Walked};
 use slabyard::observe::count;
-use slabyard::slab::{Constructor, Destructor};
+use slabyard::slab::ObjectFn;
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_abi::engines::EngineName;
 use slabyard_kernels::Release;
@@ -300,8 +300,8 @@ fn each_object_that_was_made_is_ended_once() {
     let construct = |_, word: usize| _ = MADE.fetch_add(word as u64, Ordering::Relaxed);
     let destruct = |_, word: usize| _ = ENDED.fetch_add(word as u64, Ordering::Relaxed);
     let settings = CacheSettings {
-        constructor: Some(Constructor { construct, word: 3 }),
-        destructor: Some(Destructor { destruct, word: 3 }),
+        constructor: Some(ObjectFn { function: construct, word: 3 }),
+        destructor: Some(ObjectFn { function: destruct, word: 3 }),
         ..CacheSettings::of(500)
     };
     let id = made(&yard, &settings);

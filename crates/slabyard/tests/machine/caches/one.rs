@@ -9,7 +9,7 @@ use slabyard::child;
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine, EngineKind};
 use slabyard::platform::{Park, PerCpu, Planted, Threads};
-use slabyard::slab::Constructor;
+use slabyard::slab::ObjectFn;
 use slabyard::yard::{AddressKind, Yard};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::CacheWord;
@@ -151,7 +151,7 @@ fn a_constructor_makes_each_object_once_where_its_slab_begins() {
         MADE.with(|made| assert!(made.borrow_mut().insert(address), "made twice"));
     };
     let is_made = |address: usize| MADE.with(|made| made.borrow().contains(&address));
-    let constructor = Some(Constructor { construct, word: 77 });
+    let constructor = Some(ObjectFn { function: construct, word: 77 });
     let yard = yard_on(Config::default());
     let settings = CacheSettings { constructor, first: 40, ..CacheSettings::of(200) };
     let id = yard.create_cache("constructed", &settings).expect("a cache");
@@ -266,7 +266,7 @@ fn a_handler_is_served_outside_of_slow_paths() {
         MADE.with(|made| made.borrow_mut().insert(address));
     };
     let yard = yard_on(Config::default());
-    let constructor = Some(Constructor { construct, word: 0 });
+    let constructor = Some(ObjectFn { function: construct, word: 0 });
     let settings = CacheSettings { constructor, ..CacheSettings::of(64) };
     let id = yard.create_cache("handled", &settings).expect("a cache");
     let object = yard.alloc_from(id).expect("memory");

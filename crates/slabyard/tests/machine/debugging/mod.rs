@@ -25,7 +25,7 @@ use slabyard::engine::{Any, Engine};
 use slabyard::observe::count;
 use slabyard::pages::finding::{By, Finding, FindingKind, Hooks, Track};
 use slabyard::platform::{ObjectMemory, Park};
-use slabyard::slab::Constructor;
+use slabyard::slab::ObjectFn;
 use slabyard::slab::debug::{Maker, object};
 use slabyard::yard::{AddressKind, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
@@ -319,7 +319,7 @@ fn what_a_constructor_made_is_neither_poisoned_nor_zoned() {
     }
     let yard = yard_with(|_| DebugFlags::NONE);
     let construct: fn(usize, usize) = |_, _| MADE.set(MADE.get() + 1);
-    let constructor = Some(Constructor { construct, word: 0 });
+    let constructor = Some(ObjectFn { function: construct, word: 0 });
     let settings = CacheSettings { constructor, debug: all(), ..CacheSettings::of(48) };
     let id = yard.create_cache("made", &settings).expect("memory");
     let p = alloc(&yard, id);

@@ -10,7 +10,7 @@ use super::{Section, check, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
 use slabyard::platform::Park;
-use slabyard::slab::Constructor;
+use slabyard::slab::ObjectFn;
 use slabyard::yard::Yard;
 use slabyard_testkit::machine::{Body, Config, Machine};
 use slabyard_testkit::{read_word, write_word};
@@ -257,8 +257,8 @@ fn objects_end_after_readers() {
     }
     let yard = yard_on(Config::default());
     let settings = CacheSettings {
-        constructor: Some(Constructor { construct: |_, _| (), word: 0 }),
-        destructor: Some(slabyard::slab::Destructor { destruct: end, word: 0 }),
+        constructor: Some(ObjectFn { function: |_, _| (), word: 0 }),
+        destructor: Some(ObjectFn { function: end, word: 0 }),
         ..settings(SAFE)
     };
     let cache = yard.create_cache("typed", &settings).expect("a cache");
