@@ -545,7 +545,7 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
 #[inline(never)]
 fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
     if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU)
-        && let Some(hold) = heap.held.on_ended.try_get()
+        && let Some(hold) = heap.on_held.try_get()
     {
         hold(heap, slab, shape.geometry.order, shape.slot);
         return true;

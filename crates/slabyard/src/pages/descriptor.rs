@@ -101,21 +101,6 @@ impl Descriptor {
         self.head.store(head, Ordering::Release);
     }
 
-    /// Changes the kind if it is still `from`; false if it is not.
-    pub fn change(&self, from: GranuleKind, to: GranuleKind) -> bool {
-        let head = self.head.load(Ordering::Acquire);
-        head as u8 == from as u8
-            && self
-                .head
-                .compare_exchange(
-                    head,
-                    head & !0xff | to as u32,
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                )
-                .is_ok()
-    }
-
     /// Changes a live run with a slot to another kind and slot; false if it is none.
     #[inline]
     pub(super) fn change_run(&self, from: u16, to: GranuleKind, slot: u16) -> bool {

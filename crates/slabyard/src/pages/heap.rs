@@ -5,7 +5,7 @@
 //! whole heap.
 
 use super::barn_bytes::BarnBytes;
-use super::held_list::HeldSlabs;
+use super::descriptor::NIL;
 use super::region::Region;
 use super::reports::{Cause, Reports};
 use super::sheaf_pool::SheafPool;
@@ -13,7 +13,7 @@ use super::{advice, buddy, mappings};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::rcu::Rcu;
-use crate::sync::{AtomicU32, AtomicUsize, Once};
+use crate::sync::{AtomicU32, AtomicUsize, Lock, Once, Rank};
 use slabyard_abi::stats::Counter;
 use slabyard_kernels::page_lists::{Rules, Warmth};
 
@@ -32,7 +32,11 @@ pub struct PageHeap<P> {
     /// Readers.
     pub rcu: Rcu,
     /// Ended slabs that wait for them.
-    pub held: HeldSlabs<Hold<P>>,
+    pub(super) held: Lock<HeldList>,
+    pub(super) nr_held: AtomicUsize,
+    /// Takes over ended slabs that must wait for readers: set with the first cache of such slabs, so
+    /// that a yard without one has no code for it.
+    pub(crate) on_held: Once<Hold<P>>,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
     /// Blocks that are mappings of their own.
@@ -57,7 +61,9 @@ impl<P: Platform> PageHeap<P> {
             advice: advice::Advice::new(),
             lists: Once::new(),
             rcu: Rcu::new(),
-            held: HeldSlabs::new(),
+            held: Lock::new(Rank::Waiting, HeldList { head: NIL, tail: NIL }),
+            nr_held: AtomicUsize::new(0),
+            on_held: Once::new(),
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             barn_bytes: BarnBytes::new(),
@@ -138,6 +144,13 @@ pub struct ChosenLists<P> {
     pub take: fn(&PageHeap<P>, u32, Warmth, CountFn<'_>) -> Option<u32>,
     /// As [`PageHeap::free_block`].
     pub free: fn(&PageHeap<P>, u32, u32, Warmth, CountFn<'_>),
+}
+
+/// The list of discarded slabs that wait for readers, linked through their descriptors in the order
+/// in which they were discarded, which is that of their epochs ([`super::held`]).
+pub(super) struct HeldList {
+    pub(super) head: u32,
+    pub(super) tail: u32,
 }
 
 /// Takes over a discarded slab: its number, order and slot.

@@ -20,7 +20,6 @@ pub mod finding;
 mod grown;
 pub mod heap;
 pub(crate) mod held;
-pub mod held_list;
 pub mod huge;
 pub mod mappings;
 pub mod nodes;

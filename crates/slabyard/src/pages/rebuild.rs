@@ -27,7 +27,7 @@ pub(crate) fn abandon_locks<P: Platform>(heap: &PageHeap<P>) {
     heap.advice.abandon();
     heap.buddy.lists.abandon();
     heap.rcu.abandon();
-    heap.held.list.abandon();
+    heap.held.abandon();
 }
 
 /// Marks a run that a row's list holds: the others of kind [`GranuleKind::Parked`] are in the hands of

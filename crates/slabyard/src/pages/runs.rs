@@ -241,7 +241,8 @@ fn end_live_run<P: Platform>(heap: &PageHeap<P>, address: usize) -> Option<(u32,
     // dirty, for the child of a fork in between.
     heap.region.set_dirty(index as usize, bytes / GRANULE, true);
     // Of two threads that free the same run, one gets it.
-    if !heap.region.descriptor(index).change(GranuleKind::Run, GranuleKind::None) {
+    let descriptor = heap.region.descriptor(index);
+    if !descriptor.change_run(descriptor.slot(), GranuleKind::None, 0) {
         return None;
     }
     let granules = bytes / GRANULE;

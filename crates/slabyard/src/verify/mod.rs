@@ -25,7 +25,7 @@ use crate::debugging::validate_inside;
 use crate::engine::Engine;
 use crate::observe::Quiesced;
 use crate::pages::descriptor::Descriptor;
-use crate::pages::{GranuleKind, PageHeap, runs};
+use crate::pages::{GranuleKind, PageHeap, held, runs};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::reclaim::walk::Stacks;
@@ -237,7 +237,7 @@ fn check_pages<P: Platform, E: Engine>(
     let in_banks = if quiesced.reaches_all() { in_lists.banked as u64 } else { 0 };
     expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
     expect("slabs that wait for readers", 0, count_held(yard), held)?;
-    expect("slabs that wait for readers, as counted", 0, g.held.nr() as u64, held)?;
+    expect("slabs that wait for readers, as counted", 0, held::nr(g) as u64, held)?;
     let count = runs::free_count(g);
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_blocks = 0u64;

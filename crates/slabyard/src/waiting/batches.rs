@@ -176,7 +176,7 @@ fn free_waited_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// Something waits for readers, as of a moment ago.
 #[inline(always)]
 pub(crate) fn has_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    yard.waiting.batches.nr_waiting() + yard.heap.held.nr() != 0
+    yard.waiting.batches.nr_waiting() + held::nr(&yard.heap) != 0
 }
 
 /// Slabs that one slow path frees after readers.

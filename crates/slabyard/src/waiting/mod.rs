@@ -25,7 +25,7 @@ pub use batches::{MOST_BYTES, NotTaken};
 /// True if a slab that a cache had waits for readers.
 pub(crate) fn holds_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
     let mut holds = false;
-    if yard.heap.held.nr() > 0 {
+    if held::nr(&yard.heap) > 0 {
         held::each(&yard.heap, |slot| holds |= number_of(slot) == Some(id.number()));
     }
     holds
@@ -41,7 +41,7 @@ pub(crate) fn begin_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             each_object,
             count_held: count_list,
         });
-        yard.heap.held.on_ended.set(held::hold);
+        yard.heap.on_held.set(held::hold);
     }
 }
 
