@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::inside::taken;
 use crate::platform::Platform;
 use crate::slab::Geometry;
-use crate::slab::geometry::Begins;
 use crate::sync::Ordering;
 use crate::yard::{AddressKind, Yard};
 
@@ -101,13 +100,12 @@ fn run_of<P: Platform, E: Engine>(
     let (map, value) = (yard.heap.region.map_view(), id.slot().offset() as u16);
     // Slabs are aligned to their size.
     let within = geometry.slab_bytes() - 1;
-    let begins = Begins::of(&geometry);
     let mut last = 0;
     for (nth, object) in objects.iter().enumerate() {
         // Most often it lies in the slab of the one before, of which the map was read.
         let is_near = nth > 0 && (object ^ last) & !within == 0;
         let is_of = is_near || map.value_at(*object) == value;
-        if !is_of || *object == last || !begins.at((object & within) as u32) {
+        if !is_of || *object == last || geometry.object_at((object & within) as u32).is_none() {
             return nth;
         }
         last = *object;

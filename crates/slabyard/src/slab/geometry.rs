@@ -277,44 +277,6 @@ impl Geometry {
     }
 }
 
-/// Tells of offsets from object 0 whether an object begins there: for many of them, one
-/// multiplication of 32 bits each.
-///
-/// A size is an odd number times `2^shift`. The product of an offset and the odd number's inverse
-/// modulo 2^32, rotated by `shift`, is the quotient where nothing remains. Both steps map numbers of
-/// 32 bits one to one, so that no other offset gives the number of an object (Granlund and
-/// Montgomery, "Division by invariant integers using multiplication", PLDI 1994, section 9).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begins {
-    first: u32,
-    inverse: u32,
-    shift: u32,
-    objects: u32,
-}
-
-impl Begins {
-    #[inline]
-    pub(crate) const fn of(geometry: &Geometry) -> Self {
-        let shift = geometry.size.trailing_zeros();
-        let odd = geometry.size >> shift;
-        // Five bits of the inverse, and each of Newton's steps doubles them.
-        let mut inverse = odd.wrapping_mul(3) ^ 2;
-        let mut bits = 5;
-        while bits < u32::BITS {
-            inverse = inverse.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(inverse)));
-            bits *= 2;
-        }
-        Begins { first: geometry.first, inverse, shift, objects: geometry.objects }
-    }
-
-    /// As [`Geometry::object_at`] is `Some`.
-    #[inline(always)]
-    pub(crate) const fn at(self, offset: u32) -> bool {
-        let offset = offset.wrapping_sub(self.first);
-        offset.wrapping_mul(self.inverse).rotate_right(self.shift) < self.objects
-    }
-}
-
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 
@@ -378,27 +340,6 @@ mod tests {
                 end = begin + bytes;
             }
             assert_eq!(end - first + g.padding(), g.slab_bytes(), "objects of {size} bytes");
-        }
-    }
-
-    #[test]
-    fn begins_are_where_objects_begin() {
-        for size in (8..=4096).step_by(8).chain([24_576, Geometry::LARGEST]) {
-            for first in [0, 64, 4000] {
-                let Some(order) = (0..=Geometry::LARGEST_ORDER)
-                    .find(|order| (GRANULE << order) as u32 >= first + size)
-                else {
-                    continue;
-                };
-                let bytes = (GRANULE as u32) << order;
-                let fitting = ((bytes - first) / size).min(Geometry::MOST_OBJECTS);
-                let geometry = Geometry::of(size, size, first, order, fitting);
-                let begins = Begins::of(&geometry);
-                for offset in 0..bytes {
-                    let is_begin = geometry.object_at(offset).is_some();
-                    assert_eq!(begins.at(offset), is_begin, "{geometry:?} at {offset}");
-                }
-            }
         }
     }
 }
