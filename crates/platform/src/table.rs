@@ -215,14 +215,4 @@ impl<T: Zeroed> Table<T> {
         // SAFETY: committed, zeroed at first (`Zeroed`), and never given back.
         unsafe { &*((self.base() + index * size_of::<T>()) as *const T) }
     }
-
-    /// The first items, as many of them as are usable.
-    #[inline]
-    pub fn items(&self, most: usize) -> &[T] {
-        match most.min(self.len()) {
-            0 => &[],
-            // SAFETY: as in `get`.
-            items => unsafe { core::slice::from_raw_parts(self.base() as *const T, items) },
-        }
-    }
 }

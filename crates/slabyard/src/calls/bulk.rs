@@ -97,14 +97,15 @@ fn run_of<P: Platform, E: Engine>(
     geometry: Geometry,
     objects: &[usize],
 ) -> usize {
-    let (map, value) = (yard.heap.region.map_view(), id.slot().offset() as u16);
+    let region = &yard.heap.region;
+    let is_mapped = |granule| region.map_value(granule) == id.slot().offset() as u16;
     // Slabs are aligned to their size.
     let within = geometry.slab_bytes() - 1;
     let mut last = 0;
     for (nth, object) in objects.iter().enumerate() {
         // Most often it lies in the slab of the one before, of which the map was read.
         let is_near = nth > 0 && (object ^ last) & !within == 0;
-        let is_of = is_near || map.value_at(*object) == value;
+        let is_of = is_near || region.granule_of(*object).is_some_and(is_mapped);
         if !is_of || *object == last || geometry.object_at((object & within) as u32).is_none() {
             return nth;
         }

@@ -62,23 +62,6 @@ pub struct Region {
     pub(super) nodes: AtomicUsize,
 }
 
-/// The part of the page map that has entries for committed granules.
-#[derive(Clone, Copy)]
-pub struct MapView<'a> {
-    base: usize,
-    map: &'a [AtomicU16],
-}
-
-impl MapView<'_> {
-    /// Slot offset of the slab at an address; 0 where there is none.
-    #[inline]
-    #[must_use]
-    pub fn value_at(&self, address: usize) -> u16 {
-        let granule = address.wrapping_sub(self.base) / GRANULE;
-        self.map.get(granule).map_or(0, |value| value.load(Ordering::Relaxed))
-    }
-}
-
 impl Region {
     pub(super) const fn new() -> Self {
         Region {
@@ -265,13 +248,6 @@ impl Region {
     #[inline]
     pub fn map_value(&self, index: u32) -> u16 {
         self.map.get(index as usize).load(Ordering::Relaxed)
-    }
-
-    /// The page map as it is now, for a look at many addresses.
-    #[inline]
-    pub fn map_view(&self) -> MapView<'_> {
-        let map = self.map.items(self.top());
-        MapView { base: self.base(), map }
     }
 
     /// Granules at the start that have huge pages only where the heap is dense; few if the
