@@ -16,7 +16,7 @@ use crate::library::Library;
 use crate::options::LibraryOptions;
 use crate::say;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use slabyard::debugging;
+use slabyard::engine::Engine;
 use slabyard::pages::finding::Hooks;
 use slabyard_abi::debug::{self, DebugFlags, LONGEST};
 use slabyard_abi::failslab;
@@ -129,8 +129,21 @@ pub fn begin() {
 pub fn after_fork<L: Library>() {
     if is_on() {
         IS_CHILD.store(true, Ordering::Relaxed);
-        CALLS_BEFORE.store(debugging::debugged_calls_and_bytes(L::yard()).0, Ordering::Relaxed);
+        CALLS_BEFORE.store(calls_and_bytes::<L>().0, Ordering::Relaxed);
     }
+}
+
+/// Calls on caches with debugging, a wrapping count, and the bytes of their slabs.
+fn calls_and_bytes<L: Library>() -> (u32, usize) {
+    let caches = L::yard().caches();
+    let debugged = caches.numbers().map(|number| caches.get(number));
+    debugged.filter(|cache| cache.engine.debug().is_some()).fold((0, 0), |(calls, bytes), cache| {
+        let slabs = cache.nr_slabs() as usize;
+        (
+            u32::wrapping_add(calls, cache.begun()),
+            bytes + slabs * cache.shape().geometry.slab_bytes(),
+        )
+    })
 }
 
 /// True if the end of this process is worth a check: for a forked child not, if it made few calls
@@ -140,7 +153,7 @@ fn is_worth_a_look<L: Library>() -> bool {
     if !IS_CHILD.load(Ordering::Relaxed) {
         return true;
     }
-    let (calls, bytes) = debugging::debugged_calls_and_bytes(L::yard());
+    let (calls, bytes) = calls_and_bytes::<L>();
     let calls = calls.wrapping_sub(CALLS_BEFORE.load(Ordering::Relaxed)) as usize;
     bytes <= LOOK_BYTES + calls * LOOK_BYTES_A_CALL
 }

@@ -79,23 +79,6 @@ pub fn has_debugging<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
             && yard.caches.numbers().any(|number| debug_of(yard.caches.get(number)).is_some())
 }
 
-/// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
-/// [look](Yard::validate) compares.
-pub fn debugged_calls_and_bytes<P: Platform, E: Engine>(yard: &Yard<P, E>) -> (u32, usize) {
-    let mut sum = (0u32, 0);
-    if E::SIZED {
-        for number in yard.caches.numbers() {
-            let cache = yard.caches.get(number);
-            if debug_of(cache).is_some() {
-                let slabs = cache.nr_slabs() as usize;
-                sum.0 = sum.0.wrapping_add(cache.begun());
-                sum.1 += slabs * cache.shape().geometry.slab_bytes();
-            }
-        }
-    }
-    sum
-}
-
 /// The debugging of a cache that is created.
 pub(crate) fn debug_of_created<P: Platform, E: Engine>(
     yard: &Yard<P, E>,

@@ -234,7 +234,7 @@ impl Header {
     }
 
     /// Slow paths begun: a wrapping count.
-    pub(crate) fn begun(&self) -> u32 {
+    pub fn begun(&self) -> u32 {
         self.shown.begun()
     }
 

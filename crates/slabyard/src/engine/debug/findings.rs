@@ -9,7 +9,7 @@ use crate::engine::PageSlabs;
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::platform::Platform;
 use crate::slab;
-use crate::slab::debug::{Known, State, object, tail};
+use crate::slab::debug::{Known, State, object, whole};
 use crate::slab::{Object, freeset};
 
 /// Looks at an object that changes meanwhile, at most.
@@ -29,12 +29,6 @@ impl Debug {
         self.report(on, (what, By::Call), object, object, bytes);
     }
 
-    /// Reports a free of an object that is free. Nothing is corrupt.
-    #[cold]
-    pub(super) fn found_twice<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
-        self.report(on, (FindingKind::Free, By::Call), object, object, None);
-    }
-
     /// Reports a free of an address in a slab of the cache where no object begins.
     #[cold]
     pub(super) fn found_pointer<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) {
@@ -51,7 +45,7 @@ impl Debug {
         geometry.address_of(begin, (index as u32).min(geometry.objects - 1))
     }
 
-    fn report<P: Platform>(
+    pub(super) fn report<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
         (what, by): (FindingKind, By),
@@ -112,7 +106,7 @@ impl Debug {
         }
         let begin = on.heap.region.address(slab);
         let version = freeset::free_of(&on.heap.region, slab).0;
-        if let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, begin)
+        if let Some(bytes) = whole::wrong_tail(&on.heap.platform, self.layout(), geometry, begin)
             && slab::is_slab(&on.heap.region, slab, shape.slot)
             && freeset::free_of(&on.heap.region, slab).0 == version
         {
@@ -120,7 +114,7 @@ impl Debug {
             let last = geometry.address_of(begin, geometry.objects - 1);
             self.set_aside(on, last);
             self.report(on, (FindingKind::Tail, By::Look), last, last, Some(bytes));
-            tail::fill_tail(&on.heap.platform, self.layout(), geometry, begin);
+            whole::fill_tail(&on.heap.platform, self.layout(), geometry, begin);
         }
         wrong
     }
@@ -138,7 +132,7 @@ impl Debug {
                 self.report(on, (what, By::Call), object, object, bytes);
             }
         }
-        if let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, begin) {
+        if let Some(bytes) = whole::wrong_tail(&on.heap.platform, self.layout(), geometry, begin) {
             let last = geometry.address_of(begin, geometry.objects - 1);
             self.report(on, (FindingKind::Tail, By::Call), last, last, Some(bytes));
         }
@@ -149,10 +143,10 @@ impl Debug {
         let geometry = &on.cache.shape().geometry;
         let slab = object & !(geometry.slab_bytes() - 1);
         if object == geometry.address_of(slab, geometry.objects - 1)
-            && let Some(bytes) = tail::wrong_tail(&on.heap.platform, self.layout(), geometry, slab)
+            && let Some(bytes) = whole::wrong_tail(&on.heap.platform, self.layout(), geometry, slab)
         {
             self.found(on, FindingKind::Tail, object, Some(bytes));
-            tail::fill_tail(&on.heap.platform, self.layout(), geometry, slab);
+            whole::fill_tail(&on.heap.platform, self.layout(), geometry, slab);
         }
     }
 

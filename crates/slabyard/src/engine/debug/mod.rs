@@ -32,11 +32,11 @@ use super::{
     SlowPaths, orphans, partial, tiny,
 };
 use crate::pages::PageHeap;
-use crate::pages::finding::{Bytes, Call, FindingKind};
+use crate::pages::finding::{By, Bytes, Call, FindingKind};
 use crate::platform::Platform;
 use crate::slab;
 use crate::slab::debug::{
-    Known, Layout, LayoutRequest, State, TrackKind, aside, object, tail, track, unused,
+    Known, Layout, LayoutRequest, State, TrackKind, object, track, unused, whole,
 };
 use crate::slab::{Geometry, Object, Word, freeset};
 use crate::sync::{AtomicU32, Once, Ordering};
@@ -69,11 +69,7 @@ impl Ruled for Checked<'_> {
     }
 
     fn prepare<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
-        let geometry = &shape.geometry;
-        let first = geometry.address_of(on.heap.region.address(slab), 0);
-        let layout = on.rules.0.layout();
-        object::prepare_slab(on.heap, slab, layout, first, geometry.objects);
-        tail::fill_tail(&on.heap.platform, layout, geometry, on.heap.region.address(slab));
+        whole::prepare_slab(on.heap, slab, on.rules.0.layout(), &shape.geometry);
     }
 
     fn ended<P: Platform>(on: &PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32) {
@@ -251,7 +247,7 @@ impl Debug {
             self.found(on, what, object, bytes);
             self.restore_free(on, object);
         }
-        if aside::is_slab_aside(&on.heap.region, slab) {
+        if whole::is_slab_aside(&on.heap.region, slab) {
             on.heap.reports.set_aside.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -266,10 +262,10 @@ impl Debug {
         let Ok(Object { slab, .. }) = resolved else { return };
         let checked = self.checked(on);
         let mut list = partial::lock(&checked);
-        if aside::is_slab_aside(&on.heap.region, slab) {
+        if whole::is_slab_aside(&on.heap.region, slab) {
             return;
         }
-        let lost = aside::set_slab_aside(on.heap, slab);
+        let lost = whole::set_slab_aside(on.heap, slab);
         on.cache.shown.out.fetch_add(lost.into(), Ordering::Relaxed);
         if NodeList::links(&checked, slab).is_listed() {
             list.unlink(checked, slab);
@@ -348,7 +344,10 @@ impl SlowPaths for Debug {
                     self.return_to_slab(on, oldest);
                 }
             }
-            Err(FindingKind::Free) => self.found_twice(on, address),
+            // Nothing is corrupt.
+            Err(FindingKind::Free) => {
+                self.report(on, (FindingKind::Free, By::Call), address, address, None);
+            }
             Err(_) => {
                 let (what, bytes) = self.overwritten(on, address);
                 self.found(on, what, address, bytes);
@@ -400,7 +399,7 @@ impl Inspect for Debug {
         on: PageSlabs<'_, P>,
         slab: u32,
     ) -> Result<u32, &'static str> {
-        if aside::is_slab_aside(&on.heap.region, slab) {
+        if whole::is_slab_aside(&on.heap.region, slab) {
             return Ok(0);
         }
         let geometry = &on.cache.shape().geometry;
@@ -434,7 +433,7 @@ impl Repair for Debug {
 
     /// The state of an object is the truth here: one in nobody's hands is free.
     fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
-        if aside::is_slab_aside(&on.heap.region, slab) {
+        if whole::is_slab_aside(&on.heap.region, slab) {
             orphans::list(on, slab, 0);
             return 0;
         }

@@ -1,18 +1,16 @@
 //! Debugging of slabs, the mechanism: objects that have red zones, poison, tracks and a state word.
 //!
 //! [`layout`] computes where the parts are, [`object`] fills and checks them, [`track`] records the
-//! callers of an object, [`tail`] checks the bytes after a slab's last object, [`aside`] takes a
-//! slab out of use, [`block`] checks the bytes after runs and mappings, [`unused`] checks free
-//! pages.
+//! callers of an object, [`whole`] prepares a slab, checks the bytes after its last object and takes
+//! it out of use, [`block`] checks the bytes after runs and mappings, [`unused`] checks free pages.
 //! Neighbour: [`crate::engine::debug`] decides when to call these.
 
-pub mod aside;
 pub mod block;
 mod layout;
 pub mod object;
-pub mod tail;
 pub mod track;
 pub mod unused;
+pub mod whole;
 
 pub use block::SEAL;
 pub use layout::{Layout, LayoutRequest};

@@ -15,7 +15,6 @@
 
 use super::layout::WORD;
 use super::{Layout, TrackKind};
-use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, FindingKind};
 use crate::platform::Platform;
 use crate::slab::debug::track;
@@ -145,27 +144,6 @@ pub fn claim<P: Platform>(p: &P, layout: &Layout, object: usize, from: Known) ->
 pub fn is_still<P: Platform>(p: &P, layout: &Layout, object: usize, known: Known) -> bool {
     fence(Ordering::Acquire);
     read_state(p, layout, object) == Some(known)
-}
-
-/// Makes all objects of a slab that is about to begin free ones.
-pub fn prepare_slab<P: Platform>(
-    heap: &PageHeap<P>,
-    slab: u32,
-    layout: &Layout,
-    begin: usize,
-    objects: u32,
-) {
-    heap.region.descriptor(slab).granules.store(0, Ordering::Relaxed);
-    for nth in 0..objects as usize {
-        let object = begin + nth * layout.stride as usize;
-        track::clear_tracks(&heap.platform, layout, object);
-        if layout.flags.has(DebugFlags::POISON) {
-            let (at, bytes) = layout.padding();
-            // SAFETY: padding of an object of a slab that nobody else knows.
-            unsafe { heap.platform.fill(object + at, bytes, POISON_NEW) };
-        }
-        release(&heap.platform, layout, object);
-    }
 }
 
 /// An object that is ours becomes free: zones, poison, state.
