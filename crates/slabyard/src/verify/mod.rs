@@ -116,18 +116,18 @@ fn check_unused<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result
     Ok(())
 }
 
-/// Granules of a live run, or of one in a bank. Those of one that a bank has or gave all are dirty.
-fn granules_of_run<P: Platform>(
+/// Checks a live run, or one in a bank: the granules of one that a bank has or gave are all dirty.
+fn check_run<P: Platform>(
     heap: &PageHeap<P>,
     at: usize,
     run: &Descriptor,
-) -> Result<usize, Fault> {
-    let granules = run.granules.load(Ordering::Relaxed) as usize;
+    granules: usize,
+) -> Result<(), Fault> {
     if run.is_banked() || run.is_known_dirty() {
         let dirty = heap.region.dirty_in(at, granules) as u64;
         expect("dirty granules of a bank's run", at, dirty, granules as u64)?;
     }
-    Ok(granules)
+    Ok(())
 }
 
 /// Walks the region; the `parked` objects are marked as free.
@@ -151,67 +151,49 @@ fn check_pages<P: Platform, E: Engine>(
     let mut at = g.platform.page_bytes() / GRANULE;
     while at < g.region.top() {
         let descriptor = g.region.descriptor(at as u32);
-        let granules = match descriptor.kind() {
-            GranuleKind::None => {
-                return Err(Fault { what: "granule of nobody", at, found: 0, expected: 1 });
-            }
-            GranuleKind::Free => {
-                free_granules += 1 << descriptor.order();
-                dirty += g.region.dirty_in(at, 1 << descriptor.order());
-                1 << descriptor.order()
-            }
-            // In a bank, or in the hands of a thread on its way there or from there.
-            GranuleKind::Parked if descriptor.is_banked() => {
-                banked += 1;
-                sound.runs += 1;
-                let granules = granules_of_run(g, at, descriptor)?;
-                run_granules += granules;
-                granules
-            }
-            GranuleKind::Parked => {
-                parked_granules += 1 << descriptor.order();
-                1 << descriptor.order()
-            }
-            GranuleKind::Purging => 1 << descriptor.order(),
-            GranuleKind::Held => {
-                held += 1;
-                run_granules += 1 << descriptor.order();
-                1 << descriptor.order()
-            }
-            GranuleKind::Freed => {
-                let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
+        let kind = descriptor.kind();
+        // In a bank, or in the hands of a thread on its way there or from there.
+        let is_banked = descriptor.is_banked();
+        let granules = match kind {
+            GranuleKind::Run | GranuleKind::Freed => descriptor.granules.load(Ordering::Relaxed),
+            GranuleKind::Parked if is_banked => descriptor.granules.load(Ordering::Relaxed),
+            _ => 1 << descriptor.order(),
+        } as usize;
+        match kind {
+            GranuleKind::None => expect("granule of nobody", at, 0, 1)?,
+            GranuleKind::Free | GranuleKind::Freed => {
                 free_granules += granules;
                 dirty += g.region.dirty_in(at, granules);
-                granules
             }
-            GranuleKind::Run => {
+            GranuleKind::Parked if !is_banked => parked_granules += granules as u64,
+            GranuleKind::Run | GranuleKind::Parked => {
+                banked += u64::from(is_banked);
                 sound.runs += 1;
-                let granules = granules_of_run(g, at, descriptor)?;
                 run_granules += granules;
-                granules
+                check_run(g, at, descriptor, granules)?;
+            }
+            GranuleKind::Purging => {}
+            GranuleKind::Held => {
+                held += 1;
+                run_granules += granules;
             }
             GranuleKind::Slab => {
                 let number = number_of(Slot(descriptor.slot()));
-                let Some(number) = number.filter(|number| yard.caches().is_there(*number)) else {
-                    return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });
-                };
-                let free = u64::from(freeset::free_of(&g.region, at as u32).1);
-                let listed = check_slab(quiesced, number, at as u32, &mut sound)?;
+                let there = number.filter(|number| yard.caches().is_there(*number));
+                expect("slab of no cache", at, u64::from(there.is_some()), 1)?;
+                let (number, slab) = (there.unwrap_or(0), at as u32);
+                let cache = yard.cache(number);
+                let free = u64::from(freeset::free_of(&g.region, slab).1);
+                let listed = check_slab(quiesced, number, slab, &mut sound)?;
                 if E::SIZED {
-                    let cache = yard.cache(number);
-                    let checked = cache.engine.check_slab(cache.on(g), at as u32);
-                    let fault = |what| Fault {
-                        what,
-                        at: g.region.address(at as u32),
-                        found: 0,
-                        expected: 1,
-                    };
-                    within += u64::from(checked.map_err(fault)?);
+                    match cache.engine.check_slab(cache.on(g), slab) {
+                        Ok(inside) => within += u64::from(inside),
+                        Err(what) => expect(what, g.region.address(slab), 0, 1)?,
+                    }
                 }
-                yard.cache(number).tally.add([1, listed.into(), free]);
-                yard.cache(number).shape().geometry.granules() as usize
+                cache.tally.add([1, listed.into(), free]);
             }
-        };
+        }
         at += granules.max(1);
     }
     expect("granules beyond the top", at, at as u64, g.region.top() as u64)?;
