@@ -124,6 +124,11 @@ fn end_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<u
     yard.heap.run_bytes(address).map(|bytes| address + bytes).or_else(mapped)
 }
 
+/// As [`end_of`]; `None` for a freed mapping in quarantine.
+fn live_end<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<usize> {
+    if is_in_quarantine(yard, address) { None } else { end_of(yard, address) }
+}
+
 /// True if a freed mapping at this address is in quarantine.
 pub(crate) fn is_in_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
     let mut freed = yard.large.guarded.freed.iter();
@@ -135,10 +140,7 @@ pub(crate) fn guarded_bytes<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
 ) -> Option<usize> {
-    if is_in_quarantine(yard, address) {
-        return None;
-    }
-    let end = end_of(yard, address)?;
+    let end = live_end(yard, address)?;
     Some(block::sealed(&yard.heap.platform, address, end).unwrap_or(end - SEAL - address))
 }
 
@@ -160,20 +162,16 @@ pub(crate) fn maker_of_guarded<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
 ) -> Option<Maker> {
-    if !flags(yard).has(DebugFlags::CHECK) || is_in_quarantine(yard, address) {
+    if !flags(yard).has(DebugFlags::CHECK) {
         return None;
     }
-    let (_, maker) = block::sealed_by(&yard.heap.platform, address, end_of(yard, address)?)?;
-    Some(maker)
+    Some(block::sealed_by(&yard.heap.platform, address, live_end(yard, address)?)?.1)
 }
 
 /// Frees a block; false if none begins at an address.
 #[cold]
 pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
-    if is_in_quarantine(yard, address) {
-        return false;
-    }
-    let Some(end) = end_of(yard, address) else { return false };
+    let Some(end) = live_end(yard, address) else { return false };
     if let Some((what, bytes)) = block::wrong_block(&yard.heap.platform, address, end) {
         yard.heap.reports.finding(|| wrong(yard, what, address, end, bytes, By::Call));
     }
@@ -237,10 +235,7 @@ fn look_at_block<P: Platform, E: Engine>(
     patience: &mut u32,
 ) -> bool {
     let read = || {
-        if is_in_quarantine(yard, address) {
-            return None;
-        }
-        let end = end_of(yard, address)?;
+        let end = live_end(yard, address)?;
         let (what, bytes) = block::wrong_block(&yard.heap.platform, address, end)?;
         Some(wrong(yard, what, address, end, bytes, By::Look))
     };
