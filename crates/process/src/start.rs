@@ -12,7 +12,7 @@ use crate::state::{
     COLD, FAILED, FAST, READY, STARTING, STATE, choose_limit, choose_mask, mode_number, ready,
 };
 use crate::{exit, fork, helper, misuse, observe, policy, say};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use slabyard::calls::trim;
 use slabyard::mail::header;
 use slabyard::platform::linux::Mode;
@@ -24,14 +24,10 @@ use slabyard::yard::Settings;
 use slabyard_kernels::settings::Key;
 use slabyard_kernels::settings::choices::{CpuMode, OnMisuse};
 
-/// The C library's key whose destructor gives a thread's slot back.
-static KEY: AtomicU32 = AtomicU32::new(0);
 /// The options as the constructor read them, where the yard starts later.
 static READ: Once<Options> = Once::new();
 
 unsafe extern "C" {
-    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
-    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
     fn sched_yield() -> i32;
 }
 
@@ -109,12 +105,10 @@ fn begin<L: Library>(options: &Options) -> bool {
         say!("SLABYARD_MODE is not possible here: mode {} is used", mode_number(platform.mode()));
     }
     if platform.mode() == Mode::Slots {
-        let mut key = 0;
-        // SAFETY: the destructor has the signature that the C library requires.
-        if unsafe { pthread_key_create(&raw mut key, Some(thread_ends::<L>)) } == 0 {
-            KEY.store(key, Ordering::Relaxed);
-            platform.on_slot(remember_slot);
-        }
+        platform.at_slot_end(|| {
+            trim::drain_thread(L::yard());
+            L::yard().platform().give_slot_back();
+        });
     }
     let settings = Settings {
         reserve_bytes: options.get(Key::Reserve) as usize,
@@ -148,25 +142,6 @@ fn begin<L: Library>(options: &Options) -> bool {
     crate::outside::show::<L>();
     L::published();
     true
-}
-
-/// Called when a thread got a private slot: sets the key whose destructor returns it.
-fn remember_slot() {
-    // SAFETY: our own key.
-    unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };
-}
-
-/// Destructor of the key. Other keys' destructors may free and allocate after us, so the slot is
-/// returned in the third of the four iterations that POSIX promises.
-unsafe extern "C" fn thread_ends<L: Library>(iteration: *mut u8) {
-    let iteration = iteration as usize;
-    if iteration < 3 {
-        // SAFETY: our own key.
-        unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (iteration + 1) as *const u8) };
-        return;
-    }
-    trim::drain_thread(L::yard());
-    L::yard().platform().give_slot_back();
 }
 
 /// What a library runs as it is loaded.

@@ -59,9 +59,8 @@ pub struct OnLinux<C: Counting> {
     /// No system call about memory is possible any more.
     pub(super) sealed: AtomicBool,
     pub(super) birth: birth::Birth,
-    /// Called when a thread got a private slot (the malloc library sets a key of
-    /// the C library, whose destructor gives the slot back).
-    pub(super) on_slot: AtomicUsize,
+    /// 1: the ends of threads with a private slot are noticed.
+    pub(super) notices_ends: AtomicUsize,
 }
 
 /// What `init` found, and what stays: each slow path reads it several times.
@@ -97,7 +96,7 @@ impl<C: Counting> OnLinux<C> {
             restricted: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             birth: birth::Birth::new(),
-            on_slot: AtomicUsize::new(0),
+            notices_ends: AtomicUsize::new(0),
         }
     }
 
@@ -187,10 +186,8 @@ impl<C: Counting> OnLinux<C> {
             Mode::Slots => {
                 let Some(slot) = slots::take() else { return };
                 thread.cpu_id.store(slot, Ordering::Relaxed);
-                let call = self.on_slot.load(Ordering::Relaxed);
-                if call != 0 {
-                    // SAFETY: only `on_slot` stores here, a `fn()`.
-                    unsafe { core::mem::transmute::<usize, fn()>(call)() };
+                if self.notices_ends.load(Ordering::Relaxed) == 1 {
+                    slots::remember(1);
                 }
             }
         }

@@ -11,9 +11,12 @@ use crate::rseq::{self, flags};
 use crate::sync::Ordering;
 
 impl<C: Counting> OnLinux<C> {
-    /// Sets the function to call when a thread got a private slot.
-    pub fn on_slot(&self, call: fn()) {
-        self.on_slot.store(call as usize, Ordering::Relaxed);
+    /// Has a function called as a thread ends that got a private slot, to give it back: one
+    /// function for all yards of the process. Called by one thread at a time. Without a key of the
+    /// C library, slots of threads that ended stay in use: later threads may have none, and take
+    /// slow paths.
+    pub fn at_slot_end(&self, call: fn()) {
+        self.notices_ends.store(slots::at_end(call).into(), Ordering::Relaxed);
     }
 
     /// Gives this thread's private slot back, whose row was drained if that was possible: the
@@ -25,25 +28,20 @@ impl<C: Counting> OnLinux<C> {
         }
         let slot = thread.cpu_id.swap(u32::MAX, Ordering::Relaxed);
         thread.flags.fetch_or(flags::TRIED | flags::EXITED, Ordering::Relaxed);
-        self.free_slot(slot as usize);
+        slots::free(slot as usize);
     }
 
     /// In the child of a fork: the slots of threads that do not exist there, or that ended
     /// during the fork and could not drain their rows. Their rows keep their objects until the yard
-    /// drains them, which comes before [`OnLinux::free_slot`].
+    /// drains them, which comes before [`OnLinux::free_foreign_slots`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
         let is_slots = self.mode() == Mode::Slots;
         (0..given()).filter(move |slot| is_slots && *slot != mine)
     }
 
-    /// Frees the slot `slot` of a thread that is gone.
-    pub fn free_slot(&self, slot: usize) {
-        slots::free(slot);
-    }
-
     /// Frees those of [`OnLinux::foreign_slots`], whose rows were adopted.
     pub fn free_foreign_slots(&self) {
-        self.foreign_slots().for_each(|slot| self.free_slot(slot));
+        self.foreign_slots().for_each(slots::free);
     }
 }

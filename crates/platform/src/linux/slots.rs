@@ -5,7 +5,39 @@
 //!
 //! Neighbour: [`super::own_slot`] takes and frees them.
 
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Once, Ordering};
+
+unsafe extern "C" {
+    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+}
+
+/// The C library's key whose destructor gives slots back, and what does so.
+static END: Once<(u32, fn())> = Once::new();
+
+/// From now on `call` gives back the slots of threads that end. False if no key is left.
+pub(super) fn at_end(call: fn()) -> bool {
+    let mut key = 0;
+    // SAFETY: the destructor has the signature that the C library requires.
+    let make = |key| unsafe { pthread_key_create(key, Some(thread_ends)) } == 0;
+    END.try_get().is_some() || make(&raw mut key) && END.set((key, call))
+}
+
+/// Has the end of this thread noticed: its slot is given back in the third of the four iterations
+/// of destructors that POSIX promises, because other keys' destructors may free and allocate later.
+pub(super) fn remember(iteration: usize) {
+    if let Some((key, _)) = END.try_get() {
+        // SAFETY: our own key.
+        unsafe { pthread_setspecific(*key, core::ptr::without_provenance(iteration)) };
+    }
+}
+
+unsafe extern "C" fn thread_ends(iteration: *mut u8) {
+    match iteration as usize {
+        3.. => (END.get().1)(),
+        iteration => remember(iteration + 1),
+    }
+}
 
 /// Rows kept for private slots; further threads take slow paths only. Fewer where address
 /// space is limited: a page of a row may take this part of it.

@@ -7,7 +7,6 @@
 //! under a lock that a fork takes as well ([`started`]). Non-generic code names no particular yard
 //! here, so a library with a yard of its own gets no second copy of the code.
 
-mod ends;
 pub mod fork;
 mod started;
 
@@ -17,7 +16,7 @@ use crate::mail::header;
 use crate::platform::linux::{Linux, Mode};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::{RESERVE_BYTES, Settings, Yard};
-use started::{Node, Started, lock_starts, unlock_starts};
+use started::{Node, Started, each_started, lock_starts, unlock_starts};
 
 /// A yard of the process, for a `static`.
 ///
@@ -146,7 +145,7 @@ impl<E: Engine> ProcessYard<E> {
             return false;
         }
         if platform.mode() == Mode::Slots {
-            ends::watch(platform);
+            platform.at_slot_end(thread_ends);
         }
         if !self.yard.init(self.settings) {
             return false;
@@ -174,6 +173,13 @@ impl<E: Engine> ProcessYard<E> {
     pub fn started(&self) -> Option<&Yard<Linux, E>> {
         (self.state.load(Ordering::Acquire) == READY).then_some(&self.yard)
     }
+}
+
+/// A thread with a private slot ends: its rows are drained, in each yard.
+fn thread_ends() {
+    each_started(|yard| yard.drain_thread());
+    // The thread's slot is the same in each: the first gives it back.
+    each_started(|yard| yard.platform().give_slot_back());
 }
 
 impl<E: Engine> Started for Yard<Linux, E> {
