@@ -6,8 +6,8 @@
 //! it is ready, and has the words that the fast paths read. [`fork`] tells the child of a fork that
 //! it is one; [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows;
 //! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's
-//! end; [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the functions of C and C++ that a
-//! drop-in malloc needs.
+//! end; [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the
+//! functions of C and C++ that a drop-in malloc needs.
 //!
 //! Invariants: no function here has C's name, because any program that exports `malloc`, even a
 //! test, would run on it; the libraries export the functions ([`library!`], [`malloc_functions!`]).
@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 pub mod debug;
+mod dynamic;
 pub mod errno;
 pub mod exit;
 pub mod fork;

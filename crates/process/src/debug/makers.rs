@@ -9,20 +9,17 @@
 //! of mismatch is reported once, and the object is freed, unless the option says to abort.
 
 use super::{report, symbols};
+use crate::dynamic;
 use crate::library::Library;
 use crate::policy;
 use crate::say;
 use crate::state::ready;
 use crate::text::abort;
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::debugging;
 use slabyard::slab::debug::Maker;
 use slabyard_kernels::settings::choices::OnMisuse;
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
 
 /// Makers: of each pair of two a wrong free is reported once.
 const MAKERS: u32 = 3;
@@ -58,11 +55,7 @@ fn all_are_ours() -> bool {
     const OPERATORS: [&CStr; 4] = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"];
     let ours = symbols::module_of(all_are_ours as *const () as usize);
     ours.is_some_and(|(begin, end)| {
-        OPERATORS.iter().all(|name| {
-            // SAFETY: a null handle searches the whole program.
-            let found = unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) } as usize;
-            (begin..end).contains(&found)
-        })
+        OPERATORS.iter().all(|name| (begin..end).contains(&(dynamic::first(name) as usize)))
     })
 }
 

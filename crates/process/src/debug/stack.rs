@@ -5,8 +5,9 @@
 //! call, and stacks captured before it are empty.
 
 use super::symbols;
+use crate::dynamic;
 use crate::library::Library;
-use core::ffi::{c_char, c_void};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use slabyard::pages::finding::{FRAMES, Track};
 use slabyard::platform::Time;
@@ -21,14 +22,10 @@ static OURS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 type Backtrace = unsafe extern "C" fn(*mut *mut c_void, i32) -> i32;
 
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
 /// Makes [`walk`] ready.
 pub(super) fn prepare() {
-    // SAFETY: a null handle searches the whole program; musl has no such function.
-    let function = unsafe { dlsym(core::ptr::null_mut(), c"backtrace".as_ptr()) } as usize;
+    // musl has no such function.
+    let function = dynamic::first(c"backtrace") as usize;
     let ours = symbols::module_of(prepare as *const () as usize);
     if function == 0 {
         return;

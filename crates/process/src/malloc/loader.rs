@@ -8,13 +8,10 @@
 
 #![cfg(target_arch = "x86_64")]
 
+use crate::dynamic;
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
 
 const RTLD_DEEPBIND: u32 = 8;
 
@@ -24,9 +21,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Asks for it. Where there is none, as in a static program, what is called returns null.
 #[cold]
 extern "C" fn find() -> usize {
-    const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
-    // SAFETY: a plain call (dlsym(3)).
-    let next = unsafe { dlsym(RTLD_NEXT, c"dlopen".as_ptr()) } as usize;
+    let next = dynamic::next(c"dlopen") as usize;
     let next = if next == 0 { none as *const () as usize } else { next };
     NEXT.store(next, Ordering::Relaxed);
     next

@@ -9,26 +9,17 @@
 use super::Malloc;
 use super::slow::{ALIGN, maker_of, malloc_slow};
 use crate::debug::makers::made;
+use crate::dynamic;
 use crate::say;
 use crate::text::abort;
-use core::ffi::{c_char, c_void};
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
+use core::ffi::c_void;
 
 /// The function to call where there is no memory. It may throw: Rust must not call it.
 type Remedy = unsafe extern "C" fn();
 
-/// The C++ runtime's function of this name, if the program has one.
-fn runtime(name: &core::ffi::CStr) -> *mut c_void {
-    // SAFETY: a null handle searches the whole program.
-    unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) }
-}
-
 /// The new handler that the program set.
 fn new_handler() -> Option<Remedy> {
-    let get = runtime(c"_ZSt15get_new_handlerv");
+    let get = dynamic::first(c"_ZSt15get_new_handlerv");
     if get.is_null() {
         return None;
     }
@@ -62,7 +53,7 @@ pub(super) extern "C" fn remedy() -> Remedy {
     if let Some(handler) = new_handler() {
         return handler;
     }
-    let throw = runtime(c"_ZSt17__throw_bad_allocv");
+    let throw = dynamic::first(c"_ZSt17__throw_bad_allocv");
     if throw.is_null() {
         say!("operator new: out of memory, and no C++ runtime to tell");
         abort();
@@ -191,13 +182,11 @@ pub extern "C" fn new_nothrow_slow<L: Malloc, const MAKER: u8>(bytes: usize) -> 
 /// Out of memory in a `nothrow` operator: the C++ runtime's own one calls our
 /// throwing `new`, which calls the new handler, and turns what is thrown into null.
 pub(super) fn nothrow_by_runtime(bytes: usize, align: usize) -> *mut c_void {
-    // The next definition after ours (dlsym(3)).
-    const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
     // SAFETY: the names are those of functions of these types, which throw nothing.
     unsafe {
         let nothrow = c"".as_ptr().cast();
         if align > ALIGN {
-            let next = dlsym(RTLD_NEXT, c"_ZnwmSt11align_val_tRKSt9nothrow_t".as_ptr());
+            let next = dynamic::next(c"_ZnwmSt11align_val_tRKSt9nothrow_t");
             if next.is_null() {
                 return next;
             }
@@ -205,7 +194,7 @@ pub(super) fn nothrow_by_runtime(bytes: usize, align: usize) -> *mut c_void {
                 core::mem::transmute(next);
             return next(bytes, align, nothrow);
         }
-        let next = dlsym(RTLD_NEXT, c"_ZnwmRKSt9nothrow_t".as_ptr());
+        let next = dynamic::next(c"_ZnwmRKSt9nothrow_t");
         if next.is_null() {
             return next;
         }

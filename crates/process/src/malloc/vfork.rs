@@ -18,14 +18,10 @@
 use super::Malloc;
 use crate::errno::{keeping_errno, set_errno};
 use crate::state::{choose, hold_open};
-use crate::{start, state};
+use crate::{dynamic, start, state};
 use core::arch::naked_asm;
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use slabyard::platform::linux::Left;
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
@@ -150,10 +146,8 @@ pub fn clone<L: Malloc>(
     tls: usize,
     child_tid: usize,
 ) -> c_int {
-    const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
     const ENOSYS: c_int = 38;
-    // SAFETY: the next definition after ours (dlsym(3)).
-    let next = unsafe { dlsym(RTLD_NEXT, c"clone".as_ptr()) };
+    let next = dynamic::next(c"clone");
     if next.is_null() {
         set_errno(ENOSYS);
         return -1;
