@@ -62,7 +62,7 @@ fn each_unmarked<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId, f: &mut
         }
         for index in (0..geometry.objects).filter(|index| !freeset::is_free(heap, at, *index)) {
             let address = slab::address_of(&heap.region, &geometry, Object { slab: at, index });
-            if !E::SIZED || cache.engine.size_at(cache.on(heap), address).is_some() {
+            if cache.engine.size_at(cache.on(heap), address).is_some() {
                 f(address);
             }
         }

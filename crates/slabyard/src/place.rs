@@ -22,15 +22,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let region = &self.heap.region;
         if let Some(class) = self.heap.class_at(address) {
             let cache = self.caches.get(class);
-            let geometry = &cache.shape().geometry;
-            if E::SIZED {
-                let size = cache.engine.size_at(cache.on(&self.heap), address);
-                let bytes = size.unwrap_or(geometry.object as usize);
-                return AddressKind::Object { class, bytes, begin: size.is_some() };
-            }
-            let bytes = geometry.object as usize;
-            let begin = slab::begins_object(&self.heap.region, geometry, address);
-            return AddressKind::Object { class, bytes, begin };
+            let size = cache.engine.size_at(cache.on(&self.heap), address);
+            let bytes = size.unwrap_or(cache.shape().geometry.object as usize);
+            return AddressKind::Object { class, bytes, begin: size.is_some() };
         }
         if self.is_guarded() && is_in_quarantine(self, address) {
             return AddressKind::Free;

@@ -17,15 +17,14 @@ pub trait Inspect: EngineKind {
     /// True if caches may have slabs for [`Inspect::each_slab_below`].
     const HAS_SLABS_BELOW: bool = false;
 
-    /// Usable bytes of the object that begins at an address, if one does. Called where engines may
-    /// serve by size.
+    /// Usable bytes of the object that begins at an address, if one does.
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
         let geometry = &on.cache.shape().geometry;
         slab::begins_object(&on.heap.region, geometry, address).then_some(geometry.object as usize)
     }
 
     /// Checks a slab. Returns how many of its bits are set for neither free objects nor parked
-    /// ones. Called where engines may serve by size.
+    /// ones.
     ///
     /// # Errors
     /// The equation that does not hold.

@@ -185,11 +185,9 @@ fn check_pages<P: Platform, E: Engine>(
                 let cache = yard.cache(number);
                 let free = u64::from(freeset::free_of(&g.region, slab).1);
                 let listed = check_slab(quiesced, number, slab, &mut sound)?;
-                if E::SIZED {
-                    match cache.engine.check_slab(cache.on(g), slab) {
-                        Ok(inside) => within += u64::from(inside),
-                        Err(what) => expect(what, g.region.address(slab), 0, 1)?,
-                    }
+                match cache.engine.check_slab(cache.on(g), slab) {
+                    Ok(inside) => within += u64::from(inside),
+                    Err(what) => expect(what, g.region.address(slab), 0, 1)?,
                 }
                 cache.tally.add([1, listed.into(), free]);
             }
