@@ -1,6 +1,7 @@
 //! The options that describe a modelled machine, for every command that has one, and the parser of
 //! sizes.
 
+use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::settings::bytes;
 use slabyard_lab::rules::Machine;
 
@@ -28,6 +29,16 @@ impl Engine {
         }
     }
 
+    /// As the table of settings knows it.
+    pub const fn of_kernels(self) -> EngineName {
+        match self {
+            Engine::Slub => EngineName::Slub,
+            Engine::Slab => EngineName::Slab,
+            Engine::Slob => EngineName::Slob,
+            Engine::Tiny => EngineName::Tiny,
+        }
+    }
+
     /// What it changes of SLUB's rules, as `--set` takes it.
     pub const fn setting(self) -> Option<&'static str> {
         match self {
@@ -48,7 +59,7 @@ pub struct MachineArgs {
     pub cpus: Option<u32>,
     /// CPUs that may ever be there [default: --cpus, if that is given]
     #[arg(long, value_name = "N")]
-    possible_cpus: Option<u32>,
+    pub possible_cpus: Option<u32>,
 }
 
 impl MachineArgs {

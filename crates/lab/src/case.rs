@@ -227,6 +227,23 @@ impl Case {
     /// the snapshot says, for a snapshot [of a kernel with SLAB](KernelSnapshot::is_of_slab) and
     /// the same pages, or as the rules say.
     ///
+    /// Replays it by the rules of SLAB, as settings have them.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`], where a cache has none.
+    pub fn follow_slab_of(
+        &mut self,
+        snapshot: &KernelSnapshot,
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        let rules = slab::Rules::of_settings(settings);
+        // What the snapshot tells is of the order that the kernel was booted with.
+        let told = settings.typed_max_order().is_none() && is_told(snapshot, &rules);
+        self.follow_arrays(snapshot, &rules, told)?;
+        self.slab = settings.slab;
+        Ok(())
+    }
+
     /// # Errors
     /// [`Error::Geometry`], where a cache has none.
     pub fn follow_slab(
@@ -235,8 +252,16 @@ impl Case {
         rules: &slab::Rules,
     ) -> Result<(), Error> {
         self.slab.choice = rules.choice;
-        let told = snapshot.is_of_slab() && rules.page_size == snapshot.page_size;
         for (nth, cache) in snapshot.caches.iter().enumerate() {
+    ) -> Result<(), Error> {
+        self.follow_arrays(snapshot, rules, is_told(snapshot, rules))
+    }
+
+    fn follow_arrays(
+        &mut self,
+        snapshot: &KernelSnapshot,
+        rules: &slab::Rules,
+        told: bool,
             let request = slab::Request {
                 object_size: cache.object_size.unwrap_or(cache.slab_size),
                 keeps_contents: cache.destroy_by_rcu.unwrap_or(false),
@@ -265,8 +290,6 @@ impl Case {
     /// # Errors
     /// See [`events::ImpossibleEvent`].
     pub fn happens(&mut self, mut all: Vec<Event>) -> Result<(), events::ImpossibleEvent> {
-        all.sort_by_key(|event| event.at_ns);
-        events::check(&all, self.node_of.len())?;
         let of_cpus = all.iter().any(|event| event.what.is_of_cpus());
         let shrinks = all.iter().any(|event| event.what == MachineEvent::Shrink);
         self.changes.extend(of_cpus.then_some(Change::Hotplug));
@@ -349,6 +372,11 @@ impl Case {
             page_lists: self.page_lists,
         }
     }
+}
+
+/// True if a snapshot tells the geometry of SLAB's caches.
+fn is_told(snapshot: &KernelSnapshot, rules: &slab::Rules) -> bool {
+    snapshot.is_of_slab() && rules.page_size == snapshot.page_size
 }
 
 fn parked(cache: &Cache) -> ParkedSlabs {

@@ -262,8 +262,8 @@ fn min_partial(size: u32, settings: &Settings) -> u32 {
     settings.min_partial.of(size).unwrap_or(kernel)
 }
 
-/// 6.18: what is requested. From 7.0: what the size's band gives, rounded up to what the sheaf's
-/// own size class holds, and at least what is requested.
+/// What was set. Else 6.18: what is requested; from 7.0: what the size's band gives, rounded up to
+/// what the sheaf's own size class holds, and at least what is requested.
 fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
     let has_sheaves = match settings.front() {
         rules::Front::CpuSlabs => false,
@@ -274,7 +274,7 @@ fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
         return 0;
     }
     if let Some(capacity) = settings.sheaf_capacity.of(request.size) {
-        return capacity.max(request.sheaf_capacity);
+        return capacity;
     }
     let sizes = Sizes { size: request.size.into(), page_size: settings.machine.page_size.into() };
     let by_size = settings.release.sheaf_objects.map_or(0, |bands| {

@@ -14,7 +14,7 @@
 //! the slab + waste = 2^order pages`.
 
 use crate::geometry::SizeError;
-use crate::rules::Machine;
+use crate::rules::{Machine, RELEASES, Release, SLAB_REMOVED, Settings};
 use slabyard::engine::array_cache::{Choice, Limits};
 
 /// The smallest object where an index is a byte: then no slab has more than 255.
@@ -27,6 +27,12 @@ const WASTE_PART: u32 = 8;
 const SMALL_MACHINE: u64 = 32 << 20;
 /// Size classes: the least is 32 bytes.
 const LEAST_CLASS: u32 = 32;
+
+/// The newest release that had it, among those that changed something.
+#[must_use]
+pub fn last_release() -> &'static Release {
+    RELEASES.iter().rfind(|release| release.version < SLAB_REMOVED).unwrap_or(&RELEASES[0])
+}
 
 /// What a cache brings with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +103,13 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The machine, the policy, and the order where a user set one.
+    #[must_use]
+    pub fn of_settings(settings: &Settings) -> Rules {
+        let rules = Rules { choice: settings.slab.choice, ..Rules::of(&settings.machine) };
+        Rules { max_order: settings.typed_max_order().unwrap_or(rules.max_order), ..rules }
+    }
+
     /// Those of a machine that nobody changed.
     #[must_use]
     pub fn of(machine: &Machine) -> Rules {

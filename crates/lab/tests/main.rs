@@ -25,6 +25,7 @@ mod prepare;
 mod presets;
 mod recorded;
 mod scale;
+mod settings_walk;
 mod slab;
 mod slab_replay;
 mod slob;

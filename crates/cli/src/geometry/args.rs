@@ -66,8 +66,15 @@ impl GeometryArgs {
         for text in self.engine.setting().into_iter().chain(self.settings.iter().map(|s| &**s)) {
             settings.set(text).map_err(|e| Failure::Usage(e.to_string()))?;
         }
-        settings.validate().map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok((settings, note))
+        settings
+            .validate_on(self.engine.of_kernels())
+            .map_err(|e| Failure::Usage(e.to_string()))?;
+        match settings.typed_of_calls() {
+            None => Ok((settings, note)),
+            Some(key) => Err(Failure::Usage(format!(
+                "{key} changes no geometry, but what calls do; it is for `slabyard replay --set`"
+            ))),
+        }
     }
 }
 

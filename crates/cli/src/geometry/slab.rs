@@ -8,12 +8,9 @@ use super::table::{Slabs, bytes, grid};
 use crate::failure::Failure;
 use crate::stdout;
 use serde::Serialize;
-use slabyard_lab::rules::{Machine, version_of};
+use slabyard_lab::rules::{Machine, SLAB_REMOVED, version_of};
 use slabyard_lab::slab::{self, Geometry, Request, Rules};
 use std::process::ExitCode;
-
-/// The release in which SLAB was no more.
-const REMOVED: (u32, u32) = (6, 8);
 
 /// One size, under the names that the kernel has for its numbers.
 #[derive(Serialize)]
@@ -34,10 +31,10 @@ pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     if args.against.is_some() {
         return Err(Failure::Usage("--against holds snapshots against SLUB's rules alone".into()));
     }
-    let release = args.release.as_deref().unwrap_or("6.1");
+    let release = args.release.as_deref().unwrap_or(slab::last_release().name);
     match version_of(release) {
         None => return Err(Failure::Usage(format!("{release} is no version; such as 6.1"))),
-        Some(version) if version >= REMOVED => {
+        Some(version) if version >= SLAB_REMOVED => {
             return Err(Failure::Usage(format!(
                 "SLAB was removed in 6.8; {release} has SLUB alone"
             )));

@@ -14,7 +14,8 @@ use anyhow::{Context, anyhow};
 use slabyard_lab::import;
 use slabyard_lab::lists::json;
 use slabyard_lab::malloc;
-use slabyard_lab::rules::{Machine, Settings};
+use slabyard_lab::rules::{Machine, SLAB_REMOVED, Settings, version_of};
+use slabyard_lab::slab;
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
 use slabyard_lab::trace::{self, Attached, Events, LISTS, LONG, MALLOC, START, Source, Trace};
 use slabyard_observe::file;
@@ -338,6 +339,10 @@ pub fn settings(
     let told = (!trace.header.release.is_empty()).then_some(trace.header.release.as_str());
     let version = wanted.release.or(snapshot.kernel.as_deref()).or(told);
     let version = version.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
+    // A traced kernel that has no SLAB any more is no reason to refuse it.
+    let is_newer = version_of(version).is_some_and(|version| version >= SLAB_REMOVED);
+    let takes_last = wanted.engine == Engine::Slab && wanted.release.is_none() && is_newer;
+    let version = if takes_last { slab::last_release().name } else { version };
     let mut machine = wanted.machine.on(traced);
     machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
     let (mut settings, note) =
@@ -347,7 +352,7 @@ pub fn settings(
     for text in wanted.engine.setting().into_iter().chain(wanted.set.iter().map(|s| &**s)) {
         settings.set(text).map_err(|e| usage(e.to_string()))?;
     }
-    settings.validate().map_err(|e| usage(e.to_string()))?;
+    settings.validate_on(wanted.engine.of_kernels()).map_err(|e| usage(e.to_string()))?;
     Ok((settings, traced))
 }
 

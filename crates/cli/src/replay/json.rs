@@ -8,12 +8,14 @@ use super::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, nam
 use super::heading::start_name;
 use super::input::Loaded;
 use super::oom::MemoryJson;
+use crate::machine::Engine;
 use serde::Serialize;
 use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::PageLists;
 use std::collections::BTreeMap;
+use slabyard_lab::slab;
 
 /// Where the figures are from.
 #[derive(Serialize)]
@@ -81,7 +83,10 @@ impl SettingsJson {
             possible_cpus: machine.possible_cpus,
             nodes: machine.nodes,
             min_order: settings.min_order,
-            max_order: settings.max_order(),
+            max_order: match args.engine {
+                Engine::Slab => slab::Rules::of_settings(settings).max_order,
+                Engine::Slub | Engine::Tiny | Engine::Slob => settings.max_order(),
+            },
             min_objects: settings.wanted_objects(),
             cpu_partial_lists: settings.cpu_partial_lists,
             tiny: settings.tiny,

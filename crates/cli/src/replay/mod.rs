@@ -59,6 +59,11 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         if args.engine == Engine::Slab {
             return Err(Failure::Usage("--contention is of SLUB: leave out --engine slab".into()));
         }
+        if loaded.settings.page_lists.is_some() {
+            let text =
+                "page_lists changes nothing with --contention, which has no pages: leave it out";
+            return Err(Failure::Usage(text.into()));
+        }
         return contention::run(args, cpus, &loaded, &progress);
     }
     plain::run(args, &loaded, &progress)

@@ -11,7 +11,6 @@ use anyhow::anyhow;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::{self, Doubt};
-use slabyard_lab::slab;
 
 /// Puts trace, snapshot and settings together.
 pub fn case(
@@ -30,12 +29,7 @@ pub fn case(
     };
     let mut case = Case::of_source(trace, snapshot, settings, order).map_err(wrong)?;
     if engine == Engine::Slab {
-        let rules =
-            slab::Rules { choice: settings.slab.choice, ..slab::Rules::of(&settings.machine) };
-        case.follow_slab(snapshot, &rules).map_err(wrong)?;
-        case.slab = settings.slab;
-    } else if let Some(key) = settings.typed_of_slab() {
-        return Err(Failure::Usage(format!("{key} is SLAB's: add --engine slab")));
+        case.follow_slab_of(snapshot, settings).map_err(wrong)?;
     }
     progress.clear();
     if case.guesses_frames && order.jitter_ns == 0 {

@@ -54,6 +54,8 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (args.release.is_some(), "--release"),
         (!args.settings.is_empty(), "--set"),
         (args.nodes.is_some(), "--nodes"),
+        (args.machine.cpus.is_some(), "--cpus"),
+        (args.machine.possible_cpus.is_some(), "--possible-cpus"),
         (args.tasks > 1, "--tasks"),
         (!args.offline.is_empty(), "--offline"),
         (!args.online.is_empty(), "--online"),

@@ -4,6 +4,7 @@
 //! setting of a modelled kernel; [`TunableRow`] can be set while a process runs. Neighbour:
 //! [`super::table`] has the rows.
 
+use crate::engines::EngineName;
 use crate::words::is_same;
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -95,8 +96,19 @@ pub struct ReplayRow<K> {
     pub values: ReplayValues,
     /// One line of help.
     pub help: &'static str,
-    /// Without this it is without effect.
-    pub needs: Needs,
+    /// The kernel's allocators that have it.
+    pub engines: &'static [EngineName],
+    /// Decides whether `geometry` takes it, or a replay alone.
+    pub changes: Changes,
+}
+
+/// What a setting of modelled kernels changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// A cache's geometry, or its limits: what `geometry` shows.
+    Geometry,
+    /// What calls do: a replay alone shows it.
+    Calls,
 }
 
 /// What a setting of modelled kernels takes; shown in words.

@@ -11,8 +11,8 @@ mod kinds;
 mod table;
 
 pub use kinds::{
-    MULTIPLIERS, Needs, OBJECTS, OF_ENGINE, ORDERS, Opt, ReplayValues, SHEAF_OBJECTS, TunableRow,
-    ValueError, ValueKind, bytes, parse, switch,
+    Changes, MULTIPLIERS, Needs, OBJECTS, OF_ENGINE, ORDERS, Opt, ReplayValues, SHEAF_OBJECTS,
+    TunableRow, ValueError, ValueKind, bytes, parse, switch,
 };
 pub use table::{ENGINE_OPTIONS, EngineKey, Key, OPTIONS, REPLAYED, ReplayKey, TUNABLES};
 

@@ -8,11 +8,12 @@
 //! key's number is the index of its row, since both are generated from the row.
 
 use super::choices::{CpuMode, NodeCount, OnMisuse, PlantedBug, PressureDrain, SlubFront};
-use super::kinds::{MULTIPLIERS, OBJECTS, ORDERS, SHEAF_OBJECTS};
 use super::kinds::{
-    Needs, OF_ENGINE, Opt, OptionHelp, ReplayRow, ReplayValues, TunableRow, ValueKind,
+    Changes, Needs, OF_ENGINE, Opt, OptionHelp, ReplayRow, ReplayValues, TunableRow, ValueKind,
 };
-use crate::{Accounting, CPU_SLAB_RELEASES, Freezing, PageLists, Reclaim, Release, engines};
+use super::kinds::{MULTIPLIERS, OBJECTS, ORDERS, SHEAF_OBJECTS};
+use crate::engines::{self, EngineName};
+use crate::{Accounting, CPU_SLAB_RELEASES, Freezing, PageLists, Reclaim, Release};
 
 const PREFIX: &str = "SLABYARD_";
 
@@ -63,7 +64,7 @@ macro_rules! settings {
             needs: $needs:ident,
             $(library: $kind:expr, default $default:expr, $help:literal,)?
             $(engines: $e_kind:expr, default $e_default:expr, $e_help:literal,)?
-            $(replay: $values:expr, $does:literal,)?
+            $(replay: $values:expr, $changes:ident of $of_engines:ident, $does:literal,)?
             $(live: $number:literal, of $of:ident, $least:literal to $most:expr, $sets:literal,)?
         }
     )*) => {
@@ -96,7 +97,8 @@ macro_rules! settings {
 
         /// The settings of modelled kernels: those of `replay --set` and `geometry --set`.
         pub static REPLAYED: &[ReplayRow<ReplayKey>] = &[$($(ReplayRow {
-            key: ReplayKey::$item, name: $name, values: $values, help: $does, needs: Needs::$needs,
+            key: ReplayKey::$item, name: $name, values: $values, help: $does,
+            engines: $of_engines, changes: Changes::$changes,
         },)?)*];
 
         const LIVE: &[TunableRow] = &[$($(TunableRow {
@@ -125,6 +127,12 @@ enum TunableScope {
     Cache,
     Yard,
 }
+
+// The kernel's allocators that have a setting of modelled kernels.
+const SLUB: &[EngineName] = &[EngineName::Slub];
+const SLUB_AND_TINY: &[EngineName] = &[EngineName::Slub, EngineName::Tiny];
+const SLAB: &[EngineName] = &[EngineName::Slab];
+const SLABS: &[EngineName] = &[EngineName::Slub, EngineName::Tiny, EngineName::Slab];
 
 /// The tunables of live caches and yards, by their numbers.
 pub static TUNABLES: &[TunableRow] = &in_order::<{ LIVE.len() }>(LIVE);
@@ -201,31 +209,31 @@ settings! {
     /// The lowest order that is tried.
     MinOrder "min_order" {
         needs: Nothing,
-        replay: ReplayValues::Number("an order", ORDERS),
+        replay: ReplayValues::Number("an order", ORDERS), Geometry of SLUB_AND_TINY,
             "the lowest order that is tried (boot: slab_min_order)",
     }
     /// The highest order that is tried first.
     MaxOrder "max_order" {
         needs: Nothing,
-        replay: ReplayValues::Number("an order", ORDERS),
+        replay: ReplayValues::Number("an order", ORDERS), Geometry of SLABS,
             "the highest order that is tried first (boot: slab_max_order)",
     }
     /// Objects that a slab should hold.
     MinObjects "min_objects" {
         needs: Nothing,
-        replay: ReplayValues::AutoOr(OBJECTS),
+        replay: ReplayValues::AutoOr(OBJECTS), Geometry of SLUB_AND_TINY,
             "objects that a slab should hold (boot: slab_min_objects)",
     }
     /// Objects for each doubling of the CPUs.
     Multiplier "multiplier" {
         needs: Nothing,
-        replay: ReplayValues::Number("a number", MULTIPLIERS),
+        replay: ReplayValues::Number("a number", MULTIPLIERS), Geometry of SLUB_AND_TINY,
             "objects for each doubling of the CPUs, where min_objects is `auto`; 4 in the kernel",
     }
     /// Free objects on a CPU's partial list.
     CpuPartial "cpu_partial" {
         needs: Nothing,
-        replay: ReplayValues::BySize,
+        replay: ReplayValues::BySize, Geometry of SLUB,
             "free objects wanted on a CPU's partial list",
         live: 7, of Cache, 0 to SHEAF_OBJECTS,
             "free objects that a CPU partial list may hold",
@@ -233,7 +241,7 @@ settings! {
     /// Empty slabs that a node keeps.
     MinPartial "min_partial" {
         needs: Nothing,
-        replay: ReplayValues::BySize,
+        replay: ReplayValues::BySize, Geometry of SLUB_AND_TINY,
             "partial slabs below which a node keeps an empty one",
         live: 2, of Cache, 0 to 1 << 20,
             "empty slabs kept on the partial list",
@@ -241,7 +249,7 @@ settings! {
     /// Objects in a sheaf.
     SheafCapacity "sheaf_capacity" {
         needs: Nothing,
-        replay: ReplayValues::BySize,
+        replay: ReplayValues::BySize, Geometry of SLUB,
             "objects in a sheaf, in caches that have sheaves",
         live: 1, of Cache, 1 to SHEAF_OBJECTS,
             "objects in a full sheaf",
@@ -249,7 +257,7 @@ settings! {
     /// SLUB_TINY.
     Tiny "tiny" {
         needs: Nothing,
-        replay: ReplayValues::Switch,
+        replay: ReplayValues::Switch, Geometry of SLUB_AND_TINY,
             "no memory is kept for speed (build: SLUB_TINY, from 6.2 on)",
     }
     /// How the order is chosen.
@@ -257,7 +265,7 @@ settings! {
         needs: Nothing,
         replay: ReplayValues::Words(
             "`fewer_objects` (to 6.6) or `half_wasted` (from 6.7)",
-        ),
+        ), Geometry of SLUB_AND_TINY,
             "how the order is chosen",
     }
     /// The CPUs that count for it.
@@ -265,13 +273,13 @@ settings! {
         needs: Nothing,
         replay: ReplayValues::Words(
             "`possible` (to 5.10) or `present` (from 5.11)",
-        ),
+        ), Geometry of SLUB_AND_TINY,
             "the CPUs that count for min_objects",
     }
     /// How often memory is wanted.
     PressureMs "pressure_ms" {
         needs: Slab,
-        replay: ReplayValues::Number("a number", 0..=3_600_000),
+        replay: ReplayValues::Number("a number", 0..=3_600_000), Calls of SLAB,
             "memory is wanted so often, and the clock of reclaim=2.4 turns; 0: never (engine slab)",
     }
     /// Full sheaves in a barn.
@@ -317,7 +325,7 @@ settings! {
             "what a CPU allocates from (engine slub): its sheaves, its CPU slab, or sheaves over a CPU slab",
         replay: ReplayValues::Words(
             "`cpu_slabs` (to 6.17), `sheaves_on_request` (6.18, 6.19) or `sheaves` (from 7.0)",
-        ),
+        ), Geometry of SLUB,
             "what a CPU allocates from",
     }
     /// The kernel whose CPU slabs they are.
@@ -333,8 +341,8 @@ settings! {
         engines: ValueKind::Word(Freezing::OR_RELEASE), default 0,
             "when slabs are frozen: as in the release, eagerly, as after that many patches of the 2023 series, or delayed",
         replay: ReplayValues::Words(
-            "`eager` (to 6.7), `patch-1` to `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
-        ),
+            "`eager` (to 6.7), `patch-3` or `patch-5` (after as many of the series of 2023), or `delayed` (from 6.8)",
+        ), Calls of SLUB,
             "when a slab on a CPU's partial list is frozen",
     }
     /// What CPU partial lists count.
@@ -344,7 +352,7 @@ settings! {
             "what CPU partial lists count: as in the release, free objects when a slab joins, slabs, or free objects exactly",
         replay: ReplayValues::Words(
             "`objects` (to 5.15), `slabs` (from 5.16) or `exact` (in no kernel)",
-        ),
+        ), Geometry of SLUB,
             "how the length of a CPU's partial list is counted",
     }
     /// Whether there are CPU partial lists.
@@ -352,7 +360,7 @@ settings! {
         needs: CpuSlabs,
         engines: ValueKind::Switch, default 1,
             "whether there are CPU partial lists (CONFIG_SLUB_CPU_PARTIAL)",
-        replay: ReplayValues::Switch,
+        replay: ReplayValues::Switch, Geometry of SLUB,
             "CPUs have partial lists (build: SLUB_CPU_PARTIAL)",
     }
     /// A bug that checkers must find.
@@ -368,7 +376,7 @@ settings! {
             "which free slabs are kept (engine slab): all until the clock runs, one, those within a limit, or the same with shared arrays",
         replay: ReplayValues::Words(
             "`2.4`, `2.5.39`, `2.5.45` or `today`",
-        ),
+        ), Calls of SLAB,
             "what becomes of SLAB's free slabs: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays (engine slab)",
     }
     /// Whether CPUs have arrays.
@@ -376,7 +384,7 @@ settings! {
         needs: Slab,
         engines: ValueKind::Switch, default 1,
             "whether CPUs have arrays (engine slab); 0: as in a kernel for one CPU, each call takes the list lock",
-        replay: ReplayValues::Switch,
+        replay: ReplayValues::Switch, Calls of SLAB,
             "CPUs have arrays; 0: as a kernel for one CPU (engine slab)",
     }
     /// Slow paths are counted.
@@ -392,7 +400,7 @@ settings! {
             "lists of free pages that each CPU has in front of the buddy: the yard's own, those of 2.5.45, of 2.6.25, of 6.18, or none",
         replay: ReplayValues::Words(
             "`slabyard`, `hot-cold` (2.5.45), `merged` (2.6.25), `today` (6.18) or `none`",
-        ),
+        ), Calls of SLABS,
             "pages of slabs pass through CPUs' lists of this kind, which are counted with the buddy behind them",
     }
     /// As much memory as these lists are made for.
@@ -430,7 +438,7 @@ settings! {
         needs: Slab,
         engines: ValueKind::Switch, default 1,
             "with nodes (engine slab), freed objects of other nodes wait until there are a dozen (0: the kernel's noaliencache)",
-        replay: ReplayValues::Switch,
+        replay: ReplayValues::Switch, Calls of SLAB,
             "frees of other nodes' objects wait for a dozen; 0: each goes to its slab (boot: noaliencache; engine slab)",
     }
     /// Which caches have debugging.

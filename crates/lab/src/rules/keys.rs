@@ -7,8 +7,15 @@ use super::settings::SizeRule;
 use super::{Accounting, CountedCpus, Freezing, Front, OrderFormula, PageLists};
 use super::{SettingError, Settings};
 use slabyard_kernels::Reclaim as SlabReclaim;
-use slabyard_kernels::settings::{Needs, REPLAYED, ReplayKey, ReplayRow, switch};
+use slabyard_kernels::settings::{Changes, REPLAYED, ReplayKey, ReplayRow, switch};
 use slabyard_kernels::words::is_same;
+
+/// Words of the libraries' `freezing` whose replay would be that of another word, and why.
+const UNCOUNTED: [(&str, &str, &str); 3] = [
+    ("patch-1", "eager", "patches 1 and 2 of the series prepare, and change no exchange"),
+    ("patch-2", "eager", "patches 1 and 2 of the series prepare, and change no exchange"),
+    ("patch-4", "patch-5", "patch 5 moves an exchange, and makes none more or fewer"),
+];
 
 impl Settings {
     /// Takes one `KEY=VALUE`; the kernel's `slab_` or `slub_` may stand before a key.
@@ -30,6 +37,11 @@ impl Settings {
         };
         let is_key = |row: &&ReplayRow| is_same(row.name.as_bytes(), bare.as_bytes());
         let row = REPLAYED.iter().find(is_key).ok_or_else(unknown)?;
+        if let Some((typed, same, why)) = uncounted(row, value) {
+            let text =
+                format!("freezing={typed} would count as freezing={same} does: {why}; set that");
+            return Err(SettingError::Impossible(text));
+        }
         self.put(row, value).ok_or_else(|| SettingError::Refused {
             key: row.name,
             value: value.into(),
@@ -68,13 +80,26 @@ impl Settings {
         Some(())
     }
 
-    /// A key that was set, and that another engine than SLAB does not have.
-    #[must_use]
-    pub fn typed_of_slab(&self) -> Option<&'static str> {
-        let is_of_slab =
-            |key: &&&str| REPLAYED.iter().any(|row| row.name == **key && row.needs == Needs::Slab);
-        self.typed.iter().find(is_of_slab).copied()
+    /// The rows of the keys that users set, in their order.
+    pub(super) fn typed_rows(&self) -> impl Iterator<Item = &'static ReplayRow> {
+        self.typed.iter().filter_map(|key| REPLAYED.iter().find(|row| row.name == *key))
     }
+
+    /// A key that a user set and that changes calls alone, and no cache's geometry.
+    #[must_use]
+    pub fn typed_of_calls(&self) -> Option<&'static str> {
+        self.typed_rows().find(|row| row.changes == Changes::Calls).map(|row| row.name)
+    }
+
+    /// From now on, what was set so far is not a user's.
+    pub(crate) fn forget_typed(&mut self) {
+        self.typed.clear();
+    }
+}
+
+fn uncounted(row: &ReplayRow, value: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    let is_it = |(word, ..): &&(&str, &str, &str)| is_same(word.as_bytes(), value.as_bytes());
+    UNCOUNTED.iter().find(is_it).copied().filter(|_| row.key == ReplayKey::Freezing)
 }
 
 fn key_names() -> String {

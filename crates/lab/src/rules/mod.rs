@@ -11,7 +11,7 @@ mod keys;
 mod settings;
 
 pub use here::running_kernel;
-pub use settings::{SettingError, Settings, SizeRule, Slab};
+pub use settings::{SLAB_REMOVED, SettingError, Settings, SizeRule, Slab};
 pub use slabyard_kernels::{
     Accounting, Bands, CountedCpus, Freezing, Front, OrderFormula, PageLists, RELEASES, Release,
     version_of,

@@ -10,6 +10,7 @@ use super::{
     VersionError, find_release, version_of,
 };
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
+use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::settings::{MULTIPLIERS, OBJECTS, ORDERS};
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -17,6 +18,9 @@ use thiserror::Error;
 const PAGES: RangeInclusive<u32> = 4096..=65536;
 const CPUS: RangeInclusive<u32> = 1..=8192;
 const NODES: RangeInclusive<u32> = 1..=1024;
+
+/// The release in which SLAB was no more.
+pub const SLAB_REMOVED: (u32, u32) = (6, 8);
 
 /// Objects or slabs in a rule by size.
 const COUNTS: RangeInclusive<u32> = 0..=65535;
@@ -124,7 +128,7 @@ pub struct Settings {
     pub page_lists: Option<PageLists>,
     /// What SLAB does, where it is the engine.
     pub slab: Slab,
-    /// Keys that were set, but by the version itself.
+    /// Keys that users set: neither the version itself nor the boot did.
     pub(super) typed: Vec<&'static str>,
 }
 
@@ -223,6 +227,36 @@ impl Settings {
         Ok((settings, note))
     }
 
+    /// Is there such a machine, and such a kernel with this allocator on it? A key that it does not
+    /// have is refused.
+    ///
+    /// # Errors
+    /// [`SettingError::Impossible`] with what to change.
+    pub fn validate_on(&self, engine: EngineName) -> Result<(), SettingError> {
+        let engine =
+            if engine == EngineName::Slub && self.tiny { EngineName::Tiny } else { engine };
+        let name = engine.row().name;
+        require(engine != EngineName::Tiny || self.tiny, || {
+            "tiny=0 is not for --engine tiny; leave it out, or take --engine slub".into()
+        })?;
+        for row in self.typed_rows().filter(|row| !row.engines.contains(&engine)) {
+            let (key, have) = (row.name, row.engines.iter().map(|engine| engine.row().name));
+            let have: Vec<&str> = have.collect();
+            return Err(SettingError::Impossible(format!(
+                "{key} would change nothing with the engine {name}, which has not got it; leave it \
+                 out, or take --engine {}",
+                have.join(" or ")
+            )));
+        }
+        require(engine != EngineName::Slab || self.version < SLAB_REMOVED, || {
+            format!(
+                "SLAB was removed in 6.8; take a release to 6.7, not {}, or leave out --engine slab",
+                self.rules_name()
+            )
+        })?;
+        self.validate()
+    }
+
     /// Is there such a machine, and such a kernel on it?
     ///
     /// # Errors
@@ -241,6 +275,10 @@ impl Settings {
                     .into()
             },
         )?;
+        require(!self.typed.contains(&"alien_cache") || self.machine.nodes > 1, || {
+            "alien_cache is of machines with several nodes; leave it out, or give more with --nodes"
+                .into()
+        })?;
         self.typed.iter().try_for_each(|key| match self.lacks(key) {
             None => Ok(()),
             Some(needs) => Err(SettingError::Impossible(format!(
@@ -281,12 +319,14 @@ impl Settings {
         within("multiplier", self.multiplier, &MULTIPLIERS)?;
         if let Some(objects) = self.min_objects {
             within("min_objects", objects, &OBJECTS)?;
-            require(!self.typed.contains(&"multiplier"), || {
-                format!(
-                    "multiplier counts where min_objects is auto, and it is {objects}; leave \
-                     multiplier out, or set min_objects=auto"
-                )
-            })?;
+            for key in ["multiplier", "counted_cpus"] {
+                require(!self.typed.contains(&key), || {
+                    format!(
+                        "{key} counts where min_objects is auto, and it is {objects}; leave {key} \
+                         out, or set min_objects=auto"
+                    )
+                })?;
+            }
         }
         Ok(())
     }
@@ -314,22 +354,22 @@ impl Settings {
         let cpu_slabs = self.front() != Front::Sheaves && !self.tiny;
         let lists = self.has_cpu_partial_lists();
         let sheaves = self.front() != Front::CpuSlabs && !self.tiny;
-        let wants = match &self.cpu_partial {
-            SizeRule::Kernel => false,
-            SizeRule::One(count) => *count > 0,
-            SizeRule::Table(rows) => rows.iter().any(|row| row.1 > 0),
-        };
+        let may_have_lists = cpu_slabs && self.release.cpu_partial.is_some();
         let without = |is_there: bool, what| (!is_there).then_some(what);
         match key {
-            "cpu_partial" if wants => without(lists, "CPU partial lists"),
-            // Switched on, and not there.
-            "cpu_partial_lists" if self.cpu_partial_lists => without(lists, "CPU partial lists"),
-            "accounting" => without(lists, "CPU partial lists"),
+            "cpu_partial" | "accounting" => without(lists, "CPU partial lists"),
+            "cpu_partial_lists" => without(may_have_lists, "CPU partial lists"),
             "freezing" => without(cpu_slabs, "CPU slabs"),
             "sheaf_capacity" => without(sheaves, "sheaves"),
             "front" => without(!self.tiny, "a front, and not tiny=1"),
             _ => None,
         }
+    }
+
+    /// `max_order`, where a user set it.
+    #[must_use]
+    pub fn typed_max_order(&self) -> Option<u8> {
+        self.max_order.filter(|_| self.typed.contains(&"max_order"))
     }
 
     /// True if CPUs have lists of partial slabs.

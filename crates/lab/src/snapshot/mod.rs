@@ -262,6 +262,7 @@ impl KernelSnapshot {
             set.map_err(UnknownRules::Boot)?;
         }
         Ok(())
+        settings.forget_typed();
     }
 
     /// Every number that the rules do not give as the kernel does.
