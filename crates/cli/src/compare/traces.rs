@@ -21,13 +21,12 @@ use slabyard_lab::accuracy;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Replayed, Start, replay};
 use slabyard_lab::rules::{RELEASES, Settings};
-use slabyard_lab::slab;
 use std::time::Instant;
 
 /// The word for a kernel that keeps no memory for speed.
 const TINY: &str = "tiny";
-/// And what it stands for.
-const TINY_SPEC: &str = "6.18,tiny=1";
+/// The kernel whose rules it has beside.
+const TINY_RELEASE: &str = "6.18";
 
 /// The word for `mm/slab.c`.
 const SLAB: &str = "slab";
@@ -127,10 +126,10 @@ fn rule(
     settings: &Settings,
 ) -> std::result::Result<(), case::Error> {
     case.rule(&loaded.trace.header, &loaded.snapshot, settings)?;
-    if spec == SLAB {
-        case.follow_slab(&loaded.snapshot, &slab::Rules::of(&settings.machine))?;
+    match engine(spec) {
+        Engine::Slab => case.follow_slab_of(&loaded.snapshot, settings),
+        Engine::Slub | Engine::Tiny | Engine::Slob => Ok(()),
     }
-    Ok(())
 }
 
 /// Each preset, the kernel for small machines, and SLAB.
@@ -139,11 +138,35 @@ fn defaults() -> Vec<String> {
     releases.chain([TINY, SLAB].map(str::to_owned)).collect()
 }
 
-/// What follows the release.
+/// What follows the release, or the engine.
 fn set_of(spec: &str) -> Vec<String> {
-    let whole = if spec == TINY { TINY_SPEC } else { spec };
-    let parts = whole.split(',').filter(|part| part.contains('='));
-    parts.map(str::to_owned).collect()
+    let typed = parts(spec).into_iter().filter(|part| part.contains('='));
+    engine(spec).setting().map(str::to_owned).into_iter().chain(typed).collect()
+}
+
+/// The kernel's allocator that a contender is, by its first word.
+fn engine(spec: &str) -> Engine {
+    match spec.split(',').next() {
+        Some(TINY) => Engine::Tiny,
+        Some(SLAB) => Engine::Slab,
+        _ => Engine::Slub,
+    }
+}
+
+/// The parts of a contender. A value may have commas itself: what is a pair SIZE:NUMBER and no
+/// KEY=VALUE belongs to the value before.
+fn parts(spec: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in spec.split(',') {
+        match parts.last_mut().filter(|last| last.contains('=')) {
+            Some(last) if part.contains(':') && !part.contains('=') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts
 }
 
 fn contender(
@@ -152,16 +175,23 @@ fn contender(
     machine: &MachineArgs,
     loaded: &Loaded,
 ) -> std::result::Result<Settings, Failure> {
-    let whole = if spec == TINY { TINY_SPEC } else { spec };
-    let first = whole.split(',').next().filter(|first| !first.contains('=') && spec != SLAB);
-    let wanted = TypedSettings { engine: Engine::Slub, release: first, machine, nodes: None, set };
+    let (engine, parts) = (engine(spec), parts(spec));
+    let first = parts.first().map(String::as_str).filter(|first| !first.contains('='));
+    let release = match engine {
+        Engine::Tiny => Some(TINY_RELEASE),
+        Engine::Slab | Engine::Slob => None,
+        Engine::Slub => first,
+    };
+    // It is set once: `set` has it already.
+    let set = &set[engine.setting().iter().len()..];
+    let wanted = TypedSettings { engine, release, machine, nodes: None, set };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \
              `slabyard replay --set`, apart by commas"
         ))
     };
-    if let Some(wrong) = whole.split(',').skip(1).find(|part| !part.contains('=')) {
+    if let Some(wrong) = parts.iter().skip(1).find(|part| !part.contains('=')) {
         return Err(told(&format!("`{wrong}` is no KEY=VALUE")));
     }
     let found = input::settings(&wanted, &loaded.trace, &loaded.snapshot);
@@ -207,4 +237,17 @@ pub fn heading(loaded: &Value) -> anyhow::Result<String> {
         text("trace").ok_or_else(|| anyhow!("no trace"))?,
         text("kernel").unwrap_or_else(|| "unknown".into()),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_with_commas_is_one_setting() {
+        let spec = "5.9,cpu_partial=8192:1,4096:2,min_partial=7,64:3";
+        assert_eq!(set_of(spec), ["cpu_partial=8192:1,4096:2", "min_partial=7,64:3"]);
+        assert_eq!(parts("6.1,wrong,max_order=2"), ["6.1", "wrong", "max_order=2"]);
+        assert_eq!(set_of("tiny,min_partial=page:3,0:1"), ["tiny=1", "min_partial=page:3,0:1"]);
+    }
 }
