@@ -58,7 +58,8 @@ pub struct CacheFigures {
     pub freed: u64,
     /// Most slabs at a time.
     pub peak: u64,
-    /// Slabs that the snapshot counts and no event touches; not in any other number.
+    /// Slabs that the snapshot counts and no event touches, as many as their objects fill by these
+    /// rules; not in any other number.
     pub untouched: Option<u64>,
     pub counters: BTreeMap<&'static str, u64>,
     /// Shown on their own.
@@ -265,7 +266,6 @@ fn one(
     let waste = slab_bytes.saturating_sub(objects * u64::from(case.sizes[nth]));
     let slabs = before.slabs.unwrap_or(0);
     let kernel = &snapshot.caches[nth];
-    let same = kernel.objs_per_slab == rules.objects;
     CacheFigures {
         name: case.ids[nth].clone(),
         aliases: Vec::new(),
@@ -281,7 +281,7 @@ fn one(
         allocated: turnover.allocated,
         freed: turnover.freed,
         peak: slabs.saturating_add_signed(turnover.peak),
-        untouched: kernel.slabs.filter(|_| same).map(|all| all.saturating_sub(slabs)),
+        untouched: kernel.slabs.map(|_| replayed.untouched[nth]),
         counters: named(cache.counters()).collect(),
         before,
         after,

@@ -188,22 +188,37 @@ impl Lists {
     ) -> Vec<(PlannedSlab, u32)> {
         let traced = plan.traced_objects[number];
         let is_other = plan.is_other(number);
-        let (seen, seen_free) = (self.nr_seen() as u32, initial.all_free(number));
-        let unseen = self.each().filter_map(|place| match place {
-            ListedSlab::Unseen(free) => Some(*free),
-            ListedSlab::Shown(_) => None,
-        });
-        let unseen: Vec<u32> = unseen.collect();
+        let [listed, counted] = self.unseen(plan, number, initial, unshown);
         let installed = self.install_slabs(plan, cache, is_other);
         if is_other {
             // Where they were between others is not known of other slabs.
-            add_unseen(cache, unseen.len() as u32, unseen.iter().sum(), traced);
+            add_unseen(cache, listed, traced);
         }
-        if let Some(parked) = unshown {
-            let unseen = parked.node_partial.saturating_sub(seen);
-            add_unseen(cache, unseen, parked.node_free.saturating_sub(seen_free), traced);
-        }
+        add_unseen(cache, counted, traced);
         installed
+    }
+
+    /// Slabs with free objects that no event shows: those of the lists that were read, and those that
+    /// the snapshot counts beyond what is known.
+    pub(super) fn unseen(
+        &self,
+        plan: &Plan<'_>,
+        number: usize,
+        initial: &Initial,
+        unshown: Option<&ParkedSlabs>,
+    ) -> [UnseenSlabs; 2] {
+        let traced = plan.traced_objects[number];
+        let (seen, seen_free) = (self.nr_seen() as u32, initial.all_free(number));
+        let listed = self.each().filter_map(|place| match place {
+            ListedSlab::Unseen(free) => Some(*free),
+            ListedSlab::Shown(_) => None,
+        });
+        let (slabs, free) = listed.fold((0, 0), |(slabs, all), free| (slabs + 1, all + free));
+        let counted = unshown.map_or((0, 0), |parked| {
+            let slabs = parked.node_partial.saturating_sub(seen);
+            (slabs, parked.node_free.saturating_sub(seen_free))
+        });
+        [UnseenSlabs::of((slabs, free), traced), UnseenSlabs::of(counted, traced)]
     }
 
     fn install_slabs(
@@ -267,6 +282,25 @@ impl Lists {
     }
 }
 
+/// Slabs of the traced kernel that no event shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UnseenSlabs {
+    pub(super) slabs: u32,
+    free: u32,
+}
+
+impl UnseenSlabs {
+    /// Each has one free object at least, and has not more than all.
+    fn of((slabs, free): (u32, u32), traced: u32) -> UnseenSlabs {
+        UnseenSlabs { slabs, free: free.clamp(slabs, slabs * traced) }
+    }
+
+    /// Their live objects, of slabs of so many.
+    pub(super) fn live(self, traced: u32) -> u32 {
+        self.slabs * traced - self.free
+    }
+}
+
 /// The slabs of a list as they are on the machine: of other ones those that no event shows are
 /// left out, and a slab that is kept though it is empty is one of the traced kernel's.
 fn pieces(
@@ -302,11 +336,9 @@ fn install_listed(cache: &KernelCache, cpu: usize, free: u32) -> u32 {
 
 /// Slabs with free objects that no event shows: nobody came to use them, so they waited behind those that
 /// were used.
-fn add_unseen(cache: &KernelCache, unseen: u32, free: u32, traced: u32) {
-    // Each has one free object at least, and has not more than all.
-    let left = free.clamp(unseen, unseen * traced);
+fn add_unseen(cache: &KernelCache, unseen: UnseenSlabs, traced: u32) {
     let objects = cache.rules().objects;
-    let (unseen, mut left) = layout::cut_unseen(unseen, left, traced, objects);
+    let (unseen, mut left) = layout::cut_unseen(unseen.slabs, unseen.free, traced, objects);
     for nth in 0..unseen {
         let free = left / (unseen - nth);
         left -= free;

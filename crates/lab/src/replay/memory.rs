@@ -155,7 +155,8 @@ impl<'a> Memory<'a> {
         }
         for (number, cache) in caches.iter_mut().enumerate() {
             let slabs = memory.slabs[number];
-            let (pending, untouched) = (placed.pending(number), untouched(plan, number, cache));
+            let pending = placed.pending(number);
+            let untouched = placed.untouched(plan, number, cache);
             cache.supply(memory.pages.supply(slabs), plan.least[number].1);
             let untouched = untouched.saturating_sub(pending.into());
             for _ in 0..u64::from(pending) + untouched {
@@ -323,20 +324,6 @@ fn slabs_of(plan: &Plan<'_>, number: usize) -> Slabs {
         of: if plan.reclaimable[number] { Type::Reclaimable } else { Type::Unmovable },
         delay_ns: plan.prepared.caches[number].return_delay_ns,
     }
-}
-
-/// Slabs of the start that the snapshot counts and no event touches, as many as their objects fill
-/// on this machine.
-fn untouched(plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
-    let Some(parked) = plan.parked.get(number) else { return 0 };
-    let (traced, objects) = (plan.traced_objects[number], plan.rules[number].objects);
-    if traced == objects {
-        return u64::from(parked.slabs.saturating_sub(cache.nr_slabs()));
-    }
-    let seen = plan.prepared.initial_slabs().iter();
-    let seen = seen.filter(|slab| usize::from(slab.cache) == number).count() as u64;
-    let left = u64::from(parked.slabs).saturating_sub(seen);
-    (left * u64::from(traced)).div_ceil(objects.into())
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ pub struct Replayed {
     pub peak: usize,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,
+    /// Of each cache, slabs that the snapshot counts and no event touches, as many as their objects
+    /// fill on the machine; they are in nothing else here.
+    pub untouched: Vec<u64>,
     /// What became of the machine's memory, if that has an end.
     pub memory: Option<MemoryOutcome>,
 }

@@ -42,6 +42,7 @@ pub(super) struct Run<'p, 'a> {
     samples: Vec<Sample>,
     frees_left_out: u64,
 }
+    untouched: Vec<u64>,
 
 /// How far a run came.
 #[derive(Clone, Copy)]
@@ -68,9 +69,11 @@ impl<'p, 'a> Run<'p, 'a> {
         let mut slab_of = vec![NONE; plan.prepared.nr_objects() * copies as usize];
         start::own(plan, &placed, &mut slab_of);
         if plan.start != Start::Empty {
-            start::repack(plan, &mut caches, &mut slab_of);
+            start::repack(plan, &placed, &mut caches, &mut slab_of);
         }
         caches.iter_mut().for_each(KernelCache::begin);
+        let all = caches.iter().enumerate();
+        let untouched = all.map(|(nth, cache)| placed.untouched(plan, nth, cache)).collect();
         let memory = plan.memory.map(|limit| Memory::new(limit, plan, &mut caches, &placed));
         Run {
             plan,
@@ -90,6 +93,7 @@ impl<'p, 'a> Run<'p, 'a> {
         }
     }
 
+            untouched,
     /// The caches at a time.
     pub(super) fn sample(&self, time_ns: u64) -> Sample {
         Sample::of(time_ns, &self.caches)
@@ -282,3 +286,4 @@ impl<'p, 'a> Run<'p, 'a> {
         })
     }
 }
+            untouched: self.untouched,

@@ -30,6 +30,8 @@ pub(crate) struct PlacedSlabs {
     unbound: Vec<UnseenSlabs>,
     /// Model's slab of each object that is live, in caches whose slabs are cut anew.
     objects: Vec<(u32, u32)>,
+    /// Of each cache, slabs of the traced kernel that no event shows, and their live objects.
+    unseen: Vec<(u32, u32)>,
     random: u64,
 }
 
@@ -50,6 +52,21 @@ impl PlacedSlabs {
     pub(super) fn pending(&self, cache: usize) -> u32 {
         let unbound = &self.unbound[cache];
         unbound.full + unbound.cpu_slabs + unbound.cpu_partial
+    }
+
+    /// Slabs of the start that the snapshot counts and no event touches, and that are in no list, as
+    /// many as their objects fill on this machine.
+    pub(super) fn untouched(&self, plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
+        let Some(parked) = plan.parked.get(number) else { return 0 };
+        let (traced, objects) = (plan.traced_objects[number], plan.rules[number].objects);
+        if traced == objects {
+            return u64::from(parked.slabs.saturating_sub(cache.nr_slabs()));
+        }
+        let seen = plan.prepared.initial_slabs().iter();
+        let seen = seen.filter(|slab| usize::from(slab.cache) == number).count() as u64;
+        let known = seen + u64::from(self.unseen[number].0);
+        let left = u64::from(parked.slabs).saturating_sub(known);
+        (left * u64::from(traced)).div_ceil(objects.into())
     }
 
     /// Each of the trace's initial slabs that was placed, with the model's.
@@ -139,6 +156,7 @@ pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> PlacedSlabs 
         live_of: vec![0; nr_initial],
         unbound: vec![UnseenSlabs::default(); caches.len()],
         objects: Vec::new(),
+        unseen: vec![(0, 0); caches.len()],
         random: SEED,
     };
     match plan.start {
@@ -222,8 +240,13 @@ fn is_anew(plan: &Plan<'_>, cache: usize) -> bool {
 }
 
 /// Allocates the objects that are live at the start of such caches, in the order of their slabs,
-/// which a CPU after the other takes.
-pub(super) fn repack(plan: &Plan<'_>, caches: &mut [KernelCache], slab_of: &mut [u32]) {
+/// which a CPU after the other takes; those that no event shows last.
+pub(super) fn repack(
+    plan: &Plan<'_>,
+    placed: &PlacedSlabs,
+    caches: &mut [KernelCache],
+    slab_of: &mut [u32],
+) {
     let prepared = plan.prepared;
     let initial = prepared.slabs.iter().take_while(|slab| slab.initial);
     for (nth, slab) in initial.enumerate() {
@@ -235,6 +258,14 @@ pub(super) fn repack(plan: &Plan<'_>, caches: &mut [KernelCache], slab_of: &mut 
             if prepared.live_at_start[object] {
                 let cpu = nth % plan.node_of.len();
                 slab_of[object * plan.tasks as usize] = caches[cache].alloc(cpu, None);
+            }
+        }
+    }
+    for (number, (slabs, live)) in placed.unseen.iter().enumerate() {
+        if is_anew(plan, number) && *slabs > 0 {
+            for nth in 0..*live {
+                let cpu = (nth / live.div_ceil(*slabs).max(1)) as usize % plan.node_of.len();
+                caches[number].alloc(cpu, None);
             }
         }
     }
@@ -252,12 +283,21 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSl
     for (number, cache) in caches.iter().enumerate() {
         // From the snapshot alone, those are in place that are as on the traced machine.
         let in_place = plan.start == Start::Snapshot && !plan.is_other(number);
-        if in_place || is_anew(plan, number) {
+        if in_place {
             continue;
         }
         let known = prepared.known.get(number).is_some_and(Option::is_some);
         let unshown = plan.parked.get(number).filter(|_| !known && !made[number]);
         let lists = Lists::of(plan, number, cache.rules(), &initial);
+        let (mut slabs, mut live) = (0, 0);
+        for unseen in lists.unseen(plan, number, &initial, unshown) {
+            slabs += unseen.slabs;
+            live += unseen.live(plan.traced_objects[number]);
+        }
+        placed.unseen[number] = (slabs, live);
+        if is_anew(plan, number) {
+            continue;
+        }
         for (piece, model) in lists.install(plan, (number, cache), &initial, unshown) {
             placed.put(&piece, model, plan.is_other(number));
         }
