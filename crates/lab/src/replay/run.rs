@@ -34,15 +34,16 @@ pub(super) struct Run<'p, 'a> {
     nodes: u16,
     memory: Option<Memory<'a>>,
     pages: Option<Pages>,
-    timers: Timers,
+    /// Of caches with arrays.
+    timers: Option<Timers>,
     tasks: Tasks,
     /// Events of the machine that are to come.
     events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
     changes: SlabChanges,
     samples: Vec<Sample>,
     frees_left_out: u64,
-}
     untouched: Vec<u64>,
+}
 
 /// How far a run came.
 #[derive(Clone, Copy)]
@@ -71,29 +72,32 @@ impl<'p, 'a> Run<'p, 'a> {
         if plan.start != Start::Empty {
             start::repack(plan, &placed, &mut caches, &mut slab_of);
         }
-        caches.iter_mut().for_each(KernelCache::begin);
         let all = caches.iter().enumerate();
         let untouched = all.map(|(nth, cache)| placed.untouched(plan, nth, cache)).collect();
+        caches.iter_mut().for_each(KernelCache::begin);
         let memory = plan.memory.map(|limit| Memory::new(limit, plan, &mut caches, &placed));
+        let nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
+        let has_arrays = caches.iter().any(KernelCache::has_arrays);
         Run {
             plan,
             placed,
             slab_of,
             copies,
-            nodes: plan.node_of.iter().max().map_or(1, |node| node + 1),
+            nodes,
             memory,
             pages: plan.page_lists.map(|rules| Pages::new(rules, plan)),
-            timers: Timers::new(plan.slab, plan.node_of.len(), caches.len()),
+            timers: has_arrays
+                .then(|| Timers::new(plan.slab, plan.node_of.len(), caches.len(), nodes)),
             tasks: Tasks::new(plan),
             events: plan.events.iter().peekable(),
             changes: SlabChanges::default(),
             samples: Vec::new(),
             frees_left_out: 0,
+            untouched,
             caches,
         }
     }
 
-            untouched,
     /// The caches at a time.
     pub(super) fn sample(&self, time_ns: u64) -> Sample {
         Sample::of(time_ns, &self.caches)
@@ -149,7 +153,9 @@ impl<'p, 'a> Run<'p, 'a> {
     /// Lets the timers of SLAB's caches reap; what follows is a CPU's.
     fn reap(&mut self, cpu: usize, time_ns: u64) {
         let since_ns = time_ns.saturating_sub(*self.plan.prepared.span.start());
-        if self.timers.reap(&self.caches, self.plan.orders, cpu, since_ns) {
+        if let Some(timers) = &mut self.timers
+            && timers.reap(&self.caches, self.plan.orders, cpu, since_ns)
+        {
             self.note_all(time_ns);
         }
         if let Some(memory) = &self.memory {
@@ -283,7 +289,7 @@ impl<'p, 'a> Run<'p, 'a> {
             caches: self.caches,
             frees_left_out: self.frees_left_out,
             memory: self.memory.map(|memory| memory.outcome(end_ns)),
+            untouched: self.untouched,
         })
     }
 }
-            untouched: self.untouched,
