@@ -7,7 +7,7 @@ mod bounds;
 
 use super::tracing::{Bytes, Tracing};
 use crate::record::{Decoder, Layouts, Symbols};
-use crate::trace::{Error, Header, Names, Trace, unnamed};
+use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use std::collections::HashMap;
@@ -64,6 +64,9 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
         }
     }
     events.sort_by_key(|event| event.time);
+    if let Some(event) = times::astray(&events) {
+        return Err(foreign(times::told(event)));
+    }
     let first = events.first().map_or(0, |event| event.time);
     events.iter_mut().for_each(|event| event.time -= first);
     let header = header.or(&Header::detect(&events));

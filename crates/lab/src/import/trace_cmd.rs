@@ -16,7 +16,7 @@
 
 use super::tracing::{Bytes, MAGIC, Tracing};
 use crate::record::{Decoder, Layouts, Page, Symbols, walk};
-use crate::trace::{Error, Header, Names, Trace, unnamed};
+use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -77,6 +77,9 @@ pub fn read(file: File) -> Result<Trace, Error> {
         })?;
     }
     events.sort_by_key(|event| event.time);
+    if let Some(event) = times::astray(&events) {
+        return Err(foreign(times::told(event)));
+    }
     let first = events.first().map_or(0, |event| event.time);
     events.iter_mut().for_each(|event| event.time -= first);
     let header = Header {

@@ -11,6 +11,7 @@ use super::header::Header;
 use super::names::{NO_NAME, Names};
 use super::rows::{COLUMNS, LONGEST};
 pub use super::rows::{Error, HEADING, RowError};
+use super::times::RowTimes;
 use super::whole::Trace;
 use crate::event::{Event, EventKind};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -109,6 +110,7 @@ struct Rows {
     names: Names,
     /// Indices of names by a hash of their bytes.
     lately: Box<[u32; NAME_CACHE_SLOTS]>,
+    times: RowTimes,
     /// Lines taken.
     line: u64,
     /// What was skipped; `None` if the first row that is none is an error.
@@ -118,7 +120,14 @@ struct Rows {
 impl Default for Rows {
     fn default() -> Rows {
         let lately = Box::new([NO_NAME; NAME_CACHE_SLOTS]);
-        Rows { events: Vec::new(), names: Names::new(), lately, line: 0, skipped: None }
+        Rows {
+            events: Vec::new(),
+            names: Names::new(),
+            lately,
+            times: RowTimes::default(),
+            line: 0,
+            skipped: None,
+        }
     }
 }
 
@@ -131,6 +140,7 @@ impl Rows {
             }
         } else {
             match self.row(line) {
+                Ok(event) if !self.times.takes(event.time) => self.skip(RowError::Astray)?,
                 Ok(event) => self.events.push(event),
                 Err(what) => self.skip(what)?,
             }

@@ -6,7 +6,7 @@
 //! constants and number encodings, `chunk` encodes events, `attached` is what a trace holds besides
 //! them. [`csv`] parses the CSV form, whose rows `rows` defines. `script` parses the output of
 //! `perf script` and `trace-cmd report`; [`unnamed`] names the caches where a kernel did not. Both
-//! return a [`Trace`]. Nothing here knows what the events mean to an allocator.
+//! return a [`Trace`]. `times` finds damaged time stamps. Nothing here knows what the events mean to an allocator.
 
 mod attached;
 mod chunk;
@@ -22,6 +22,7 @@ mod rows;
 mod script;
 mod source;
 mod stream;
+pub(crate) mod times;
 pub mod unnamed;
 mod whole;
 mod writer;

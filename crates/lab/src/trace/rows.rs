@@ -51,6 +51,9 @@ pub enum RowError {
         /// What should be.
         wanted: &'static str,
     },
+    /// A time that no other row is near.
+    #[error("its time is more than a year from that of the row before: one of them is damaged")]
+    Astray,
     /// No line is so long.
     #[error("more than {LONGEST} bytes in a line")]
     Long,

@@ -13,6 +13,7 @@ use super::error::{Damage, Error, Harm};
 use super::header::Header;
 use super::names::{NO_NAME, Names};
 use super::rows::RowError;
+use super::times::RowTimes;
 use super::unnamed::{marked, name_all};
 use super::whole::Trace;
 use crate::event::{ANY_NODE, Event, EventKind};
@@ -82,7 +83,7 @@ pub fn begins(text: &[u8]) -> bool {
 /// The text cannot be read.
 pub fn read(input: impl BufRead) -> Result<Trace, Error> {
     let (mut names, mut events, mut damaged) = (Names::new(), Vec::new(), Vec::new());
-    let (mut lost, mut cpus) = (0, None);
+    let (mut lost, mut cpus, mut times) = (0, None, RowTimes::default());
     for (line, number) in input.split(b'\n').zip(1u64..) {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -91,7 +92,12 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
         }
         lost += lost_of(&line);
         let Some((kind, event)) = event_of(&line) else { continue };
-        match row(&line, kind, event, &mut names) {
+        let row = row(&line, kind, event, &mut names);
+        let near = |row: Option<Event>| match row {
+            Some(event) if !times.takes(event.time) => Err(RowError::Astray),
+            row => Ok(row),
+        };
+        match row.and_then(near) {
             Ok(row) => events.extend(row),
             Err(what) if damaged.len() < MOST_TOLD => {
                 damaged.push(Damage { at: number, events: Some(1), what: Harm::Rows(what) });
