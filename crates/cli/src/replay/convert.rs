@@ -1,5 +1,8 @@
 //! `slabyard replay FILE --convert OUT`: writes the same events as a trace file in our format.
 //!
+//! The snapshot of `--start`, or that beside the trace, becomes a part of the file, so that a replay
+//! of it needs no other.
+//!
 //! Invariant: `OUT` is either complete or untouched, and may be `FILE` itself; a device, pipe or
 //! symbolic link stays what it is ([`file::put`]).
 
@@ -10,7 +13,7 @@ use crate::stderr::say;
 use crate::terminal::{Progress, bytes};
 use crate::{stdin, stdout};
 use anyhow::Context;
-use slabyard_lab::trace::{Frames, Header};
+use slabyard_lab::trace::{Attached, Frames, Header, START};
 use slabyard_observe::file;
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +30,9 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
         };
         // What the trace was recorded with goes before.
         trace.header = trace.header.clone().or(&known);
+        trace.attached.retain(|attached| attached.name != START);
+        let start = Attached { name: START.into(), time: 0, bytes: snapshot.to_json() };
+        trace.attached.insert(0, start);
     } else if trace.header.release.is_empty() {
         say("without --start the file will not name the kernel");
     }

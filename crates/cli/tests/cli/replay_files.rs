@@ -120,6 +120,30 @@ fn a_csv_is_converted_and_stays_the_same_trace() {
     assert_eq!(fs::read_dir(files.path("")).unwrap().count(), 4, "nothing is left behind");
 }
 
+/// The snapshot of `--start`, in whichever form, goes into the file: a replay needs no other, and what
+/// changes traces finds it.
+#[test]
+fn a_converted_trace_brings_its_snapshot() {
+    let files = tiny();
+    let start = files.path("load.before.json");
+    let to = files.path("new.slabtrace");
+    ends(&slabyard(&[&files.trace(), "--start", &start, "--convert", &to]), 0, "");
+    let totals =
+        |args: &[&str]| parsed(&slabyard(&[args, &["--json"]].concat()), 0)["totals"].clone();
+    let wanted = totals(&[&files.trace(), "--start", &start]);
+    fs::remove_file(&start).unwrap();
+    ends(&slabyard(&[&files.trace()]), 2, "as --start SNAPSHOT");
+    assert_eq!(totals(&[&to]), wanted);
+    let copy = files.path("copy.slabtrace");
+    let made = Command::new(SLABYARD).args(["trace", "anonymise", &to, "-o", &copy]).output();
+    ends(&made.unwrap(), 0, "");
+    assert_eq!(totals(&[&copy]), wanted);
+    // What a replay starts from stands before the events: a file that is cut off has it.
+    let whole = fs::read(&to).unwrap();
+    files.put("cut.slabtrace", &whole[..whole.len() - 200]);
+    ends(&slabyard(&[&files.path("cut.slabtrace"), "--partial"]), 0, "is damaged");
+}
+
 /// Whatever stands at the place, it stays what it is, and what it leads to gets the
 /// bytes; a place where nothing can be written is left as it was, and named alone.
 #[test]

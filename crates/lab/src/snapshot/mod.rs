@@ -11,6 +11,7 @@ mod live;
 mod numbers;
 mod parse;
 mod saved;
+mod written;
 
 pub use live::{COUNTS, SIZES};
 
@@ -261,8 +262,8 @@ impl KernelSnapshot {
             };
             set.map_err(UnknownRules::Boot)?;
         }
-        Ok(())
         settings.forget_typed();
+        Ok(())
     }
 
     /// Every number that the rules do not give as the kernel does.

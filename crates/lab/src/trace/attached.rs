@@ -35,6 +35,12 @@ impl Attached {
     /// The body of its block, not yet compressed.
     pub(super) fn put(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes.len() + self.name.len() + 1);
+    /// True if a replay starts from it.
+    #[must_use]
+    pub fn is_of_start(&self) -> bool {
+        [START, LISTS, MALLOC].contains(&self.name.as_str())
+    }
+
         put_bytes(&mut out, self.name.as_bytes());
         out.extend_from_slice(&self.bytes);
         out

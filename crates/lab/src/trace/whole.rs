@@ -44,17 +44,19 @@ impl Trace {
         self.attached.iter().find(|attached| attached.name == name)
     }
 
-    /// Writes the trace in our format. What is missing is written as lost.
+    /// Writes the trace in our format, what a replay starts from first. What is missing is written
+    /// as lost.
     pub fn write<W: Write>(&self, out: W) -> Result<W, Error> {
         let writer = Writer::new(out, &self.header)?;
         let mut writer = writer.with_names(self.names.clone()).with_level(KEPT);
+        let (first, last): (Vec<&Attached>, Vec<&Attached>) =
+            self.attached.iter().partition(|attached| attached.is_of_start());
+        first.into_iter().try_for_each(|attached| writer.attach(attached))?;
         writer.lost(self.missing());
         for event in &self.events {
             writer.push(event)?;
         }
-        for attached in &self.attached {
-            writer.attach(attached)?;
-        }
+        last.into_iter().try_for_each(|attached| writer.attach(attached))?;
         writer.finish()
     }
 
