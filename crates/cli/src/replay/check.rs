@@ -8,7 +8,7 @@
 use super::args::ReplayArgs;
 use super::heading::heading;
 use super::input::Loaded;
-use super::json::{SettingsJson, Source, pretty};
+use super::json::{ContradictionsJson, SettingsJson, Source, pretty};
 use super::prepare;
 use super::table::WhichRows;
 use crate::failure::Failure;
@@ -21,6 +21,7 @@ use slabyard_lab::check::goals::{Context, Goal, Limit, TraceOrigin, goals};
 use slabyard_lab::check::one_step::HitRate;
 use slabyard_lab::check::{self, Line, Report, Spread};
 use slabyard_lab::prepare::Order;
+use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::Start;
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -75,6 +76,13 @@ impl CheckFigures<'_> {
             (0..lines.len()).filter(|nth| lines[*nth].real.range() >= range).collect();
         caches.sort_by_key(|nth| (Reverse(lines[*nth].real.range()), &self.case.ids[*nth]));
         caches
+    }
+
+    /// Of the caches that are judged, the share of calls that the trace shows.
+    fn seen(&self) -> Option<f64> {
+        let caches = &self.case.prepared.caches;
+        let judged = (0..caches.len()).filter(|nth| caches[*nth].left_out.is_none());
+        self.case.prepared.seen_of(judged)
     }
 
     fn left_out(&self) -> impl Iterator<Item = (&str, &'static str)> {
@@ -148,6 +156,7 @@ fn text(
     for (id, reason) in found.left_out() {
         let _ = writeln!(text, "* {id} is left out of the total: {reason}");
     }
+    missing(&mut text, found);
     told(&mut text, &found.report.one_step.total);
     let _ = writeln!(
         text,
@@ -156,6 +165,17 @@ fn text(
     );
     verdicts(&mut text, &found.goals, colour);
     text
+}
+
+/// What the trace does not show, by which each cache is judged no less.
+fn missing(text: &mut String, found: &CheckFigures<'_>) {
+    let contradictions = Contradictions::of(&found.case.prepared);
+    if contradictions.any() {
+        let _ = writeln!(
+            text,
+            "{contradictions}; a cache is judged by what the trace shows of it (`seen`)"
+        );
+    }
 }
 
 /// What of the one-step test is bound by what no event tells.
@@ -189,15 +209,18 @@ fn lines(text: &mut String, found: &CheckFigures<'_>, shown: WhichRows, colour: 
         "same slab",
         "discards",
         "wrong",
+        "seen",
     ]);
     let caches = found.caches(if shown == WhichRows::All { 0 } else { SHOWN_RANGE });
     for nth in &caches {
         let mark = if found.case.prepared.caches[*nth].left_out.is_some() { "*" } else { "" };
         let name = format!("{}{mark}", found.case.ids[*nth]);
         let score = &found.report.one_step.caches[*nth];
-        grid.push(line(name, &found.report.caches[*nth], score));
+        let seen = found.case.prepared.seen(*nth);
+        grid.push(line(name, &found.report.caches[*nth], score, seen));
     }
-    grid.push(line("total".into(), &found.report.total, &found.report.one_step.total));
+    let (total, one_step) = (&found.report.total, &found.report.one_step.total);
+    grid.push(line("total".into(), total, one_step, found.seen()));
     grid.write(text, colour);
     let hidden = found.report.caches.len() - caches.len();
     if hidden > 0 {
@@ -208,7 +231,7 @@ fn lines(text: &mut String, found: &CheckFigures<'_>, shown: WhichRows, colour: 
     }
 }
 
-fn line(name: String, line: &Line, score: &HitRate) -> Vec<String> {
+fn line(name: String, line: &Line, score: &HitRate, seen: Option<f64>) -> Vec<String> {
     let Line { real, model, .. } = line;
     let rate = |of: u64, rate: f64| percent((of > 0).then_some(rate));
     let both =
@@ -227,6 +250,7 @@ fn line(name: String, line: &Line, score: &HitRate) -> Vec<String> {
         rate(score.allocs, score.same_rate()),
         rate(score.discards, score.discard_rate()),
         score.discards_wrong.to_string(),
+        percent(seen),
     ]
 }
 
@@ -298,10 +322,18 @@ struct LineJson<'a> {
     real: CurveJson,
     model: CurveJson,
     one_step: ScoreJson,
+    /// The share of its calls that the trace shows.
+    seen: Option<f64>,
 }
 
 impl<'a> LineJson<'a> {
-    fn of(name: &'a str, left_out: Option<&'static str>, line: &Line, score: &HitRate) -> Self {
+    fn of(
+        name: &'a str,
+        left_out: Option<&'static str>,
+        line: &Line,
+        score: &HitRate,
+        seen: Option<f64>,
+    ) -> Self {
         let curve = |c: &slabyard_lab::prepare::truth::Curve| CurveJson {
             allocated: c.allocated,
             freed: c.freed,
@@ -343,6 +375,7 @@ impl<'a> LineJson<'a> {
                 discards_wrong,
                 told,
             },
+            seen,
         }
     }
 }
@@ -371,6 +404,7 @@ struct CheckJson<'a> {
     settings: SettingsJson,
     caches: Vec<LineJson<'a>>,
     totals: LineJson<'a>,
+    contradictions: ContradictionsJson,
     spread: Option<SpreadJson>,
     goals: Vec<GoalJson>,
     met: bool,
@@ -385,7 +419,8 @@ fn json(
     let CheckFigures { case, report, .. } = found;
     let caches = found.caches(0).into_iter().map(|nth| {
         let left_out = case.prepared.caches[nth].left_out;
-        LineJson::of(&case.ids[nth], left_out, &report.caches[nth], &report.one_step.caches[nth])
+        let (line, score) = (&report.caches[nth], &report.one_step.caches[nth]);
+        LineJson::of(&case.ids[nth], left_out, line, score, case.prepared.seen(nth))
     });
     let goals = found.goals.iter().map(|goal| {
         let (at_most, at_least) = match goal.limit {
@@ -398,7 +433,8 @@ fn json(
         source: Source::of(args, loaded),
         settings: SettingsJson::of(args, loaded, start),
         caches: caches.collect(),
-        totals: LineJson::of("total", None, &report.total, &report.one_step.total),
+        totals: LineJson::of("total", None, &report.total, &report.one_step.total, found.seen()),
+        contradictions: ContradictionsJson::of(&Contradictions::of(&case.prepared)),
         spread: found.spread.map(|s| SpreadJson {
             jitter_ns: Order::HOST.shaken(0).jitter_ns,
             relative: s.relative,

@@ -12,10 +12,11 @@ use crate::machine::Engine;
 use serde::Serialize;
 use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;
+use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::PageLists;
-use std::collections::BTreeMap;
 use slabyard_lab::slab;
+use std::collections::BTreeMap;
 
 /// Where the figures are from.
 #[derive(Serialize)]
@@ -106,11 +107,19 @@ struct MomentJson<'a> {
     totals: &'a Sum,
 }
 
+/// Events that the trace lacks, by what others tell of them.
 #[derive(Serialize)]
-struct ContradictionsJson {
+pub struct ContradictionsJson {
     frees_missing: u64,
     allocations_missing: u64,
     pages: u64,
+}
+
+impl ContradictionsJson {
+    pub fn of(found: &Contradictions) -> ContradictionsJson {
+        let Contradictions { frees_missing, allocations_missing, pages, .. } = *found;
+        ContradictionsJson { frees_missing, allocations_missing, pages }
+    }
 }
 
 /// How far off peaks above the start were, as shares of the real ones.
@@ -170,11 +179,7 @@ pub fn text(
         counters: named(&figures.counters).collect(),
         drains: figures.counters.drains(),
         frees_left_out: figures.frees_left_out,
-        contradictions: ContradictionsJson {
-            frees_missing: figures.contradictions.frees_missing,
-            allocations_missing: figures.contradictions.allocations_missing,
-            pages: figures.contradictions.pages,
-        },
+        contradictions: ContradictionsJson::of(&figures.contradictions),
         unlike: figures.unlike.as_deref(),
         accuracy: figures.changes.iter().map(|change| AccuracyJson::of(*change)).collect(),
         memory,

@@ -61,8 +61,22 @@ pub fn fits(case: &Case, tasks: u32) -> Result<(), Failure> {
 pub fn doubts(args: &TraceArgs, loaded: &Loaded, case: &Case) -> bool {
     let mut doubtful = input::are_missing(&loaded.trace) && !args.partial;
     for doubt in doubts::doubts(&case.prepared, &loaded.snapshot) {
-        say(&doubt.to_string());
-        doubtful |= !(args.partial && matches!(doubt, Doubt::RowsMissing(_)));
+        let are_missing = matches!(doubt, Doubt::RowsMissing(_));
+        let remedy = if are_missing { remedy(loaded) } else { "" };
+        say(&format!("{doubt}{remedy}"));
+        doubtful |= !(args.partial && are_missing);
     }
     doubtful
+}
+
+/// What to do about missing events, by what is known of where they went.
+fn remedy(loaded: &Loaded) -> &'static str {
+    match (loaded.trace.lost, loaded.trace.damaged.is_empty()) {
+        (1.., _) => "; the recorder lost events: record it again with larger buffers (--buffer)",
+        (0, false) => "; the file is damaged: copy it again",
+        (0, true) => {
+            "; the trace tells of no lost event: rows were taken out of it, or some tasks of the \
+             traced kernel leave no events"
+        }
+    }
 }

@@ -27,6 +27,20 @@ fn rows_that_are_missing_are_noticed() {
     let root = parsed(&files.replay(&["--json"]), 1);
     assert!(root["contradictions"]["allocations_missing"].as_u64() > Some(5), "{root}");
     ends(&files.replay(&["--partial"]), 0, "events are missing");
+    // No recorder lost them, and larger buffers would be no help.
+    let told = files.replay(&[]);
+    assert!(text(&told.stderr).contains("the trace tells of no lost event"), "{told:?}");
+    assert!(!text(&told.stderr).contains("larger buffers"), "{told:?}");
+    // A check says what was missing, and by what share a cache is judged.
+    let checked = files.replay(&["--check"]);
+    let table = text(&checked.stdout);
+    assert!(table.contains("do not fit the slabs; a cache is judged by what the trace shows"));
+    let seen = parsed(&files.replay(&["--check", "--json"]), 1);
+    assert!(seen["contradictions"]["allocations_missing"].as_u64() > Some(5), "{seen}");
+    assert!((0.97..1.0).contains(&seen["totals"]["seen"].as_f64().unwrap()), "{seen}");
+    let whole = whole.replay(&["--check", "--json"]);
+    let whole: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
+    assert_eq!(whole["totals"]["seen"], 1.0);
 }
 
 #[test]

@@ -163,11 +163,9 @@ impl fmt::Display for Contradictions {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doubt::RowsMissing(found) => write!(
-                f,
-                "events are missing, so that all figures are uncertain: {found}; record it again \
-                 with larger buffers, or copy it again"
-            ),
+            Doubt::RowsMissing(found) => {
+                write!(f, "events are missing, so that all figures are uncertain: {found}")
+            }
             Doubt::OtherMoment { off, all, caches } => write!(
                 f,
                 "the snapshot seems to be of another moment than the trace's beginning, so that all \
