@@ -5,7 +5,9 @@ use anyhow::Context;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::exfiltrator::origin::Origin;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(200);
 
 enum ProgressEvent {
-    Signal(i32),
+    Signal(Origin),
     Ended(io::Result<ExitStatus>),
 }
 
@@ -50,7 +52,8 @@ pub struct RecordingEnd {
 impl CommandWait {
     /// Takes signals from now on.
     pub fn new() -> Result<CommandWait, Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
+        let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP])
+            .context("cannot take signals")?;
         let (to, news) = channel();
         let tell = to.clone();
         thread::spawn(move || {
@@ -91,7 +94,7 @@ impl CommandWait {
                 self.command = None;
                 Ok(RecordingState::Ended(status.context("cannot wait for the command")?))
             }
-            Ok(ProgressEvent::Signal(signal)) if self.pass_on(signal) => {
+            Ok(ProgressEvent::Signal(signal)) if self.pass_on(&signal) => {
                 Ok(RecordingState::Stopped)
             }
             _ => Ok(RecordingState::Goes),
@@ -117,7 +120,7 @@ impl CommandWait {
                     return Ok(RecordingEnd { command: Some(status) });
                 }
                 Ok(ProgressEvent::Signal(signal)) => {
-                    if self.pass_on(signal) {
+                    if self.pass_on(&signal) {
                         return Ok(RecordingEnd::default());
                     }
                 }
@@ -141,12 +144,13 @@ impl CommandWait {
 
     /// True if the signal ends the recording: there is no command that ends it, or it is not the
     /// first.
-    fn pass_on(&mut self, signal: i32) -> bool {
+    fn pass_on(&mut self, origin: &Origin) -> bool {
         self.stopped += 1;
         let Some(command) = self.command else { return true };
-        // Ctrl-C has reached the command by itself.
-        if signal != SIGINT
-            && let (Ok(signal), Ok(pid)) = (Signal::try_from(signal), i32::try_from(command))
+        // What the terminal sends has reached the command by itself; only processes have ids.
+        if let Some(sender) = &origin.process
+            && let (Ok(signal), Ok(pid)) = (Signal::try_from(origin.signal), i32::try_from(command))
+            && sender.pid != pid
         {
             let _ = signal::kill(Pid::from_raw(pid), signal);
         }

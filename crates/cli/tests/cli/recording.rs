@@ -3,6 +3,7 @@
 
 use crate::stage::{SLABYARD, text};
 use crate::traces::{ends, parsed};
+use nix::sys::signal::Signal;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -202,6 +203,26 @@ fn a_killed_recorder_leaves_nothing_in_the_kernel() {
     until("what was left is removed", || {
         text(&slabyard(&["record", "--restore"]).stdout).contains(&name)
     });
+}
+
+/// A signal that a process sends to the recorder alone goes to the command, whichever it is.
+#[test]
+fn an_interrupt_of_the_recorder_reaches_the_command() {
+    let Some(room) = room() else { return };
+    let file = path(&room, "interrupted.slabtrace");
+    let script = "trap 'exit 9' INT; trap 'exit 8' TERM; while :; do sleep 0.05; done";
+    for (signal, code) in [(Signal::SIGINT, 9), (Signal::SIGTERM, 8)] {
+        let args = ["record", "-o", &file, "--kernel", "--no-shrink", "--", "sh", "-c", script];
+        let mut command = Command::new(SLABYARD);
+        let mut child = command.args(args).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+        // The recorder's own children are the process that cleans up, and the command.
+        until("the command runs", || children(child.id()).len() == 2);
+        std::thread::sleep(Duration::from_millis(200));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), signal)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 fn is_dead(pid: i32) -> bool {
