@@ -67,7 +67,6 @@ struct KernelRecording {
 struct Events {
     recorded: Recorded,
     writer: Writer<Out>,
-    lists: Option<Attached>,
     began: SystemTime,
     ended: RecordingEnd,
 }
@@ -110,6 +109,8 @@ impl<'a> Recording<'a> {
             let begin = || far.leave_out_this_thread();
             reader.read(&start, wanted.as_ref(), &|| far.now(), &begin)
         });
+        lists.into_iter().for_each(|lists| running.attach(lists));
+        running.begin();
         let ended = self.wait(&mut waiting, far);
         let stopped = running.stop();
         drop(guard);
@@ -119,7 +120,7 @@ impl<'a> Recording<'a> {
             Error::Trace(error) => written(self.output, error),
             error => refused(error),
         })?;
-        Ok((Events { recorded, writer, lists, began, ended }, waiting))
+        Ok((Events { recorded, writer, began, ended }, waiting))
     }
 
     /// Starts the command, and waits for the end.
@@ -137,8 +138,8 @@ impl<'a> Recording<'a> {
     /// Writes what comes behind the events, and names the caches of a kernel that did not.
     fn finish(&self, events: Events) -> Result<Recorded, Failure> {
         let facts = self.facts(&events);
-        let Events { mut recorded, writer, lists, .. } = events;
-        let attached = self.attach(writer, recorded.took_ns, lists, facts);
+        let Events { mut recorded, writer, .. } = events;
+        let attached = self.attach(writer, recorded.took_ns, facts);
         attached.map_err(|failure| in_file(self.output, failure))?;
         if recorded.unnamed {
             self.screen.stage("naming the caches");
@@ -148,19 +149,10 @@ impl<'a> Recording<'a> {
         Ok(recorded)
     }
 
-    fn attach(
-        &self,
-        mut writer: Writer<Out>,
-        time: u64,
-        lists: Option<Attached>,
-        facts: Vec<u8>,
-    ) -> Result<(), Failure> {
+    fn attach(&self, mut writer: Writer<Out>, time: u64, facts: Vec<u8>) -> Result<(), Failure> {
         let put = |writer: &mut Writer<Out>, attached: Attached| {
             writer.attach(&attached).map_err(|error| Failure::from(anyhow::Error::from(error)))
         };
-        if let Some(lists) = lists {
-            put(&mut writer, lists)?;
-        }
         let end = attached(END, time, &sample()?)?;
         put(&mut writer, end)?;
         if !self.args.no_shrink {

@@ -1,5 +1,9 @@
 //! The recorder: sets up the kernel's tracing, runs the readers and the merger, and writes the
 //! file.
+//!
+//! Invariant: what a replay starts from stands in the file before the first event, and is written
+//! out within a second of [`Running::begin`]; of a recorder that is killed, or whose disk is full,
+//! all but the last second of events is in the file.
 
 use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
@@ -16,13 +20,16 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Batches that may wait for the merger, of all CPUs together.
 const WAITING: usize = 64;
 /// Events that the page frames' base is found from, before the file begins.
 const FIRST: usize = 1 << 17;
+/// So long the file waits for these, and events for their chunk to become full.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// zstd's level: the recorder must keep up with the machine that it runs on. Levels above cost
 /// more time than the kernel's own part of a recording.
 const LEVEL: i32 = 1;
@@ -86,6 +93,14 @@ pub struct Running<W: Write> {
     progress: Arc<Progress>,
     readers: Vec<JoinHandle<Result<(), Error>>>,
     merger: JoinHandle<Result<(Writer<W>, bool), Error>>,
+    beside: Sender<BesideEvents>,
+}
+
+/// What the file is to hold beside the events.
+enum BesideEvents {
+    Attached(Attached),
+    /// All that is to stand before the first event has come.
+    Begin,
 }
 
 impl Recorder {
@@ -125,7 +140,8 @@ impl Recorder {
         Ok(Recorder { readers, instance, _tracefs: tracefs, options, unnamed })
     }
 
-    /// Records into `out` from now on. `attached` is written before the first event.
+    /// Records into `out` from now on; the file begins with [`Running::begin`]. `attached` is written
+    /// before the first event.
     ///
     /// # Errors
     /// The kernel does not let us.
@@ -165,14 +181,15 @@ impl Recorder {
             most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
             progress: progress.clone(),
         };
+        let (beside, to_attach) = channel();
         let merger = thread::spawn(move || {
             favour();
             let progress = work.progress.clone();
-            let done = work.run(&from, out, header, &attached);
+            let done = work.run(&from, out, header, attached, &to_attach);
             progress.over.store(true, Ordering::Release);
             done
         });
-        Ok(Running { recorder: self, start, stop, progress, readers, merger })
+        Ok(Running { recorder: self, start, stop, progress, readers, merger, beside })
     }
 }
 
@@ -216,6 +233,23 @@ impl<W: Write> Running<W> {
         &self.progress
     }
 
+    /// Puts something into the file: in front of the events before [`Running::begin`], later behind
+    /// those that are written.
+    pub fn attach(&self, attached: Attached) {
+        // A merger that ended tells why in the end.
+        let _ = self.beside.send(BesideEvents::Attached(attached));
+    }
+
+    /// The time of the trace at a moment of the clock of the events; `None` before its start.
+    pub fn since_start(&self, clock_ns: u64) -> Option<u64> {
+        clock_ns.checked_sub(self.start)
+    }
+
+    /// Has the file begin: what is attached from now on comes between the events.
+    pub fn begin(&self) {
+        let _ = self.beside.send(BesideEvents::Begin);
+    }
+
     /// Stops recording, and writes what is still in the buffers. The writer takes what is to be
     /// attached.
     ///
@@ -224,6 +258,7 @@ impl<W: Write> Running<W> {
     pub fn stop(self) -> Result<(Recorded, Writer<W>), Error> {
         self.recorder.instance.set("tracing_on", "0")?;
         let took_ns = reader::now() - self.start;
+        drop(self.beside);
         self.stop.store(true, Ordering::Release);
         let read: Result<Vec<()>, Error> = self.readers.into_iter().map(joined).collect();
         let (mut writer, full) = joined(self.merger)?;
@@ -297,26 +332,31 @@ impl MergerState {
         from: &Receiver<Batch>,
         out: W,
         header: Header,
-        attached: &[Attached],
+        mut attached: Vec<Attached>,
+        beside: &Receiver<BesideEvents>,
     ) -> Result<(Writer<W>, bool), Error> {
         let mut ordered = Vec::new();
-        // The base of the page frames shows in the first events, and stands in the header.
-        let mut ended = false;
         let mut lost = 0;
-        while ordered.len() < FIRST && !ended {
-            ended = !self.next(from, &mut ordered, &mut lost);
-        }
+        let mut ended = self.until_begun(from, beside, &mut attached, (&mut ordered, &mut lost));
         let frames = Frames::detect(&ordered);
         let header = Header { page_offset: frames.map(|f| f.page_offset), ..header };
         let mut writer = Writer::new(out, &header)?.with_level(LEVEL);
-        for attached in attached {
+        for attached in &attached {
             writer.attach(attached)?;
         }
+        let mut written = Instant::now();
         loop {
             writer.lost(std::mem::take(&mut lost));
             std::mem::swap(writer.names(), &mut self.names);
             for event in ordered.drain(..) {
                 writer.push(&event)?;
+            }
+            if written.elapsed() >= PATIENCE {
+                writer.flush()?;
+                written = Instant::now();
+            }
+            while let Ok(BesideEvents::Attached(attached)) = beside.try_recv() {
+                writer.attach(&attached)?;
             }
             std::mem::swap(writer.names(), &mut self.names);
             self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
@@ -326,6 +366,41 @@ impl MergerState {
                 return Ok((writer, full));
             }
             ended = !self.next(from, &mut ordered, &mut lost);
+        }
+    }
+
+    /// Collects the first events, in which the base of the page frames shows, which stands in the
+    /// header; and what is attached before them. True if there are no more events.
+    fn until_begun(
+        &mut self,
+        from: &Receiver<Batch>,
+        beside: &Receiver<BesideEvents>,
+        attached: &mut Vec<Attached>,
+        (ordered, lost): (&mut Vec<Event>, &mut u64),
+    ) -> bool {
+        let mut ended = false;
+        let mut begun: Option<Instant> = None;
+        loop {
+            match beside.try_recv() {
+                Ok(BesideEvents::Attached(one)) => attached.push(one),
+                Ok(BesideEvents::Begin) | Err(TryRecvError::Disconnected) => {
+                    begun.get_or_insert_with(Instant::now);
+                }
+                Err(TryRecvError::Empty) => {}
+            }
+            let has_waited = begun.is_some_and(|begun| begun.elapsed() >= PATIENCE);
+            if begun.is_some() && (ended || has_waited || ordered.len() >= FIRST) {
+                return ended;
+            }
+            if ended || ordered.len() >= FIRST {
+                // It is to begin with what is still to come.
+                match beside.recv() {
+                    Ok(BesideEvents::Attached(one)) => attached.push(one),
+                    Ok(BesideEvents::Begin) | Err(_) => begun = Some(Instant::now()),
+                }
+                continue;
+            }
+            ended = !self.next(from, ordered, lost);
         }
     }
 

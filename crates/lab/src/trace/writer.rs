@@ -169,6 +169,8 @@ impl<W: Write> Writer<W> {
         let head = header.put();
         self.out.write_all(&head)?;
         self.out.write_all(body)?;
+        // A block is there whole, or not at all: nobody may come back to write the rest.
+        self.out.flush()?;
         self.at += (head.len() + body.len()) as u64;
         self.chunks.push(header);
         Ok(())
