@@ -10,7 +10,7 @@ use crate::replay::{ParkedSlabs, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
-use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
+use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, SHRINK, Source, Trace};
 use slabyard_kernels::page_lists::{Rules as PageRules, Zone};
 use slabyard_model::cache::Rules;
 
@@ -56,7 +56,9 @@ pub struct Case {
     pub unlike: Option<String>,
     /// In what it is not.
     pub changes: Vec<Change>,
-    /// What happens to the machine on the way, in order of time.
+    /// Shrinks of caches that happened while it was recorded, in order of time.
+    pub shrinks: Vec<Event>,
+    /// What happens to the machine on the way, these among it, in order of time.
     pub events: Vec<Event>,
     /// Pages of the trace that are not slabs, if they were requested.
     pub others: OtherPages,
@@ -151,6 +153,7 @@ impl Case {
         let (caches, aliases, lists) = (facts.as_slice(), &snapshot.aliases, lists.as_ref());
         let input = Input { events, names, frames, caches, aliases, lists, order };
         let prepared = prepare::prepare(&input)?;
+        let shrinks = shrinks(attached, snapshot, *prepared.span.start());
         let left_out_share = prepare::left_out::share_of_made(&prepared);
         let mut case = Case {
             ids: facts.iter().map(|facts| facts.id.clone()).collect(),
@@ -171,7 +174,8 @@ impl Case {
             slab: Slab::default(),
             unlike: None,
             changes: Vec::new(),
-            events: Vec::new(),
+            events: shrinks.clone(),
+            shrinks,
             others: OtherPages::default(),
         };
         case.rule(header, snapshot, settings)?;
@@ -223,10 +227,6 @@ impl Case {
         Ok(())
     }
 
-    /// Replays it by the rules of SLAB: with arrays in front of slabs. There are as many objects as
-    /// the snapshot says, for a snapshot [of a kernel with SLAB](KernelSnapshot::is_of_slab) and
-    /// the same pages, or as the rules say.
-    ///
     /// Replays it by the rules of SLAB, as settings have them.
     ///
     /// # Errors
@@ -244,15 +244,16 @@ impl Case {
         Ok(())
     }
 
+    /// Replays it by the rules of SLAB: with arrays in front of slabs. There are as many objects as
+    /// the snapshot says, for a snapshot [of a kernel with SLAB](KernelSnapshot::is_of_slab) and
+    /// the same pages, or as the rules say.
+    ///
     /// # Errors
     /// [`Error::Geometry`], where a cache has none.
     pub fn follow_slab(
         &mut self,
         snapshot: &KernelSnapshot,
         rules: &slab::Rules,
-    ) -> Result<(), Error> {
-        self.slab.choice = rules.choice;
-        for (nth, cache) in snapshot.caches.iter().enumerate() {
     ) -> Result<(), Error> {
         self.follow_arrays(snapshot, rules, is_told(snapshot, rules))
     }
@@ -262,6 +263,9 @@ impl Case {
         snapshot: &KernelSnapshot,
         rules: &slab::Rules,
         told: bool,
+    ) -> Result<(), Error> {
+        self.slab.choice = rules.choice;
+        for (nth, cache) in snapshot.caches.iter().enumerate() {
             let request = slab::Request {
                 object_size: cache.object_size.unwrap_or(cache.slab_size),
                 keeps_contents: cache.destroy_by_rcu.unwrap_or(false),
@@ -292,6 +296,9 @@ impl Case {
     pub fn happens(&mut self, mut all: Vec<Event>) -> Result<(), events::ImpossibleEvent> {
         let of_cpus = all.iter().any(|event| event.what.is_of_cpus());
         let shrinks = all.iter().any(|event| event.what == MachineEvent::Shrink);
+        all.extend(&self.shrinks);
+        all.sort_by_key(|event| event.at_ns);
+        events::check(&all, self.node_of.len())?;
         self.changes.extend(of_cpus.then_some(Change::Hotplug));
         self.changes.extend(shrinks.then_some(Change::Shrink));
         self.events = all;
@@ -377,6 +384,21 @@ impl Case {
 /// True if a snapshot tells the geometry of SLAB's caches.
 fn is_told(snapshot: &KernelSnapshot, rules: &slab::Rules) -> bool {
     snapshot.is_of_slab() && rules.page_size == snapshot.page_size
+}
+
+/// The shrinks that a trace tells of, of caches that the snapshot has. The replay's time begins with
+/// the first event.
+fn shrinks(attached: &[Attached], snapshot: &KernelSnapshot, begun_ns: u64) -> Vec<Event> {
+    let of = |attached: &Attached| {
+        let id = &snapshot.cache(std::str::from_utf8(&attached.bytes).ok()?)?.id;
+        let number = snapshot.caches.binary_search_by(|cache| cache.id.cmp(id)).ok()?;
+        let what = MachineEvent::ShrinkOf(u16::try_from(number).ok()?);
+        Some(Event { at_ns: attached.time.saturating_sub(begun_ns), what })
+    };
+    let mut shrinks: Vec<Event> =
+        attached.iter().filter(|attached| attached.name == SHRINK).filter_map(of).collect();
+    shrinks.sort_by_key(|event| event.at_ns);
+    shrinks
 }
 
 fn parked(cache: &Cache) -> ParkedSlabs {

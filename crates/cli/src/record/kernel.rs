@@ -34,9 +34,10 @@ type Out = BufWriter<File>;
 pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let recording = Recording::new(args, output)?;
     let (events, mut waiting) = recording.run(recording.make_ready()?)?;
-    let command = events.ended.command;
+    let (command, shrinks) = (events.ended.command, events.shrinks);
     let recorded = recording.finish(events)?;
     report(output, &recorded, args);
+    report_shrinks(&shrinks);
     let status = match command {
         Some(status) => Some(status),
         None => waiting.command()?,
@@ -59,6 +60,7 @@ struct KernelRecording {
     waiting: CommandWait,
     out: File,
     reader: Option<lists::Reader>,
+    shrinks: lists::Watch,
     recorder: Recorder,
     guard: Guard,
 }
@@ -67,8 +69,16 @@ struct KernelRecording {
 struct Events {
     recorded: Recorded,
     writer: Writer<Out>,
+    shrinks: Shrunk,
     began: SystemTime,
     ended: RecordingEnd,
+}
+
+/// What others shrank meanwhile.
+#[derive(Clone, Copy)]
+struct Shrunk {
+    told: u64,
+    lost: u64,
 }
 
 impl<'a> Recording<'a> {
@@ -90,12 +100,13 @@ impl<'a> Recording<'a> {
         let recorder = Recorder::new(options).map_err(refused_to_user)?;
         let reader = (!self.args.no_lists).then(lists::Reader::new).flatten();
         let out = File::create(self.output).with_context(|| cannot_write(self.output))?;
-        Ok(KernelRecording { waiting: CommandWait::new()?, out, reader, recorder, guard })
+        let (waiting, shrinks) = (CommandWait::new()?, lists::Watch::new());
+        Ok(KernelRecording { waiting, out, reader, shrinks, recorder, guard })
     }
 
     /// Records until the command has ended, or whatever else ends it.
     fn run(&self, ready: KernelRecording) -> Result<(Events, CommandWait), Failure> {
-        let KernelRecording { mut waiting, out, mut reader, recorder, guard } = ready;
+        let KernelRecording { mut waiting, out, mut reader, mut shrinks, recorder, guard } = ready;
         if !self.args.no_shrink {
             shrink(&self.first);
         }
@@ -111,7 +122,12 @@ impl<'a> Recording<'a> {
         });
         lists.into_iter().for_each(|lists| running.attach(lists));
         running.begin();
-        let ended = self.wait(&mut waiting, far);
+        let mut look = || shrinks.look(&running, wanted.as_ref());
+        let ended = self.wait(&mut waiting, far, &mut look);
+        look();
+        // It sees the recorder's own shrink no more.
+        let shrunk = Shrunk { told: shrinks.attached, lost: shrinks.lost() };
+        drop(shrinks);
         let stopped = running.stop();
         drop(guard);
         self.screen.clear();
@@ -120,13 +136,19 @@ impl<'a> Recording<'a> {
             Error::Trace(error) => written(self.output, error),
             error => refused(error),
         })?;
-        Ok((Events { recorded, writer, began, ended }, waiting))
+        Ok((Events { recorded, writer, shrinks: shrunk, began, ended }, waiting))
     }
 
     /// Starts the command, and waits for the end.
-    fn wait(&self, waiting: &mut CommandWait, far: &Far) -> Result<RecordingEnd, Failure> {
+    fn wait(
+        &self,
+        waiting: &mut CommandWait,
+        far: &Far,
+        look: &mut dyn FnMut(),
+    ) -> Result<RecordingEnd, Failure> {
         waiting.start(&self.args.command)?;
         waiting.wait(self.args.duration, || {
+            look();
             let lost = far.lost();
             let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
             let size = bytes(Some(far.bytes()));
@@ -166,7 +188,7 @@ impl<'a> Recording<'a> {
 
     /// How it was recorded, for who reads the file later.
     fn facts(&self, events: &Events) -> Vec<u8> {
-        let Events { recorded, began, ended, .. } = events;
+        let Events { recorded, shrinks, began, ended, .. } = events;
         let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let command: Vec<_> = self.args.command.iter().map(|it| it.to_string_lossy()).collect();
         let facts = json!({
@@ -182,6 +204,8 @@ impl<'a> Recording<'a> {
             "lost": recorded.lost,
             "left_out": recorded.left_out,
             "full": recorded.full,
+            "shrinks": shrinks.told,
+            "shrinks_lost": shrinks.lost,
         });
         facts.to_string().into_bytes()
     }
@@ -229,6 +253,23 @@ fn report(output: &Path, recorded: &Recorded, args: &RecordArgs) {
     if recorded.full {
         let then = if args.command.is_empty() { "" } else { "; the command goes on" };
         say(&format!("the file is as large as --max-size lets it be: recorded to there{then}"));
+    }
+}
+
+/// Says what others did to the caches, which no event tells.
+fn report_shrinks(shrinks: &Shrunk) {
+    let Shrunk { told, lost } = *shrinks;
+    if told > 0 {
+        say(&format!(
+            "others shrank caches {told} times meanwhile: the file tells which and when, and a \
+             replay shrinks them too"
+        ));
+    }
+    if lost > 0 {
+        say(&format!(
+            "others shrank more caches, too fast to be told, {lost} times: figures of this trace are \
+             uncertain"
+        ));
     }
 }
 

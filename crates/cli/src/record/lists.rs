@@ -1,16 +1,19 @@
-//! Reads the kernel's slab lists at a recording's start.
+//! Reads the kernel's slab lists at a recording's start, and learns who else shrinks its caches.
 //!
-//! Neighbour: the lab's [`slabyard_lab::lists`] does the reading. Invariant: if the kernel refuses,
-//! a message says what is lacking, and the recording continues.
+//! Neighbours: the lab's [`slabyard_lab::lists`] reads, and [`slabyard_lab::record::shrinks`] watches.
+//! Invariant: if the kernel refuses, a message says what is lacking, and the recording continues.
 
 use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;
 use slabyard_lab::lists::layout::Layout;
 use slabyard_lab::lists::walk::{self, Machine};
 use slabyard_lab::lists::{Lists, ListsError, json};
+use slabyard_lab::record::Running;
+use slabyard_lab::record::shrinks::{CACHES, Shrinks};
 use slabyard_lab::record::{Wanted, favour};
-use slabyard_lab::trace::{Attached, LISTS};
+use slabyard_lab::trace::{Attached, LISTS, SHRINK};
 use slabyard_observe::Snapshot;
+use std::io::Write;
 use std::thread;
 
 /// The way into the kernel's memory, found before the recording begins, as that takes a moment.
@@ -56,6 +59,43 @@ impl Reader {
         tell_unread(&lists);
         lists.caches.retain(|cache| wanted.is_none_or(|wanted| wanted(&cache.name)));
         Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })
+    }
+}
+
+/// What others shrink while it is recorded: the recorder itself does before and after.
+pub struct Watch {
+    shrinks: Option<Shrinks>,
+    /// Attached to the trace.
+    pub attached: u64,
+}
+
+impl Watch {
+    /// Watches from now on; where that is refused, says what is lacking.
+    pub fn new() -> Watch {
+        let lacks = |lack: std::io::Error| {
+            say(&format!(
+                "caches that others shrink are not told, which would make the trace uncertain: \
+                 {CACHES}: {lack}"
+            ));
+        };
+        Watch { shrinks: Shrinks::watch().map_err(lacks).ok(), attached: 0 }
+    }
+
+    /// Attaches what was shrunk since the last look, of the caches that are `wanted`.
+    pub fn look<W: Write>(&mut self, running: &Running<W>, wanted: Option<&Wanted>) {
+        for shrink in self.shrinks.iter().flat_map(Shrinks::take) {
+            let is_wanted = wanted.is_none_or(|wanted| wanted(&shrink.cache));
+            if let Some(time) = running.since_start(shrink.time).filter(|_| is_wanted) {
+                let bytes = shrink.cache.into_bytes();
+                running.attach(Attached { name: SHRINK.into(), time, bytes });
+                self.attached += 1;
+            }
+        }
+    }
+
+    /// How often some were too many to be told.
+    pub fn lost(&self) -> u64 {
+        self.shrinks.as_ref().map_or(0, Shrinks::lost)
     }
 }
 

@@ -38,6 +38,13 @@ pub fn case(
              which pages its objects are in: pages given back may be missed",
         );
     }
+    let shrinks = case.shrinks.len();
+    if shrinks > 0 && order.jitter_ns == 0 {
+        say(&format!(
+            "caches were shrunk {shrinks} times while it was recorded, by others than the recorder; \
+             the replay shrinks them too"
+        ));
+    }
     let unknown = case.prepared.oddities.unknown_cache;
     if unknown > 0 && order.jitter_ns == 0 {
         say(&format!(

@@ -8,7 +8,7 @@ use crate::trace_file;
 use clap::ValueHint;
 use slabyard_lab::edit::anonymous::{Names, anonymise};
 use slabyard_lab::prepare::naming;
-use slabyard_lab::trace::{Attached, LISTS, RECORDING};
+use slabyard_lab::trace::{Attached, LISTS, RECORDING, SHRINK};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,9 +37,14 @@ pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
     let renamer = Renamer::default();
     // In the order of the snapshots, so that caches stay in theirs.
     let mut renamed = Vec::new();
-    for one in attached.iter().filter(|one| one.name != RECORDING && one.name != LISTS) {
+    let is_snapshot = |one: &&Attached| ![RECORDING, LISTS, SHRINK].contains(&one.name.as_str());
+    for one in attached.iter().filter(is_snapshot) {
         let bytes = snapshots::anonymous(&one.bytes, &renamer)?;
         renamed.push(Attached { bytes, ..one.clone() });
+    }
+    for one in attached.iter().filter(|one| one.name == SHRINK) {
+        let name = renamer.name(&String::from_utf8_lossy(&one.bytes));
+        renamed.push(Attached { bytes: name.into_bytes(), ..one.clone() });
     }
     let done = trace_file::put(&args.output.output, |out| {
         let cache = |name: &str| renamer.name(name);

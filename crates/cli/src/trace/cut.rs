@@ -8,7 +8,7 @@ use crate::trace_file;
 use clap::ValueHint;
 use slabyard_lab::edit::cut::{Selection, cut};
 use slabyard_lab::record::Wanted;
-use slabyard_lab::trace::{Attached, END, LISTS, SHRUNK, START};
+use slabyard_lab::trace::{Attached, END, LISTS, SHRINK, SHRUNK, START};
 use slabyard_observe::view::pick::Pattern;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -91,6 +91,7 @@ impl CutArgs {
                         ..one.clone()
                     });
                 }
+                SHRINK if one.time < self.from || self.to.is_some_and(|to| to < one.time) => {}
                 END | SHRUNK if self.to.is_some_and(|to| to < one.time) => {}
                 _ => {
                     stay.push(Attached { time: one.time.saturating_sub(self.from), ..one.clone() })

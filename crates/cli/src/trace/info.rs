@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::lists::{Lists, json as form};
 use slabyard_lab::prepare::naming::kmalloc_cache;
-use slabyard_lab::trace::{Attached, Damage, Header, LISTS, NO_NAME, Names, RECORDING, Stream};
+use slabyard_lab::trace::{Attached, Damage, Header, LISTS, NO_NAME, Names, RECORDING};
+use slabyard_lab::trace::{SHRINK, Stream};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::fs;
@@ -230,6 +231,19 @@ impl Info {
         serde_json::from_slice(&recording.bytes).ok()
     }
 
+    /// What is attached, each name once in a row.
+    fn held(&self) -> Vec<&str> {
+        let mut held: Vec<&str> =
+            self.attached.iter().map(|attached| attached.name.as_str()).collect();
+        held.dedup();
+        held
+    }
+
+    /// How often a cache was shrunk meanwhile.
+    fn shrinks(&self) -> usize {
+        self.attached.iter().filter(|attached| attached.name == SHRINK).count()
+    }
+
     fn lists(&self) -> Option<Lists> {
         let lists = self.attached.iter().find(|attached| attached.name == LISTS)?;
         form::read(&lists.bytes)
@@ -261,8 +275,10 @@ impl Info {
             row("size", format!("{}, {each:.2} bytes an event", bytes(Some(size))));
         }
         row("processes", self.pids.len().to_string());
-        let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
-        row("holds", known(&held.join(", ")));
+        row("holds", known(&self.held().join(", ")));
+        if self.shrinks() > 0 {
+            row("shrinks", format!("{} of caches, by others than the recorder", self.shrinks()));
+        }
         if let Some(lists) = self.lists() {
             let ListedTotals { caches, slabs, free, until_ns } = ListedTotals::of(&lists);
             let read = seconds(until_ns);
@@ -302,7 +318,6 @@ impl Info {
         let word = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
         let kinds =
             KINDS.iter().map(|(kind, name)| ((*name).into(), self.kinds[*kind as usize].into()));
-        let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
         json!({
             "release": word(&self.header.release),
             "source": word(&self.header.source),
@@ -313,7 +328,8 @@ impl Info {
             "took_ns": self.took(),
             "bytes": self.bytes,
             "processes": self.pids.len(),
-            "holds": held,
+            "holds": self.held(),
+            "shrinks": self.shrinks(),
             "lists": self.lists().map(|lists| ListedTotals::of(&lists).json()),
             "recording": self.recording(),
             "damaged": self.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),

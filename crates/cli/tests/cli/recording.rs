@@ -253,6 +253,34 @@ fn an_interrupt_of_the_recorder_reaches_the_command() {
     }
 }
 
+/// Who shrinks caches meanwhile changes what CPUs and lists hold, and leaves no event: it is in the
+/// file, and a replay and whatever changes traces keep it.
+#[test]
+fn a_shrink_by_others_is_recorded_and_replayed() {
+    let Some(room) = room() else { return };
+    let file = path(&room, "shrunk.slabtrace");
+    let shrink = format!("{SLABYARD} shrink kernel dentry >/dev/null 2>&1; {SOME_LOAD}");
+    let output = slabyard(&["record", "-o", &file, "--kernel", "--", "sh", "-c", &shrink]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("others shrank caches ") && !told.contains("too fast"), "{told}");
+    let shrinks = |file: &str| {
+        let info = parsed(&slabyard(&["trace", "info", file, "--json"]), 0);
+        assert!(info["holds"].to_string().contains(r#""shrink","#), "{info}");
+        info["shrinks"].as_u64().unwrap()
+    };
+    // Other tests shrink the kernel's caches as well.
+    assert!(shrinks(&file) > 0);
+    let copy = path(&room, "public.slabtrace");
+    ends(&slabyard(&["trace", "anonymise", &file, "-o", &copy]), 0, "");
+    assert_eq!(shrinks(&copy), shrinks(&file));
+    let part = path(&room, "part.slabtrace");
+    ends(&slabyard(&["trace", "cut", &file, "-o", &part, "--from", "0", "--to", "9999"]), 0, "");
+    assert_eq!(shrinks(&part), shrinks(&file));
+    let replayed = slabyard(&["replay", &file]);
+    assert!(text(&replayed.stderr).contains("the replay shrinks them too"), "{replayed:?}");
+}
+
 fn is_dead(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))

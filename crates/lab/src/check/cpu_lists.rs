@@ -86,6 +86,14 @@ impl CpuLists {
         list.joined.clear();
     }
 
+    /// The kernel flushed the lists of all CPUs.
+    pub fn shrunk(&mut self, cache: usize) {
+        for cpu in 0..self.nr_cpus {
+            self.found_empty(cache, cpu);
+            self.of(cache, cpu).freed = UNKNOWN;
+        }
+    }
+
     /// A CPU took a slab, which is on no list then. If the slab had joined that CPU's own list and
     /// may still have been on it: returns the slabs behind it there, the next one last; a list has
     /// at most `most` slabs.

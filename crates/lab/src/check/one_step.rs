@@ -8,12 +8,15 @@
 //! slab, the model must have freed it before; a slab that the model freed and the kernel still uses
 //! is put back in its place.
 //!
+//! A shrink that the trace tells of is done in the model too: it flushes CPUs and sorts lists.
+//!
 //! Caches with sheaves are left out, because objects from a sheaf do not show when a CPU switches
 //! slabs; so are caches whose slabs differ from the traced ones.
 
 use super::cpu_lists::CpuLists;
 use super::pairs::{ModelChoice, Pairs};
 use crate::prepare::{Prepared, Step, StepKind};
+use crate::replay::events::{Event, MachineEvent};
 use crate::replay::{Plan, start};
 use slabyard_model::cache::calls::Choice;
 use slabyard_model::cache::{Front, KernelCache, NONE};
@@ -123,7 +126,13 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     let mut test = Test::new(plan);
     let closings = closings(plan.prepared);
     let mut closings = closings.iter().peekable();
+    let begun_ns = *plan.prepared.span.start();
+    let mut shrinks = plan.events.iter().filter_map(shrink_of).peekable();
     for step in &plan.prepared.steps {
+        let since_ns = step.time_ns.saturating_sub(begun_ns);
+        while let Some((_, cache)) = shrinks.next_if(|(at_ns, _)| *at_ns <= since_ns) {
+            test.shrunk(cache);
+        }
         while let Some((_, kernel)) = closings.next_if(|(at_ns, _)| *at_ns <= step.time_ns) {
             test.ended(*kernel);
         }
@@ -131,6 +140,14 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     }
     closings.for_each(|(_, kernel)| test.ended(*kernel));
     test.scores()
+}
+
+/// When a cache was shrunk, and which.
+fn shrink_of(event: &Event) -> Option<(u64, usize)> {
+    match event.what {
+        MachineEvent::ShrinkOf(cache) => Some((event.at_ns, cache.into())),
+        MachineEvent::Shrink | MachineEvent::Offline(_) | MachineEvent::Online(_) => None,
+    }
 }
 
 /// When the kernel gave slabs back, in order of time.
@@ -275,6 +292,15 @@ impl<'p, 'a> Test<'p, 'a> {
             score.certain.discards_made += made;
         }
         self.lists.ended(self.plan, number, kernel);
+    }
+
+    /// The kernel shrank a cache.
+    fn shrunk(&mut self, number: usize) {
+        if self.is_tested(number) {
+            self.caches[number].shrink();
+            self.pairs.note_pages(number, &mut self.caches[number]);
+            self.lists.shrunk(number);
+        }
     }
 
     fn scores(self) -> OneStep {

@@ -10,7 +10,8 @@
 //! `ring` decodes the pages of its buffers, `layout` knows the offsets of an event's fields, `kmem`
 //! decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of all CPUs in
 //! order of time. For a process, `process` empties its [`Rings`], `sites` names call sites, and
-//! `spool` stores the calls until the process has ended. `sieve` drops events that concern no slab.
+//! `spool` stores the calls until the process has ended. [`shrinks`] learns who else shrinks the kernel's
+//! caches meanwhile. `sieve` drops events that concern no slab.
 //! [`Recorder`] runs them. Invariants: memory is bounded, because every queue is; what the kernel
 //! could not keep is counted as lost where it happened; dropping a [`Recorder`] removes its
 //! instance.
@@ -25,6 +26,7 @@ mod reader;
 mod recorder;
 mod ring;
 mod rings;
+pub mod shrinks;
 mod sieve;
 mod sites;
 mod spool;

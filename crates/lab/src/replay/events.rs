@@ -23,6 +23,8 @@ pub enum MachineEvent {
     Online(u16),
     /// All caches are shrunk.
     Shrink,
+    /// A cache is shrunk, as the traced kernel's was.
+    ShrinkOf(u16),
 }
 
 /// Something that happens to the machine, and when.
@@ -77,7 +79,7 @@ pub fn check(events: &[Event], nr_cpus: usize) -> Result<(), ImpossibleEvent> {
     }
     for event in events {
         let (cpu, comes, already) = match event.what {
-            MachineEvent::Shrink => continue,
+            MachineEvent::Shrink | MachineEvent::ShrinkOf(_) => continue,
             MachineEvent::Offline(cpu) => (cpu, false, "gone"),
             MachineEvent::Online(cpu) => (cpu, true, "there"),
         };
@@ -97,7 +99,7 @@ impl MachineEvent {
     /// True if the set of CPUs changes with it.
     #[must_use]
     pub fn is_of_cpus(self) -> bool {
-        self != MachineEvent::Shrink
+        matches!(self, MachineEvent::Offline(_) | MachineEvent::Online(_))
     }
 }
 

@@ -251,6 +251,7 @@ impl<'p, 'a> Run<'p, 'a> {
             }
             MachineEvent::Online(cpu) => self.tasks.plug(cpu.into()),
             MachineEvent::Shrink => self.caches.iter().for_each(KernelCache::shrink),
+            MachineEvent::ShrinkOf(cache) => self.caches[usize::from(cache)].shrink(),
         }
     }
 
@@ -288,8 +289,8 @@ impl<'p, 'a> Run<'p, 'a> {
             peak,
             caches: self.caches,
             frees_left_out: self.frees_left_out,
-            memory: self.memory.map(|memory| memory.outcome(end_ns)),
             untouched: self.untouched,
+            memory: self.memory.map(|memory| memory.outcome(end_ns)),
         })
     }
 }

@@ -15,6 +15,9 @@ pub const LISTS: &str = "lists";
 pub const END: &str = "end";
 /// The same after all caches were shrunk at the end.
 pub const SHRUNK: &str = "shrunk";
+/// A cache was shrunk while it was recorded, at the attachment's time: its name. There is one for each
+/// shrink.
+pub const SHRINK: &str = "shrink";
 /// Of a process: the caches of malloc's size classes, empty, in the same form as [`START`].
 pub const MALLOC: &str = "malloc";
 /// How it was recorded, as JSON.
@@ -32,15 +35,15 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// The body of its block, not yet compressed.
-    pub(super) fn put(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes.len() + self.name.len() + 1);
     /// True if a replay starts from it.
     #[must_use]
     pub fn is_of_start(&self) -> bool {
         [START, LISTS, MALLOC].contains(&self.name.as_str())
     }
 
+    /// The body of its block, not yet compressed.
+    pub(super) fn put(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes.len() + self.name.len() + 1);
         put_bytes(&mut out, self.name.as_bytes());
         out.extend_from_slice(&self.bytes);
         out
