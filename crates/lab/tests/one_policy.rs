@@ -7,7 +7,7 @@
 use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::slabs::{NodeList, Rules};
-use slabyard::engine::{Found, Header, SlowPaths, partial};
+use slabyard::engine::{Found, Header, Inspect, SlowPaths, partial};
 use slabyard::pages::GranuleKind;
 use slabyard::platform::{PerCpu, Slot, Takes};
 use slabyard::slab;
@@ -208,7 +208,7 @@ impl Pair {
             return Err(format!("partial lists: {listed:?}"));
         }
         let mut in_barn = [Vec::new(), Vec::new()];
-        cache.engine.each_in_barn(on, |address| in_barn[0].push(self.number_of(address)));
+        cache.engine.each_parked(on, |address| in_barn[0].push(self.number_of(address)));
         policy.each_in_barn(numbers, |number| in_barn[1].push(self.model.place_of(number)));
         in_barn.iter_mut().for_each(|objects| objects.sort_unstable());
         if in_barn[0] != in_barn[1] {

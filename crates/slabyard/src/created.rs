@@ -328,7 +328,7 @@ fn create_once<P: Platform, E: Engine>(
     };
     Ok(yard.caches.put(number, choose, |cache, generation| {
         debugged(&cache.engine);
-        cache.begin(name, shape, generation);
+        cache.begin(&yard.heap, name, shape, generation);
         if let Some(slabs) = settings.min_partial {
             cache.set_min_partial(slabs);
         }

@@ -6,7 +6,7 @@
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use super::stacks::Sheaf;
 use core::cell::Cell;
-use slabyard::engine::array_cache::{self, ArrayCaches, Arrays, array, lists};
+use slabyard::engine::array_cache::{self, Arrays, NodeArrays, array, lists};
 use slabyard::engine::slabs::{FlushTarget, SheafAccess, Stacks};
 use slabyard::engine::{Header, Shape};
 use slabyard::slab::{Geometry, Put};
@@ -24,7 +24,7 @@ impl Slab {
 }
 
 impl SlabEngine for Slab {
-    type State = ArrayCaches<u32>;
+    type State = NodeArrays<u32>;
     const CPU_WORDS: u32 = 2;
     // `slab_max_order` on machines of 32 MiB and less.
     const MOST_ORDER: u32 = 0;
@@ -37,9 +37,9 @@ impl SlabEngine for Slab {
         if cpus > 1 { arrays.limit.max(arrays.shared_capacity()) } else { arrays.limit }
     }
 
-    fn state(header: &Header, limits: &CacheLimits) -> ArrayCaches<u32> {
+    fn state(header: &Header, limits: &CacheLimits) -> NodeArrays<u32> {
         Slab::limits(&header.shape().geometry, limits).publish(header);
-        ArrayCaches::new(0)
+        NodeArrays::new(0)
     }
 
     fn alloc(on: FixedSlabs<'_, Self>) -> Option<Object> {
@@ -92,7 +92,7 @@ impl SlabEngine for Slab {
 }
 
 impl Arrays for FixedSlabs<'_, Slab> {
-    fn node(&self) -> &ArrayCaches<u32> {
+    fn node(&self) -> &NodeArrays<u32> {
         &self.cache.state
     }
 

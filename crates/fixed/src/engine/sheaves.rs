@@ -4,8 +4,9 @@
 //! on which it works.
 
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
+use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{SheafAccess, Stacks};
-use slabyard::engine::{Header, Sheaves, partial};
+use slabyard::engine::{Header, partial};
 use slabyard::slab::Geometry;
 
 /// Most full sheaves of a barn, and most empty ones (7.0).
@@ -15,7 +16,7 @@ const MOST_SHEAVES: u32 = 10;
 pub enum Slub {}
 
 impl SlabEngine for Slub {
-    type State = Sheaves<u32>;
+    type State = NodeSheaves<u32>;
     const CPU_WORDS: u32 = 2;
     const NAME: &'static str = "slub";
 
@@ -23,10 +24,10 @@ impl SlabEngine for Slub {
         limits.sheaf_objects
     }
 
-    fn state(header: &Header, _: &CacheLimits) -> Sheaves<u32> {
-        Sheaves::<u32>::publish_limits(header);
+    fn state(header: &Header, _: &CacheLimits) -> NodeSheaves<u32> {
+        NodeSheaves::<u32>::publish_limits(header);
         header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
-        Sheaves::new(0, 0)
+        NodeSheaves::new(0, 0)
     }
 
     fn alloc(on: FixedSlabs<'_, Self>) -> Option<Object> {

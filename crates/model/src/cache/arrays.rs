@@ -11,7 +11,7 @@ use super::{Front, KernelCache, NONE};
 use slabyard::engine::array_cache::clock::{Chain, Look};
 use slabyard::engine::array_cache::shared::Shared;
 use slabyard::engine::array_cache::{
-    ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap,
+    Arrays, Choice, Limits, NodeArrays, alien, array, lists, reap,
 };
 use slabyard::engine::slabs::{FlushTarget, Held, NodeList, Rules, Stacks};
 use slabyard::engine::{Counter, Shape};
@@ -19,7 +19,7 @@ use slabyard::platform::Slot;
 use slabyard::sync::Lock;
 
 impl Arrays for CountedSlabs<'_> {
-    fn node(&self) -> &ArrayCaches<Vec<CountedSheaf>> {
+    fn node(&self) -> &NodeArrays<Vec<CountedSheaf>> {
         &self.cache.nodes[self.node as usize].arrays
     }
 
@@ -70,7 +70,7 @@ impl KernelCache {
 
     /// The array caches of a CPU's node, and what they stand on.
     #[must_use]
-    pub fn arrays_at(&self, cpu: usize) -> (&ArrayCaches<Vec<CountedSheaf>>, CountedSlabs<'_>) {
+    pub fn arrays_at(&self, cpu: usize) -> (&NodeArrays<Vec<CountedSheaf>>, CountedSlabs<'_>) {
         let on = self.at(cpu);
         (&self.nodes[on.node as usize].arrays, on)
     }

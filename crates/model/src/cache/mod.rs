@@ -42,10 +42,12 @@ pub use containers::{CountedSheaf, CpuPartial};
 use containers::{Cpu, CpuStacks};
 use numbers::Numbers;
 pub use numbers::{NONE, State};
+use slabyard::engine::array_cache::NodeArrays;
 use slabyard::engine::array_cache::shared::Shared;
 pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
+use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};
-use slabyard::engine::{ArrayCaches, Header, Shape, Sheaves};
+use slabyard::engine::{Header, Shape};
 use slabyard::slab::{Geometry, Word};
 use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
 use std::cell::{Cell, RefCell};
@@ -53,8 +55,8 @@ use std::cell::{Cell, RefCell};
 /// What a node has of a cache: its words, partial list and barn.
 pub(crate) struct Node {
     pub(crate) header: Header,
-    pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
-    pub(crate) arrays: ArrayCaches<Vec<CountedSheaf>>,
+    pub(crate) sheaves: NodeSheaves<Vec<CountedSheaf>>,
+    pub(crate) arrays: NodeArrays<Vec<CountedSheaf>>,
     /// Free objects that wait for their node, by its number.
     pub(crate) aliens: Vec<Lock<Shared<Vec<CountedSheaf>>>>,
 }
@@ -217,11 +219,11 @@ impl KernelCache {
 
 impl Node {
     fn new(shape: Shape, nr_nodes: usize) -> Self {
-        let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
+        let (header, sheaves) = (Header::new(), NodeSheaves::new(Vec::new(), Vec::new()));
         header.begin("", shape, 0);
-        Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
+        NodeSheaves::<Vec<CountedSheaf>>::publish_limits(&header);
         let alien = |_| Lock::new(Rank::Barn, Shared::aside(Vec::new()));
         let aliens = (0..nr_nodes).map(alien).collect();
-        Node { header, sheaves, arrays: ArrayCaches::new(Vec::new()), aliens }
+        Node { header, sheaves, arrays: NodeArrays::new(Vec::new()), aliens }
     }
 }

@@ -8,18 +8,19 @@
 use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE};
+use slabyard::engine::Counter;
 use slabyard::engine::array_cache::alien;
+use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::NodeList;
-use slabyard::engine::{Counter, Sheaves};
 
 impl KernelCache {
-    fn policy(&self, on: CountedSlabs<'_>) -> &Sheaves<Vec<CountedSheaf>> {
+    fn policy(&self, on: CountedSlabs<'_>) -> &NodeSheaves<Vec<CountedSheaf>> {
         &self.nodes[on.node as usize].sheaves
     }
 
     /// A CPU's policy, and the slabs on which it works.
     #[must_use]
-    pub fn policy_at(&self, cpu: usize) -> (&Sheaves<Vec<CountedSheaf>>, CountedSlabs<'_>) {
+    pub fn policy_at(&self, cpu: usize) -> (&NodeSheaves<Vec<CountedSheaf>>, CountedSlabs<'_>) {
         let on = self.at(cpu);
         (self.policy(on), on)
     }

@@ -68,9 +68,15 @@ impl<E: Engine> Cache<E> {
     }
 
     /// Gives the cache its shape, once, before its first use.
-    pub fn begin(&self, name: impl fmt::Display, shape: Shape, generation: u32) {
+    pub fn begin<P: Platform>(
+        &self,
+        heap: &PageHeap<P>,
+        name: impl fmt::Display,
+        shape: Shape,
+        generation: u32,
+    ) {
         self.header.begin(name, shape, generation);
-        self.engine.begin(&self.header);
+        self.engine.begin(self.on(heap));
         self.header.show();
     }
 

@@ -119,8 +119,10 @@ impl Caches<Any> {
     /// Chooses SLUB or SLAB on the platform's memory nodes as the engine of all caches, of those that
     /// will be created, too. Call it before the first begins.
     pub fn choose_on_nodes(&self, name: EngineName, settings: NodeSettings) {
-        let choose = |cache: &Cache<Any>| _ = cache.engine.choose_on_nodes(name, settings);
-        self.classes.iter().for_each(choose);
+        for cache in &self.classes {
+            cache.engine.choose(name);
+            cache.engine.follow_nodes(settings);
+        }
     }
 }
 

@@ -4,12 +4,13 @@
 //! The library that contains every engine has a yard of this type; a single-engine yard contains no
 //! code of others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
 
-use super::array_cache::{self, Choice};
+use super::array_cache::Choice;
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::nodes::NodeSettings;
+use super::sheaves::SheavesOnNodes;
 use super::{
     ArrayCaches, Changed, Debug, Engine, EngineFacts, EngineKind, Header, Inspect, PageSlabs,
-    PassState, Repair, Sheaves, Slob, SlowPaths, Tiny, sheaves,
+    PassState, Repair, Slob, SlowPaths, Tiny,
 };
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
@@ -31,13 +32,11 @@ pub struct Any {
     reason = "nothing can be boxed, and unused words cost nothing"
 )]
 enum Chosen {
-    Slub(Sheaves<u32, true>),
-    SlubOnNodes(sheaves::nodes::OnNodes),
+    Slub(SheavesOnNodes),
     CpuSlabs(OnCpus),
     Mixed(Mixed),
     Tiny(Tiny),
     Slab(ArrayCaches),
-    SlabOnNodes(array_cache::OnNodes),
     Slob(Slob),
 }
 
@@ -47,37 +46,24 @@ impl Any {
     #[inline(never)]
     pub fn choose(&self, name: EngineName) -> bool {
         self.chosen.set(match name {
-            EngineName::Slub => Chosen::Slub(Sheaves::NEW),
+            EngineName::Slub => Chosen::Slub(SheavesOnNodes::NEW),
             EngineName::Tiny => Chosen::Tiny(Tiny::NEW),
             EngineName::Slab => Chosen::Slab(ArrayCaches::NEW),
             EngineName::Slob => Chosen::Slob(Slob::NEW),
         })
     }
 
-    /// Chooses the engine that another cache has; false if one is chosen already.
-    #[inline]
-    fn choose_like(&self, other: &Self) -> bool {
-        match other.chosen.get() {
-            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => self.choose(other.facts().name),
-            _ => self.choose_settings_of(other),
-        }
-    }
-
-    /// The same for an engine that has settings.
+    /// Chooses the engine that another cache has, and its settings; false if one is chosen already.
     #[inline(never)]
-    fn choose_settings_of(&self, other: &Self) -> bool {
-        match other.chosen.get() {
-            Chosen::CpuSlabs(engine) => self.chosen.set(Chosen::CpuSlabs(OnCpus::like(engine))),
-            Chosen::Mixed(engine) => self.chosen.set(Chosen::Mixed(Mixed::like(engine))),
-            Chosen::SlubOnNodes(engine) => {
-                self.chosen.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
-            }
-            Chosen::SlabOnNodes(engine) => {
-                self.chosen.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
-            }
-            Chosen::Slab(engine) => self.chosen.set(Chosen::Slab(ArrayCaches::like(engine))),
-            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => false,
-        }
+    fn choose_like(&self, other: &Self) -> bool {
+        self.chosen.set(match other.chosen.get() {
+            Chosen::Slub(engine) => Chosen::Slub(SheavesOnNodes::like(engine)),
+            Chosen::CpuSlabs(engine) => Chosen::CpuSlabs(OnCpus::like(engine)),
+            Chosen::Mixed(engine) => Chosen::Mixed(Mixed::like(engine)),
+            Chosen::Tiny(engine) => Chosen::Tiny(Tiny::like(engine)),
+            Chosen::Slab(engine) => Chosen::Slab(ArrayCaches::like(engine)),
+            Chosen::Slob(engine) => Chosen::Slob(Slob::like(engine)),
+        })
     }
 
     /// Chooses SLUB with CPU slabs, by rules of this kind, below sheaves or alone; false if an
@@ -93,21 +79,13 @@ impl Any {
         self.chosen.set(Chosen::CpuSlabs(engine))
     }
 
-    /// Chooses SLUB with sheaves, or SLAB, for a machine with several memory nodes; false if an
-    /// engine is chosen already, and for other engines.
-    pub fn choose_on_nodes(&self, name: EngineName, settings: NodeSettings) -> bool {
-        match name {
-            EngineName::Slub => {
-                let engine = sheaves::nodes::OnNodes::NEW;
-                engine.follow(settings);
-                self.chosen.set(Chosen::SlubOnNodes(engine))
-            }
-            EngineName::Slab => {
-                let engine = array_cache::OnNodes::NEW;
-                engine.follow(settings);
-                self.chosen.set(Chosen::SlabOnNodes(engine))
-            }
-            EngineName::Slob | EngineName::Tiny => false,
+    /// The settings of SLUB with sheaves, or of SLAB, on a machine with several memory nodes. Call
+    /// it after the choice.
+    pub fn follow_nodes(&self, settings: NodeSettings) {
+        match self.chosen.get() {
+            Chosen::Slub(engine) => engine.follow(settings),
+            Chosen::Slab(engine) => engine.follow_nodes(settings),
+            _ => {}
         }
     }
 
@@ -126,12 +104,10 @@ macro_rules! on_chosen {
             Some($engine) => $call,
             None => match $any.chosen.get() {
                 Chosen::Slub($engine) => $call,
-                Chosen::SlubOnNodes($engine) => $call,
                 Chosen::CpuSlabs($engine) => $call,
                 Chosen::Mixed($engine) => $call,
                 Chosen::Tiny($engine) => $call,
                 Chosen::Slab($engine) => $call,
-                Chosen::SlabOnNodes($engine) => $call,
                 Chosen::Slob($engine) => $call,
             },
         }
@@ -200,11 +176,9 @@ impl EngineKind for Any {
     #[inline]
     fn facts(&self) -> EngineFacts {
         let name = match self.chosen.get() {
-            Chosen::Slub(_) | Chosen::SlubOnNodes(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => {
-                EngineName::Slub
-            }
+            Chosen::Slub(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => EngineName::Slub,
             Chosen::Tiny(_) => EngineName::Tiny,
-            Chosen::Slab(_) | Chosen::SlabOnNodes(_) => EngineName::Slab,
+            Chosen::Slab(_) => EngineName::Slab,
             Chosen::Slob(_) => EngineName::Slob,
         };
         EngineFacts { name, ..on_chosen!(self, engine => engine.facts()) }
@@ -212,12 +186,12 @@ impl EngineKind for Any {
 }
 
 impl SlowPaths for Any {
-    fn begin(&self, cache: &Header) {
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
         if let Some(debug) = self.debug.try_get() {
-            let word = debug.layout().shown(&cache.shape().geometry);
+            let word = debug.layout().shown(&on.cache.shape().geometry);
             self.debugging.store(word, Ordering::Relaxed);
         }
-        on_chosen!(self, engine => engine.begin(cache));
+        on_chosen!(self, engine => engine.begin(on));
     }
 
     fn alloc_sized<P: Platform>(
@@ -248,15 +222,12 @@ impl SlowPaths for Any {
 impl Inspect for Any {
     const HAS_SLABS_BELOW: bool = true;
 
-    fn node_words(&self) -> Option<(usize, usize)> {
-        on_chosen!(self, engine => engine.node_words())
-    }
-
     fn debugging_word(&self) -> Option<usize> {
         Some(self.debugging.as_ptr() as usize)
     }
 
     on_slabs_of_chosen! {
+        fn node_words() -> Option<(usize, usize)>;
         fn size_at(address: usize) -> Option<usize>;
         fn check_slab(slab: u32) -> Result<u32, &'static str>;
         fn each_parked(f: impl FnMut(usize));

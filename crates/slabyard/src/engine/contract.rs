@@ -4,12 +4,14 @@
 //!
 //! Invariant: of all engines, only [`super::any`] names this module.
 
-use super::array_cache::{self, ArrayCaches};
+use super::array_cache::ArrayCaches;
 use super::cpu_slabs::{Mixed, OnCpus};
 use super::inspect::Inspect;
+use super::node_set::NodeSet;
 use super::orphans::Repair;
+use super::sheaves::NodeSheaves;
 use super::slow_paths::SlowPaths;
-use super::{Debug, Sheaves, Slob, Tiny, sheaves};
+use super::{Debug, Sheaves, Slob, Tiny};
 use slabyard_abi::debug::DebugFlags;
 
 /// What serves the caches of a yard.
@@ -35,13 +37,11 @@ pub trait Engine: SlowPaths + Inspect + Repair {
     }
 }
 
-impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {}
-impl Engine for sheaves::nodes::OnNodes {}
+impl<N: NodeSet<State = NodeSheaves>> Engine for Sheaves<N> {}
 impl Engine for OnCpus {}
 impl Engine for Mixed {}
 impl Engine for Tiny {}
 impl Engine for Slob {}
-impl Engine for array_cache::OnNodes {}
 
 impl Engine for ArrayCaches {
     const REAPS: bool = true;

@@ -37,9 +37,9 @@ pub trait Inspect: EngineKind {
     }
 
     /// Address of the words of a cache's first memory node, and the bytes from one node's to the
-    /// next one's (`abi::region::NodeWord`); `None` for an engine of one node.
+    /// next one's (`abi::region::NodeWord`); `None` if there is one node.
     #[inline]
-    fn node_words(&self) -> Option<(usize, usize)> {
+    fn node_words<P: Platform>(&self, _on: PageSlabs<'_, P>) -> Option<(usize, usize)> {
         None
     }
 

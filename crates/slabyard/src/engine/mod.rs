@@ -37,6 +37,7 @@ pub mod header;
 mod inspect;
 mod kind;
 mod moving;
+pub mod node_set;
 mod node_words;
 pub mod nodes;
 pub mod orphans;

@@ -15,7 +15,7 @@ use slabyard_abi::region::NodeWord;
 
 /// Those of one node, in the order by which readers find them.
 #[repr(C)]
-pub(super) struct PublishedNodeWords {
+pub struct PublishedNodeWords {
     pub(super) nr_partial: AtomicU64,
     pub(super) barn_objects: AtomicU64,
     pub(super) barn_full: AtomicU64,
@@ -93,6 +93,20 @@ impl Header {
         all.barn_full.store(barn.full, Ordering::Relaxed);
         all.barn_empty.store(barn.empty, Ordering::Relaxed);
         all.barn_head.store(barn.head.into(), Ordering::Relaxed);
+    }
+
+    /// True if these counts of the node's barn are published (for `verify`).
+    pub(super) fn is_barn_published(&self, node: Option<NodeWords<'_>>, barn: BarnWords) -> bool {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let BarnWords { objects, full, empty, head } = barn;
+        if let Some(node) = node {
+            let own = node.own();
+            return [&own.barn_objects, &own.barn_full, &own.barn_empty].map(load)
+                == [objects, full, empty];
+        }
+        let all = &self.shown;
+        [&all.barn_objects, &all.barn_full, &all.barn_empty, &all.barn_head].map(load)
+            == [objects, full, empty, head.into()]
     }
 
     /// Full sheaves of the node's barn, as published.

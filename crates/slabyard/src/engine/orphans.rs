@@ -11,6 +11,7 @@
 //! Invariant: no other thread is in a slow path.
 
 use super::kind::EngineKind;
+use super::page_slabs::Ruled;
 use super::partial::{self};
 use super::slabs::{Links, NodeList, Slabs};
 use super::{Header, PageSlabs};
@@ -59,7 +60,11 @@ pub fn list<S: Slabs>(on: S, slab: u32, free: u32) {
 
 /// Counts the free objects of a slab anew and lists it, unless a CPU has it (`of_cpu`). Returns how
 /// many they are.
-pub(super) fn adopt<P: Platform>(on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+pub(super) fn adopt<P: Platform, R: Ruled>(
+    on: PageSlabs<'_, P, R>,
+    slab: u32,
+    of_cpu: bool,
+) -> u32 {
     let free = freeset::recount(on.heap, slab, &on.cache.shape().geometry, of_cpu);
     if of_cpu {
         return free;

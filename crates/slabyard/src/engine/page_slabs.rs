@@ -33,14 +33,28 @@ impl<P, R: Copy> Clone for PageSlabs<'_, P, R> {
 
 impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 
+impl<'a, P, R: Copy> PageSlabs<'a, P, R> {
+    /// The same slabs, by other rules.
+    #[inline]
+    pub(super) fn by<N>(self, rules: N) -> PageSlabs<'a, P, N> {
+        PageSlabs { heap: self.heap, cache: self.cache, rules }
+    }
+}
+
 /// What an engine has beside a cache, by which its [`Rules`] follow.
 pub trait Ruled: Copy {
     /// The variant of the policy, constant for all caches of the engine.
     const RULES: Rules;
 
-    /// The node of new slabs, if it is to be one.
+    /// The memory node where the cache is worked on.
     #[inline]
-    fn node_of_slabs(self) -> Option<usize> {
+    fn node(self) -> usize {
+        0
+    }
+
+    /// The node of new slabs, if there are several.
+    #[inline]
+    fn node_of_slabs<P: Platform>(_on: &PageSlabs<'_, P, Self>) -> Option<usize> {
         None
     }
 
@@ -93,9 +107,9 @@ pub trait Ruled: Copy {
     }
 
     /// What a yard's [`Stacks::tag`] is.
-    #[inline]
-    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Tag {
-        Tag::ANY
+    #[inline(always)]
+    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<Tag> {
+        None
     }
 
     /// What a yard's [`Stacks::near`] does.
@@ -195,7 +209,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         let slab = if let Some(lists) = self.heap.page_lists() {
             (lists.take)(self.heap, order, Warmth::Hot, &|counter, n| self.count(counter, n))?
         } else {
-            self.heap.take_block_of(order, self.rules.node_of_slabs(), shape.geometry.size)?
+            self.heap.take_block_of(order, R::node_of_slabs(&self), shape.geometry.size)?
         };
         R::look_at_taken(&self, shape, slab);
         // Before anything is written there: the child of a fork may find it in nobody's hands.
@@ -483,8 +497,8 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
         self.heap.barn_bytes.limit()
     }
 
-    #[inline]
-    fn tag(self) -> Tag {
+    #[inline(always)]
+    fn tag(self) -> Option<Tag> {
         R::tag(self)
     }
 

@@ -198,11 +198,11 @@ pub fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
 
 /// True if the published words are those of the list (for `verify`).
 pub(crate) fn is_list_published<S: Slabs>(on: S) -> bool {
-    let shown = &on.cache().shown;
-    let published = [&shown.nr_partial, &shown.partial_head];
     let list = on.list().lock(on.park());
-    published.map(|word| word.load(Ordering::Relaxed))
-        == [u64::from(list.nr_partial), list.head.into()]
+    if let Some(node) = on.shown_node() {
+        return node.own().nr_partial.load(Ordering::Relaxed) == list.nr_partial.into();
+    }
+    on.cache().listed() == (list.head, list.nr_partial)
 }
 
 /// Why a slab is relisted.

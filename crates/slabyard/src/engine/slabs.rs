@@ -357,8 +357,8 @@ pub trait Stacks: SheafAccess {
     fn node_limit(self) -> usize;
     /// The tag of this CPU's stacks, where pushes ask for one: they take the objects of its node.
     #[inline]
-    fn tag(self) -> Tag {
-        Tag::ANY
+    fn tag(self) -> Option<Tag> {
+        None
     }
     /// A sheaf that was in this CPU's stack; `None` if its objects are of another node, which keeps
     /// them then. (A thread that moves from one CPU to another during a slow path may leave a sheaf

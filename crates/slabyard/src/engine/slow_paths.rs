@@ -7,7 +7,7 @@
 use super::kind::EngineKind;
 use super::{flush, partial};
 use crate::engine::page_slabs::PageSlabs;
-use crate::engine::{Header, Moving};
+use crate::engine::Moving;
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 
@@ -18,6 +18,8 @@ pub struct Found {
     pub unused: u32,
     /// No slow path ran since the last pass.
     pub idle: bool,
+    /// The memory node at which the pass is.
+    pub node: u8,
 }
 
 /// `None` at the first call of a pass, and once there is nothing more to do.
@@ -36,7 +38,7 @@ pub struct Changed {
 #[doc(hidden)] // Part of `Engine`.
 pub trait SlowPaths: EngineKind {
     /// Begins the state of a cache whose header has its shape.
-    fn begin(&self, cache: &Header);
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>);
 
     /// Allocates an object and returns its address; `None` if there is no memory.
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize>;

@@ -20,7 +20,7 @@ use super::page_slabs::Ruled;
 use super::partial::{self};
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{
-    Counter, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, Repair, Shape, SlowPaths,
+    Counter, EngineFacts, EngineKind, Inspect, Moving, PageSlabs, Repair, Shape, SlowPaths,
 };
 use crate::engine::partial_list::End;
 use crate::platform::Platform;
@@ -41,10 +41,6 @@ struct Kernels;
 
 impl Ruled for Kernels {
     const RULES: Rules = Rules::KERNEL;
-}
-
-fn by_kernels<P>(on: PageSlabs<'_, P>) -> PageSlabs<'_, P, Kernels> {
-    PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels }
 }
 
 /// Allocates one object.
@@ -146,19 +142,19 @@ impl EngineKind for Tiny {
 }
 
 impl SlowPaths for Tiny {
-    fn begin(&self, cache: &Header) {
-        cache.set_min_partial(0);
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        on.cache.set_min_partial(0);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         let _moving = Moving::new(on);
-        alloc_one(by_kernels(on))
+        alloc_one(on.by(Kernels))
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let _moving = Moving::new(on);
         if let Some(group) = on.group_of(address) {
-            free_one(by_kernels(on), on.cache.shape(), &group);
+            free_one(on.by(Kernels), on.cache.shape(), &group);
         }
     }
 }

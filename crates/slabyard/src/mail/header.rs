@@ -33,7 +33,7 @@ pub fn publish<P: Platform, E: Engine>(yard: &'static Yard<P, E>, mode: u64) {
     publish_word(yard, Word::NrCaches, CLASSES as u64);
     publish_word(yard, Word::CacheStride, size_of::<Cache<E>>() as u64);
     let first = &yard.caches.classes()[0];
-    if let Some((words, stride)) = first.engine.node_words() {
+    if let Some((words, stride)) = first.engine.node_words(first.on(&yard.heap)) {
         publish_word(yard, Word::Nodes, yard.heap.region.nodes() as u64);
         publish_word(yard, Word::NodeWords, (words - first.shown_at()) as u64);
         publish_word(yard, Word::NodeStride, stride as u64);

@@ -8,20 +8,20 @@
 use crate::engine::Engine;
 use crate::engine::array_cache::clock::{Chain, Look};
 use crate::engine::array_cache::policy::Taken;
-use crate::engine::array_cache::{ArrayCaches, clock};
+use crate::engine::array_cache::{ArrayCaches, NodeArrays, clock};
 use crate::platform::Platform;
 use crate::reclaim::drain::drain_stacks;
 use crate::reclaim::walk::Stacks;
 use crate::yard::Yard;
 
-pub(crate) fn of_first<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Option<&ArrayCaches> {
-    if E::REAPS { yard.caches.classes()[0].engine.arrays() } else { None }
+pub(crate) fn of_first<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Option<&NodeArrays> {
+    if E::REAPS { yard.caches.classes()[0].engine.arrays().map(ArrayCaches::first) } else { None }
 }
 
 /// True if memory is taken back by the clock.
 #[inline(always)]
 pub(crate) fn has_clock<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    let taken = |arrays: &ArrayCaches| arrays.choice().reclaim.policy().taken;
+    let taken = |arrays: &NodeArrays| arrays.choice().reclaim.policy().taken;
     E::REAPS && of_first(yard).is_some_and(|arrays| taken(arrays) == Taken::ByClock)
 }
 
@@ -57,7 +57,7 @@ impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
     }
 
     fn may_reap(&self, cache: usize) -> bool {
-        self.arrays(cache).is_some_and(ArrayCaches::may_reap)
+        self.arrays(cache).is_some_and(|arrays| arrays.first().may_reap())
     }
 
     fn drain_own(&self, cache: usize) {
@@ -72,7 +72,7 @@ impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
 
     fn look(&self, cache: usize) -> Look {
         let shape = self.yard.caches.get(cache).shape();
-        let free_slabs = self.arrays(cache).map_or(0, ArrayCaches::nr_free);
+        let free_slabs = self.arrays(cache).map_or(0, |arrays| arrays.first().nr_free());
         let order = shape.geometry.order;
         Look { free_slabs, order, has_constructor: shape.constructor.is_some() }
     }

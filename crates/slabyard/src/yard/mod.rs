@@ -150,7 +150,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         for (class, (cache, (size, order))) in caches {
             let geometry = cache.engine.geometry(size, order, page_order);
             let shape = Shape::new(geometry, slot_of(class).0);
-            cache.begin(classes::Name(class), shape, 1);
+            cache.begin(&self.heap, classes::Name(class), shape, 1);
         }
         true
     }

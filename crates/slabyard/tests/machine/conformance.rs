@@ -23,10 +23,8 @@ mod threads;
 
 use crate::each_engine;
 use slabyard::engine::Engine;
-use slabyard::engine::{array_cache, sheaves};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
-use std::any::TypeId;
 
 /// Page sizes and numbers of CPUs that everything runs on.
 const PAGES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
@@ -50,10 +48,7 @@ fn yard_on(config: Config) -> Yard<Machine> {
 
 /// A yard of any engine on a machine, ready.
 fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
-    // An engine that knows nodes has several.
-    let on_nodes = [TypeId::of::<array_cache::OnNodes>(), TypeId::of::<sheaves::nodes::OnNodes>()];
-    let has_nodes = on_nodes.contains(&TypeId::of::<E>());
-    let config = Config { nodes: if has_nodes { 2 } else { 1 }, ..config };
+    let config = Config { nodes: each_engine::nodes(), ..config };
     let settings = settings(&config);
     let yard = each_engine::new_yard(Machine::new(config));
     assert!(yard.init(settings));

@@ -65,12 +65,12 @@ macro_rules! tests_of_engines {
 
             #[test]
             fn slab_on_nodes() {
-                body::<slabyard::engine::array_cache::OnNodes>();
+                crate::each_engine::on_nodes(body::<slabyard::engine::ArrayCaches>);
             }
 
             #[test]
             fn slub_on_nodes() {
-                body::<slabyard::engine::sheaves::nodes::OnNodes>();
+                crate::each_engine::on_nodes(body::<slabyard::engine::sheaves::SheavesOnNodes>);
             }
 
             #[test]
@@ -115,6 +115,7 @@ struct Turn {
 
 thread_local! {
     static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
+    static NODES: Cell<usize> = const { Cell::new(1) };
 }
 
 impl Kinds {
@@ -170,6 +171,18 @@ pub fn each_kind(front: Front, body: fn()) {
 /// Runs a body until each policy of SLAB had its turn.
 pub fn each_policy(body: fn()) {
     each_of(Kinds::Policies, body);
+}
+
+/// Runs a body on machines of two memory nodes.
+pub fn on_nodes(body: fn()) {
+    NODES.set(2);
+    body();
+    NODES.set(1);
+}
+
+/// How many memory nodes the machines of the body have.
+pub fn nodes() -> usize {
+    NODES.get()
 }
 
 /// Runs a body on an engine as it is if nothing is chosen.

@@ -3,7 +3,8 @@
 
 use slabyard::calls::trim;
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
+use slabyard::engine::sheaves::SheavesOnNodes;
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::observe::count;
 use slabyard::platform::{Park, PerCpu, Planted, Repair, Slot};
 use slabyard::yard::{Settings, Yard};
@@ -22,8 +23,7 @@ const WORKERS: u64 = 3;
 const IN_HANDS: u64 = 2 * 1022;
 
 fn yard_on<E: Engine>(config: Config) -> Yard<Machine, E> {
-    // More than the engines of one node ask for.
-    let yard = Yard::new(Machine::new(Config { nodes: 2, ..config }));
+    let yard = Yard::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }
@@ -107,11 +107,17 @@ fn live_as_child<E: Engine>(yard: &Yard<Machine, E>, live: &Live, random: &mut R
     let sound = sound.unwrap_or_else(|fault| panic!("freed: {fault}"));
     assert_eq!(count::set_aside(&yard.heap), 0, "no object was freed twice");
     assert!(sound.live <= WORKERS * IN_HANDS, "{} objects are lost", sound.live);
-    assert!(sound.runs <= WORKERS, "{} runs are lost", sound.runs);
+    // A thread that moves a block has two.
+    assert!(sound.runs <= 2 * WORKERS, "{} runs are lost", sound.runs);
 }
 
-fn fork_once<E: Engine>(seed: u64, can_stop: bool, plant: impl Fn(&Yard<Machine, E>)) {
-    let config = Config { seed, can_stop, preemption: 300, ..Config::default() };
+/// A machine of more nodes than most engines ask for.
+fn config(seed: u64, can_stop: bool) -> Config {
+    Config { seed, can_stop, preemption: 300, nodes: 2, ..Config::default() }
+}
+
+fn fork_once<E: Engine>(config: Config, plant: impl Fn(&Yard<Machine, E>)) {
+    let seed = config.seed;
     let yard = yard_on::<E>(config);
     plant(&yard);
     let live = Live::default();
@@ -143,12 +149,16 @@ fn fork_once<E: Engine>(seed: u64, can_stop: bool, plant: impl Fn(&Yard<Machine,
 }
 
 fn fork_often<E: Engine>() {
+    fork_often_on::<E>(2);
+}
+
+fn fork_often_on<E: Engine>(nodes: usize) {
     // More of them by hand.
     let seeds =
         std::env::var("SLABYARD_FORKS").map_or(30, |seeds| seeds.parse().expect("a number"));
     for seed in 0..seeds {
         for can_stop in [true, false] {
-            let forked = || fork_once::<E>(seed, can_stop, |_| ());
+            let forked = || fork_once::<E>(Config { nodes, ..config(seed, can_stop) }, |_| ());
             if let Err(panic) = catch_unwind(AssertUnwindSafe(forked)) {
                 eprintln!("seed {seed}, rows of CPUs: {can_stop}");
                 std::panic::resume_unwind(panic);
@@ -159,7 +169,7 @@ fn fork_often<E: Engine>() {
 
 #[test]
 fn a_child_repairs_sheaves() {
-    fork_often::<Sheaves>();
+    fork_often_on::<Sheaves>(1);
 }
 
 #[test]
@@ -179,13 +189,13 @@ fn a_child_repairs_cpu_slabs() {
 
 #[test]
 fn a_child_repairs_array_caches() {
-    fork_often::<ArrayCaches>();
+    fork_often_on::<ArrayCaches>(1);
 }
 
 #[test]
 fn a_child_repairs_nodes() {
-    fork_often::<array_cache::OnNodes>();
-    fork_often::<sheaves::nodes::OnNodes>();
+    fork_often::<ArrayCaches>();
+    fork_often::<SheavesOnNodes>();
 }
 
 /// Without the repair, and with each part of it left out, some child finds the yard unsound or
@@ -195,7 +205,8 @@ fn what_is_not_repaired_is_found() {
     for part in [Repair::All, Repair::Caches, Repair::Stopped, Repair::Slabs] {
         let planted = Planted::Unrepaired(part);
         let found = (0..400).any(|seed| {
-            let forked = || fork_once::<Sheaves>(seed, true, |yard| yard.platform().plant(planted));
+            let forked =
+                || fork_once::<Sheaves>(config(seed, true), |yard| yard.platform().plant(planted));
             catch_unwind(AssertUnwindSafe(forked)).is_err()
         });
         assert!(found, "the part {part:?} of the repair is not needed");

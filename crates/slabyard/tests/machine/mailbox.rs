@@ -133,7 +133,7 @@ each_engine! {
         assert_eq!(&name[..10], b"malloc-32\0");
         // No address is missing; here nothing counts, helps or watches, no list has cold pages, nobody
         // merges caches, and most engines have no words of nodes nor of debugging.
-        let has_nodes = yard.cache(0).engine.node_words().is_some();
+        let has_nodes = yard.cache(0).engine.node_words(yard.cache(0).on(&yard.heap)).is_some();
         let can_debug = yard.cache(0).engine.debugging_word().is_some();
         for (word, name, _) in slabyard_abi::region::WORDS {
             let of_nodes = matches!(word, Word::Nodes | Word::NodeWords | Word::NodeStride);

@@ -8,9 +8,10 @@ mod on_linux;
 mod slub;
 
 use slabyard::cache::CacheSettings;
-use slabyard::engine::array_cache::{Limits, OnNodes, alien};
+use slabyard::engine::array_cache::{Limits, alien};
 use slabyard::engine::nodes::NodeSettings;
-use slabyard::engine::{Counter, Engine, Inspect, sheaves};
+use slabyard::engine::sheaves::SheavesOnNodes;
+use slabyard::engine::{ArrayCaches, Counter, Engine, Inspect};
 use slabyard::pages::nodes::STRIPE;
 use slabyard::pages::runs;
 use slabyard::platform::{GRANULE, PerCpu, Platform, Takes};
@@ -19,7 +20,7 @@ use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Config, Machine};
 
-type OnTwo<E = OnNodes> = Yard<Machine, E>;
+type OnTwo<E = ArrayCaches> = Yard<Machine, E>;
 
 /// An engine of several nodes.
 trait Nodes: Engine {
@@ -28,17 +29,17 @@ trait Nodes: Engine {
     fn follow(&self, settings: NodeSettings);
 }
 
-impl Nodes for OnNodes {
+impl Nodes for ArrayCaches {
     const SETTINGS: NodeSettings = NodeSettings::SLAB;
     fn follow(&self, settings: NodeSettings) {
-        OnNodes::follow(self, settings);
+        self.follow_nodes(settings);
     }
 }
 
-impl Nodes for sheaves::nodes::OnNodes {
+impl Nodes for SheavesOnNodes {
     const SETTINGS: NodeSettings = NodeSettings::SLUB;
     fn follow(&self, settings: NodeSettings) {
-        sheaves::nodes::OnNodes::follow(self, settings);
+        SheavesOnNodes::follow(self, settings);
     }
 }
 
@@ -130,7 +131,8 @@ fn free_by_sequence<E: Engine>(yard: &OnTwo<E>, address: usize) {
 #[test]
 fn a_cpu_gets_memory_of_its_node() {
     for (nodes, seed) in [(2, 1), (2, 2), (4, 3)] {
-        let yard = each_is_near::<OnNodes>(nodes, seed, free_by_sequence).expect("its own node");
+        let yard =
+            each_is_near::<ArrayCaches>(nodes, seed, free_by_sequence).expect("its own node");
         assert!(counted(&yard, Counter::NodeFrees) > 10_000);
         assert!(counted(&yard, Counter::NodeOverflow) > 100);
         assert_eq!(counted(&yard, Counter::NodeAllocs), 0);
@@ -155,13 +157,13 @@ fn is_found_without_tag<E: Nodes>() {
 
 #[test]
 fn a_push_without_a_tag_is_found() {
-    is_found_without_tag::<OnNodes>();
-    is_found_without_tag::<sheaves::nodes::OnNodes>();
+    is_found_without_tag::<ArrayCaches>();
+    is_found_without_tag::<SheavesOnNodes>();
 }
 
 #[test]
 fn frees_of_another_node_wait_for_a_dozen() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<ArrayCaches>(2);
     let mut objects = take(&yard, 0, 100);
     let most = u64::from(alien::MOST);
     for nth in 1..=50 {
@@ -185,7 +187,7 @@ fn frees_of_another_node_wait_for_a_dozen() {
 #[test]
 fn without_alien_arrays_none_waits() {
     let settings = NodeSettings { has_aliens: false, ..NodeSettings::SLAB };
-    let yard = yard_of::<OnNodes>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
+    let yard = yard_of::<ArrayCaches>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let objects = take(&yard, 0, 100);
     give(&yard, 1, objects);
     check(&yard);
@@ -221,14 +223,14 @@ fn a_node_without_free_objects_takes_others_by_the_ratio() {
         let [few, half, all] = [20, 60, 100].map(|percent| far_of::<E>(percent, 20_000));
         assert!(0 < few && few < half && half < all, "{few}, {half}, {all}");
     }
-    takes_more_the_higher_it_is::<OnNodes>();
-    takes_more_the_higher_it_is::<sheaves::nodes::OnNodes>();
+    takes_more_the_higher_it_is::<ArrayCaches>();
+    takes_more_the_higher_it_is::<SheavesOnNodes>();
 }
 
 #[test]
 fn a_node_keeps_as_many_slabs_as_it_may() {
-    keeps_as_many_slabs_as_it_may::<OnNodes>();
-    keeps_as_many_slabs_as_it_may::<sheaves::nodes::OnNodes>();
+    keeps_as_many_slabs_as_it_may::<ArrayCaches>();
+    keeps_as_many_slabs_as_it_may::<SheavesOnNodes>();
 }
 
 fn keeps_as_many_slabs_as_it_may<E: Nodes>() {
@@ -246,7 +248,7 @@ fn keeps_as_many_slabs_as_it_may<E: Nodes>() {
 
 #[test]
 fn a_run_lies_in_one_stripe() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<ArrayCaches>(2);
     let region = &yard.heap.region;
     let mut random = Random::new(5);
     let mut live: Vec<(usize, usize)> = Vec::new();
@@ -282,8 +284,8 @@ fn a_run_lies_in_one_stripe() {
 
 #[test]
 fn a_node_without_memory_gets_what_another_has() {
-    gets_what_another_has::<OnNodes>();
-    gets_what_another_has::<sheaves::nodes::OnNodes>();
+    gets_what_another_has::<ArrayCaches>();
+    gets_what_another_has::<SheavesOnNodes>();
 }
 
 fn gets_what_another_has<E: Engine>() {
@@ -306,7 +308,7 @@ fn gets_what_another_has<E: Engine>() {
 #[test]
 fn a_region_has_a_stripe_of_each_node_at_least() {
     let config = Config { nodes: 4, ..Config::default() };
-    let yard = Yard::<_, OnNodes>::new(Machine::new(config));
+    let yard = Yard::<_, ArrayCaches>::new(Machine::new(config));
     let region = &yard.heap.region;
     assert_eq!(region.nodes(), 1, "before it is made");
     assert!(yard.init(Settings { reserve_bytes: 16 << 20, decay_ms: 250 }));
@@ -319,7 +321,7 @@ fn a_region_has_a_stripe_of_each_node_at_least() {
 
 #[test]
 fn free_objects_have_a_limit_at_each_node() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<ArrayCaches>(2);
     let limits = Limits::of_cache(yard.cache(CLASS));
     let objects = yard.cache(CLASS).shape().geometry.objects as usize;
     // Two CPUs a node.
@@ -356,18 +358,18 @@ fn a_named_node_serves<E: Nodes>() {
 
 #[test]
 fn a_named_node_serves_slab() {
-    a_named_node_serves::<OnNodes>();
+    a_named_node_serves::<ArrayCaches>();
 }
 
 #[test]
 fn a_named_node_serves_slub() {
-    a_named_node_serves::<sheaves::nodes::OnNodes>();
+    a_named_node_serves::<SheavesOnNodes>();
 }
 
 /// Without memory on the named node an object is another one's, and with one node all are its.
 #[test]
 fn a_named_node_is_a_hint() {
-    let yard = yard::<OnNodes>(1);
+    let yard = yard::<ArrayCaches>(1);
     let id = yard.create_cache("packets", &CacheSettings::of(200)).expect("a cache");
     assert!((0..500).all(|node| yard.alloc_from_node(id, node % 3).is_some()));
     check(&yard);

@@ -22,7 +22,11 @@ fn yard(reclaim: Reclaim, has_arrays: bool) -> (Slab, CacheId) {
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 1000 }));
     let settings = CacheSettings { align: OBJECT, ..CacheSettings::of(OBJECT) };
     let id = yard.create_cache("size-4096", &settings).expect("a cache");
-    assert_eq!(yard.cache(id.number()).engine.choice(), choice, "a created one follows, too");
+    assert_eq!(
+        yard.cache(id.number()).engine.first().choice(),
+        choice,
+        "a created one follows, too"
+    );
     assert_eq!(yard.cache(id.number()).shape().geometry.objects, 1);
     (yard, id)
 }
@@ -36,7 +40,7 @@ fn free_after(yard: &Slab, id: CacheId, objects: u32) -> u32 {
 }
 
 fn nr_free(yard: &Slab, id: CacheId) -> u32 {
-    yard.cache(id.number()).engine.nr_free()
+    yard.cache(id.number()).engine.first().nr_free()
 }
 
 #[test]
@@ -82,9 +86,9 @@ fn the_clock_ends_the_half_and_passes_over_what_grew() {
     assert_eq!(free_after(&yard, id, 101), 101);
     let cache = yard.cache(id.number());
     assert_eq!(reap(&yard, Turn::Wait).slabs, 0, "it grew");
-    cache.engine.set_no_reap(true);
+    cache.engine.first().set_no_reap(true);
     assert_eq!(reap(&yard, Turn::Wait).slabs, 0, "it must not be reaped");
-    cache.engine.set_no_reap(false);
+    cache.engine.first().set_no_reap(false);
     let reaped = reap(&yard, Turn::Wait);
     assert_eq!((reaped.slabs, reaped.pages, nr_free(&yard, id)), (51, 51, 50));
     assert_eq!(reap(&yard, Turn::Beside).slabs, 25);

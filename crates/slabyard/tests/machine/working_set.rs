@@ -6,6 +6,7 @@
 
 use slabyard::cache::classes;
 use slabyard::engine::SlowPaths;
+use slabyard::engine::node_set::NodeSet;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 
@@ -46,7 +47,8 @@ impl Scene {
 
     fn full(&self) -> u32 {
         let cache = self.yard.cache(self.class);
-        cache.engine.nr_full(cache.on(&self.yard.heap))
+        let (sheaves, here) = cache.engine.0.here(cache.on(&self.yard.heap));
+        sheaves.nr_full(here)
     }
 
     /// The program goes on with another class, so that reclaim passes go on.

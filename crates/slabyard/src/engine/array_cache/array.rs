@@ -117,7 +117,7 @@ pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
 
 /// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
 pub fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
-    let tag = Some(on.tag());
+    let tag = on.tag();
     if let Some(surplus) = on.check_in(on.cache().shape().main(), array, limit, tag)
         && let Some(surplus) = on.near(surplus)
     {

@@ -42,7 +42,6 @@ mod empties;
 mod engine;
 pub mod limits;
 pub mod lists;
-pub mod nodes;
 mod on_pages;
 pub mod policy;
 pub mod reap;
@@ -52,14 +51,14 @@ pub mod shared;
 use super::slabs::Stacks;
 use crate::sync::{AtomicU32, Lock, Ordering, Rank};
 use empties::Empties;
+pub use engine::ArrayCaches;
 pub use limits::Limits;
-pub use nodes::OnNodes;
 pub use policy::{Choice, Reclaim};
 use policy::{Chosen, Policy};
 use shared::Shared;
 
-/// What a cache has at one node, beside its header. `C` is a list of arrays.
-pub struct ArrayCaches<C = u32> {
+/// What a cache has at one node beside its list. `C` is a list of arrays.
+pub struct NodeArrays<C = u32> {
     shared: Lock<Shared<C>>,
     empties: Empties,
     /// Reclaim passes so far.
@@ -72,21 +71,11 @@ pub struct ArrayCaches<C = u32> {
     hand: AtomicU32,
 }
 
-impl<C> ArrayCaches<C> {
+impl<C> NodeArrays<C> {
     /// The state of a cache that is not in use; `none` is a list of no array.
     pub const fn new(none: C) -> Self {
-        Self::with(Shared::new(none))
-    }
-
-    /// As [`ArrayCaches::new`], of one of several nodes: no word of the cache leads to its shared
-    /// array.
-    pub(super) const fn aside(none: C) -> Self {
-        Self::with(Shared::aside(none))
-    }
-
-    const fn with(shared: Shared<C>) -> Self {
-        ArrayCaches {
-            shared: Lock::new(Rank::Barn, shared),
+        NodeArrays {
+            shared: Lock::new(Rank::Barn, Shared::new(none)),
             empties: Empties::new(),
             passes: AtomicU32::new(0),
             chosen: Chosen::new(),
@@ -142,7 +131,7 @@ impl<C> ArrayCaches<C> {
 /// Slabs, and array caches in front of them.
 pub trait Arrays: Stacks {
     /// The shared array of the cache, and what is known of its free slabs.
-    fn node(&self) -> &ArrayCaches<Self::Chain>;
+    fn node(&self) -> &NodeArrays<Self::Chain>;
     /// CPUs of the node.
     fn nr_cpus(self) -> u32;
     /// What this node has of the objects of another one; `None` without alien arrays.

@@ -1,78 +1,73 @@
 //! Array caches of a yard: a CPU's array is its main stack, whose capacity is the array's limit.
 //!
-//! Neighbours: [`super::engine`] is the engine for one memory node, [`super::nodes`] the engine for
-//! several; [`OfArrays`] has the differences.
+//! Neighbour: [`super::engine`] is the engine.
 
 use super::shared::Shared;
-use super::{ArrayCaches, Arrays, array, lists};
-use crate::engine::page_slabs::Ruled;
-use crate::engine::slabs::Rules;
-use crate::engine::{PageSlabs, Shape};
+use super::{Arrays, NodeArrays, array, lists};
+use crate::engine::Shape;
+use crate::engine::nodes::{AtNode, MOST_NODES, NodeSettings, OnNode};
 use crate::pages::Sheaf;
+use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Platform;
 use crate::slab::Put;
-use crate::sync::{AtomicUsize, Lock};
+use crate::sync::{AtomicUsize, Lock, Rank};
 
 /// CPUs that a yard of private slots is taken to have: a slot is a thread's, and of those few run
 /// at a time.
 const PRIVATE_ROWS: usize = 8;
 
-/// The rules of slabs with array caches in front of them.
-pub trait OfArrays: Ruled {
-    /// What the cache has at the node.
-    fn arrays(&self) -> &ArrayCaches;
-
-    /// CPUs of the node, of this many of the machine.
-    fn share<P: Platform>(_on: PageSlabs<'_, P, Self>, rows: usize) -> usize {
-        rows
-    }
-
-    fn alien(&self, _home: &Self) -> Option<&Lock<Shared<u32>>> {
-        None
-    }
+/// What a cache has at one node, and what its CPUs have of the objects of each other one.
+pub struct ArraysAndAliens {
+    pub(super) own: NodeArrays,
+    pub(super) aliens: [Lock<Shared<u32>>; MOST_NODES],
 }
 
-/// What a cache has at its node, as the rules of its slabs.
-#[derive(Clone, Copy)]
-pub struct Of<'a>(pub(super) &'a ArrayCaches);
+impl AtNode for ArraysAndAliens {
+    const NEW: Self = ArraysAndAliens {
+        own: NodeArrays::new(NO_SHEAF),
+        aliens: [const { Lock::new(Rank::Barn, Shared::aside(NO_SHEAF)) }; MOST_NODES],
+    };
+    const SETTINGS: NodeSettings = NodeSettings::SLAB;
 
-impl Ruled for Of<'_> {
-    const RULES: Rules = Rules::SLABYARD;
-
-    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
-        array::alloc_direct(on)
+    fn keep<P: Platform>(on: OnNode<'_, P, Self>, sheaf: Sheaf) {
+        array::keep(on, sheaf);
     }
 
-    fn freed<P: Platform>(on: PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32, put: &Put) {
+    fn freed<P: Platform>(on: OnNode<'_, P, Self>, _shape: &Shape, slab: u32, put: &Put) {
         lists::freed(on, slab, put);
     }
 
-    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+    fn alloc_below<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize> {
+        array::alloc_direct(on)
+    }
+
+    fn free_below<P: Platform>(on: OnNode<'_, P, Self>, address: usize) {
         on.free_direct(address);
         lists::trim(on);
     }
-}
 
-impl OfArrays for Of<'_> {
-    fn arrays(&self) -> &ArrayCaches {
-        self.0
+    fn take_listed<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize> {
+        lists::take_one_listed(on)
     }
 }
 
-impl<P: Platform, R: OfArrays> Arrays for PageSlabs<'_, P, R> {
-    fn node(&self) -> &ArrayCaches {
-        self.rules.arrays()
+impl<P: Platform> Arrays for OnNode<'_, P, ArraysAndAliens> {
+    fn node(&self) -> &NodeArrays {
+        &self.rules.state().own
     }
 
     fn nr_cpus(self) -> u32 {
         let (rows, p) = (self.heap.platform.rows().len(), &self.heap.platform);
         let rows = if p.rows().are_private() { rows.min(PRIVATE_ROWS) } else { rows };
-        R::share(self, rows) as u32
+        if self.heap.region.nodes() == 1 {
+            return rows as u32;
+        }
+        let is_here = |row: &usize| self.heap.node_of_row(Some(*row)) == self.rules.node;
+        (0..rows).filter(is_here).count() as u32
     }
 
     fn alien(&self, home: Self) -> Option<&Lock<Shared<u32>>> {
-        // Both are of this cache's engine, which the answer borrows.
-        self.rules.alien(&home.rules)
+        self.rules.has_aliens().then(|| &self.rules.state().aliens[home.rules.node])
     }
 
     fn touch(self, array: Option<&Sheaf>) -> bool {

@@ -5,11 +5,11 @@
 //! whose tops did not move since the last pass, as it does for every engine; in every second pass
 //! it reaps the node.
 //!
-//! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; on request,
-//! [`drain`](ArrayCaches::drain) frees everything.
+//! Neighbours: a reclaim pass calls [`NodeArrays::reclaim_piece`]; on request,
+//! [`drain`](NodeArrays::drain) frees everything.
 
 use super::policy::Taken;
-use super::{ArrayCaches, Arrays, Limits, array, lists};
+use super::{Arrays, Limits, NodeArrays, array, lists};
 use crate::engine::{Found, Moving};
 use crate::sync::Ordering;
 
@@ -54,7 +54,7 @@ pub fn to_end<S: Arrays>(on: S) -> u32 {
     lists::free_limit(on).div_ceil(PART * objects)
 }
 
-impl<C> ArrayCaches<C> {
+impl<C> NodeArrays<C> {
     /// Makes a piece of a reap of the node, as [`crate::engine::SlowPaths::reclaim`]: flushes unused
     /// objects of the shared array, then ends unused free slabs.
     pub fn reclaim_piece<S: Arrays<Chain = C>>(
@@ -98,7 +98,7 @@ impl<C> ArrayCaches<C> {
     pub fn look<S: Arrays<Chain = C>>(&self, on: S) -> Found {
         let capacity = Limits::of_cache(on.cache()).shared_capacity();
         let unused = self.unused_shared(on).map_or(0, |objects| to_free(capacity, objects));
-        Found { unused, idle: !self.empties.clear_touched() }
+        Found { unused, idle: !self.empties.clear_touched(), node: 0 }
     }
 
     /// Flushes the oldest objects of the shared array, this many at most; returns how many.

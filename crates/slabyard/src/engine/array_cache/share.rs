@@ -6,7 +6,7 @@ use crate::engine::Header;
 use crate::engine::array_cache::limits::Limits;
 use crate::engine::array_cache::shared::Shared;
 
-use crate::engine::array_cache::{ArrayCaches, Arrays};
+use crate::engine::array_cache::{Arrays, NodeArrays};
 use crate::engine::slabs::Held;
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
@@ -16,7 +16,7 @@ fn copy<S: Arrays>(on: S, from: &S::Sheaf, range: core::ops::Range<u32>, to: &mu
     on.append(to, &on.elements(from)[range.start as usize..range.end as usize]);
 }
 
-impl<C> ArrayCaches<C> {
+impl<C> NodeArrays<C> {
     /// Moves up to `most` objects into an array that has room for them; returns how many.
     pub(super) fn take_shared<S: Arrays<Chain = C>>(
         &self,
@@ -125,15 +125,9 @@ impl<C> ArrayCaches<C> {
         self.shared.lock(on.park()).objects
     }
 
-    /// True if the published words are those of the shared array (for `verify`).
-    pub(super) fn is_shared_published<S: Arrays<Chain = C>>(&self, on: S) -> bool {
-        let mut walked = 0;
-        self.each_shared(on, |_| walked += 1);
-        let shown = &on.cache().shown;
-        let published = [&shown.barn_objects, &shown.barn_head];
-        let published = published.map(|word| word.load(Ordering::Relaxed));
-        let shared = self.shared.lock(on.park());
-        published == [walked, S::head(&shared.array).into()] && walked == shared.objects.into()
+    /// The list of the shared array, as readers outside find it.
+    pub(super) fn shared_head<S: Arrays<Chain = C>>(&self, on: S) -> u32 {
+        S::head(&self.shared.lock(on.park()).array)
     }
 }
 
@@ -183,7 +177,7 @@ impl<C> Shared<C> {
         on.cache()
             .count_parked(on.shown_node(), u64::from(objects).wrapping_sub(self.objects.into()));
         self.objects = objects;
-        if self.has_head {
+        if self.has_head && on.shown_node().is_none() {
             on.cache().shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
         }
     }

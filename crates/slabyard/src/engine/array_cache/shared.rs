@@ -11,6 +11,6 @@ pub struct Shared<C> {
     pub(super) objects: u32,
     /// A refill took some since the last reap.
     pub(super) touched: bool,
-    /// Readers outside find it as the cache's.
+    /// Readers outside find it as the cache's, if that has one node.
     pub(super) has_head: bool,
 }

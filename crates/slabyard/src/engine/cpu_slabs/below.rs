@@ -17,6 +17,7 @@ use crate::engine::page_slabs::Ruled;
 use crate::engine::slabs::{self, Group};
 use crate::engine::{PageSlabs, Shape};
 use crate::pages::{PageHeap, Sheaf};
+use crate::platform::stack::Tag;
 use crate::platform::{Platform, Stack, Stopped};
 use crate::slab;
 use crate::slab::Word;
@@ -35,6 +36,10 @@ enum Part {
 }
 
 impl Ruled for Below {
+    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<Tag> {
+        Some(Tag::ANY)
+    }
+
     const RULES: slabs::Rules = BELOW;
 
     fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {

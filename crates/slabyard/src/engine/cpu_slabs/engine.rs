@@ -90,8 +90,7 @@ impl OnCpus {
     }
 
     pub fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Rules> {
-        let rules = self.rules(on.cache);
-        PageSlabs { heap: on.heap, cache: on.cache, rules }
+        on.by(self.rules(on.cache))
     }
 
     /// The limit of a cache that begins: lists that count objects have few, as kernels to 5.15.
@@ -121,8 +120,8 @@ impl EngineKind for OnCpus {
 }
 
 impl SlowPaths for OnCpus {
-    fn begin(&self, cache: &Header) {
-        self.publish(cache, self.front());
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.publish(on.cache, self.front());
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {

@@ -8,9 +8,11 @@
 
 use super::below::Below;
 use super::{CpuSlab, Front, OnCpus, Rules, lists};
+use crate::engine::nodes::AtNode;
+use crate::engine::sheaves::NodeSheaves;
 use crate::engine::{
     Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair,
-    Sheaves, SlowPaths, partial,
+    SlowPaths, orphans, partial,
 };
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
@@ -25,7 +27,7 @@ const BARN_LIMIT: u32 = 10;
 
 /// What a cache has beside its header.
 pub struct Mixed {
-    sheaves: Sheaves<u32, true>,
+    sheaves: NodeSheaves,
     slabs: OnCpus,
 }
 
@@ -43,7 +45,7 @@ impl Mixed {
     }
 
     fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Below> {
-        PageSlabs { heap: on.heap, cache: on.cache, rules: Below(self.rules(on.cache)) }
+        on.by(Below(self.rules(on.cache)))
     }
 
     /// As [`Mixed::on`], with banks for the CPU slabs.
@@ -55,7 +57,7 @@ impl Mixed {
 }
 
 impl EngineKind for Mixed {
-    const NEW: Self = Mixed { sheaves: Sheaves::NEW, slabs: OnCpus::NEW };
+    const NEW: Self = Mixed { sheaves: NodeSheaves::NEW, slabs: OnCpus::NEW };
     const TAGGED: bool = true;
 
     fn like(other: &Self) -> Self {
@@ -69,11 +71,11 @@ impl EngineKind for Mixed {
 }
 
 impl SlowPaths for Mixed {
-    fn begin(&self, cache: &Header) {
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
         let front = self.slabs.front() & !front::CPU_SLABS | front::BELOW_SHEAVES;
-        self.slabs.publish(cache, front);
-        cache.set_sheaf_capacity(SHEAF_CAPACITY);
-        cache.set_barn_limits(BARN_LIMIT, BARN_LIMIT);
+        self.slabs.publish(on.cache, front);
+        on.cache.set_sheaf_capacity(SHEAF_CAPACITY);
+        on.cache.set_barn_limits(BARN_LIMIT, BARN_LIMIT);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -150,7 +152,7 @@ impl Inspect for Mixed {
     const HAS_SLABS_BELOW: bool = true;
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
-        self.sheaves.each_parked(on, &mut f);
+        self.sheaves.each_in_barn(on, &mut f);
         let sheaves = &on.heap.sheaves;
         let each_own = &mut |slab: &CpuSlab<Sheaf>| {
             sheaves.objects(&slab.own).iter().for_each(|it| f(it.load(Ordering::Relaxed)));
@@ -171,12 +173,13 @@ impl Inspect for Mixed {
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.sheaves.is_published(on)
+        on.cache.is_barn_published(None, self.sheaves.barn_words(on, |_| {}))
     }
 }
 
 impl Repair for Mixed {
     fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        Repair::begin_child(&self.sheaves, on)
+        orphans::empty_list(on);
+        self.sheaves.count_barn_anew(on)
     }
 }

@@ -28,8 +28,8 @@ mod quarantine;
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, NodeList, Rules};
 use super::{
-    EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair, Shape,
-    SlowPaths, orphans, partial, tiny,
+    EngineFacts, EngineKind, Inspect, Moving, PageSlabs, PassState, Repair, Shape, SlowPaths,
+    orphans, partial, tiny,
 };
 use crate::pages::PageHeap;
 use crate::pages::finding::{By, Bytes, Call, FindingKind};
@@ -73,7 +73,7 @@ impl Ruled for Checked<'_> {
     }
 
     fn ended<P: Platform>(on: &PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32) {
-        on.rules.0.look_at_ended(PageSlabs { heap: on.heap, cache: on.cache, rules: () }, slab);
+        on.rules.0.look_at_ended(on.by(()), slab);
     }
 }
 
@@ -146,7 +146,7 @@ impl Debug {
     }
 
     fn checked<'a, P>(&'a self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Checked<'a>> {
-        PageSlabs { heap: on.heap, cache: on.cache, rules: Checked(self) }
+        on.by(Checked(self))
     }
 
     fn trace<P: Platform>(&self, on: PageSlabs<'_, P>, call: Call, address: usize) {
@@ -298,9 +298,9 @@ impl EngineKind for Debug {
 }
 
 impl SlowPaths for Debug {
-    fn begin(&self, cache: &Header) {
-        let slab_bytes = cache.shape().geometry.slab_bytes();
-        cache.set_min_partial((EMPTY_BYTES / slab_bytes) as u32);
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        let slab_bytes = on.cache.shape().geometry.slab_bytes();
+        on.cache.set_min_partial((EMPTY_BYTES / slab_bytes) as u32);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {

@@ -2,14 +2,14 @@
 //!
 //! Neighbour: [`super::working_set`] has the counts and explains why.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::sheaves::barn::most_full;
 use crate::engine::sheaves::working_set::{FALL, RISE, SMALL_PART, WorkingSet};
 use crate::engine::slabs::Stacks;
 use crate::engine::{Header, Shape};
 use crate::sync::Ordering;
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// Counts objects that were flushed because the barn was full.
     pub(super) fn count_flushed(&self, objects: u32) {
         self.working_set.flushed.fetch_add(objects, Ordering::Relaxed);

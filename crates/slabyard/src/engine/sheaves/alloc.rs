@@ -1,6 +1,6 @@
 //! The slow path of an allocation: the fast path found this CPU's stack empty or stopped.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::slabs::{Held, Refill, Stacks};
 use crate::engine::{Counter, Moving, partial};
 use crate::slab::Word;
@@ -14,7 +14,7 @@ fn in_whole_words(objects: u32) -> u32 {
     if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }
 }
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// Allocates an object and returns its address; `None` if there is no memory.
     pub fn alloc_slow<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Object> {
         let _moving = Moving::new(on);

@@ -5,11 +5,11 @@
 //! takes the slow path too, and may check in a sheaf first. The sheaf that this thread then finds
 //! in the entry is surplus, and goes to the barn.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::slabs::{Held, Stacks};
 use crate::platform::{Slot, Stopped};
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// Checks this CPU's sheaf out; none if it has another node's objects, which go there.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         capacity: u32,
     ) {
         // Nothing is pushed to a spare, whose end lies below its objects.
-        let tag = (TAGGED && slot == on.cache().shape().main()).then(|| on.tag());
+        let tag = on.tag().filter(|_| slot == on.cache().shape().main());
         if let Some(surplus) = on.check_in(slot, sheaf, capacity, tag)
             && let Some(surplus) = on.near(surplus)
         {

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::barn`] keeps them; [`super::alloc`] and [`super::free`] exchange.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::Header;
 use crate::engine::header::BarnWords;
 use crate::engine::page_slabs::{PageSlabs, Ruled};
@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::stats::Counter;
 
-impl<const TAGGED: bool> Sheaves<u32, TAGGED> {
+impl NodeSheaves {
     /// In the child of a fork: counts what the barn's lists hold, which one store changes, whoever
     /// has its lock. Returns how many objects.
     pub(in crate::engine) fn count_barn_anew<P: Platform, R: Ruled>(
@@ -29,7 +29,7 @@ impl<const TAGGED: bool> Sheaves<u32, TAGGED> {
     }
 }
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     fn bytes_of(cache: &Header, sheaf: &impl Held) -> usize {
         sheaf.len() as usize * cache.shape().geometry.size as usize
     }
@@ -39,18 +39,19 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         on.cache().publish_barn(on.shown_node(), barn.words(on));
     }
 
-    /// The barn's counts, its objects as found in it (for `verify`).
-    pub(super) fn barn_words<S: Stacks<Chain = C>>(&self, on: S) -> BarnWords {
+    /// The barn's counts (for `verify`): its objects are those found in it, with each of which it
+    /// calls `f`.
+    pub(in crate::engine) fn barn_words<S: Stacks<Chain = C>>(
+        &self,
+        on: S,
+        mut f: impl FnMut(S::Object),
+    ) -> BarnWords {
         let mut objects = 0;
-        self.each_in_barn(on, |_| objects += 1);
+        self.each_in_barn(on, |object| {
+            objects += 1;
+            f(object);
+        });
         BarnWords { objects, ..self.barn.lock(on.park()).words(on) }
-    }
-
-    pub(super) fn is_barn_published<S: Stacks<Chain = C>>(&self, on: S) -> bool {
-        let shown = &on.cache().shown;
-        let words = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
-        let BarnWords { objects, full, empty, head } = self.barn_words(on);
-        words.map(|word| word.load(Ordering::Relaxed)) == [objects, full, empty, head.into()]
     }
 
     /// Sets the limit of full sheaves, which no longer follows use; the next shrink or

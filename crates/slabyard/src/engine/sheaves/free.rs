@@ -1,11 +1,11 @@
 //! The slow path of a free: it makes room in this CPU's sheaf. If neither spare nor barn has room,
 //! [`crate::engine::flush`] returns objects to their slabs.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::slabs::{Flush, Held, Offered, Stacks};
 use crate::engine::{Counter, Moving, flush};
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
     /// asked to drain, or found the object on its top.
     pub fn free_slow<S: Stacks<Chain = C>>(&self, on: S, object: S::Object) {

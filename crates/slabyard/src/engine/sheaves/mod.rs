@@ -13,35 +13,29 @@ mod adapt;
 pub mod alloc;
 pub mod barn;
 pub mod check_out;
+mod engine;
 mod exchange;
 pub mod free;
-pub mod nodes;
 pub mod reclaim;
 mod working_set;
 
 use super::slabs::Stacks;
-use super::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, PageSlabs, PassState, Repair, Shape,
-    SlowPaths, orphans,
-};
-use crate::pages::sheaf::NO_SHEAF;
-use crate::platform::{Platform, Slot};
+use super::{Changed, Header, Shape};
 use crate::sync::{Lock, Ordering, Rank};
-use slabyard_abi::engines::EngineName;
+pub use engine::{Sheaves, SheavesOnNodes};
 use working_set::WorkingSet;
 
-/// What a cache with sheaves has beside its header. `C` is a barn's list of sheaves; `TAGGED`
-/// says that pushes ask for a stack's tag, because other engines of the yard need it.
-pub struct Sheaves<C = u32, const TAGGED: bool = false> {
+/// What a cache with sheaves has at one node beside its list. `C` is a barn's list of sheaves.
+pub struct NodeSheaves<C = u32> {
     barn: Lock<barn::Barn<C>>,
     working_set: WorkingSet,
 }
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// The state of a cache that is not in use; `full` and `empty` are lists of no sheaf.
     pub const fn new(full: C, empty: C) -> Self {
         let barn = Lock::new(Rank::Barn, barn::Barn::new(full, empty));
-        Sheaves { barn, working_set: WorkingSet::new() }
+        NodeSheaves { barn, working_set: WorkingSet::new() }
     }
 
     /// Gives a cache that begins its sheaves' capacity and its barn's limits.
@@ -50,70 +44,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         cache.shown.sheaf_capacity.store(shape.stack_objects.into(), Ordering::Relaxed);
         cache.set_barn_limits(barn::most_full(shape.geometry.size), barn::MOST_EMPTY);
     }
-}
 
-impl<const TAGGED: bool> EngineKind for Sheaves<u32, TAGGED> {
-    const TAGGED: bool = TAGGED;
-    const NEW: Self = Self::new(NO_SHEAF, NO_SHEAF);
-
-    #[inline]
-    fn facts(&self) -> EngineFacts {
-        EngineFacts { parks_in_sheaves: true, ..EngineFacts::of(EngineName::Slub) }
-    }
-}
-
-impl<const TAGGED: bool> SlowPaths for Sheaves<u32, TAGGED> {
-    fn begin(&self, cache: &Header) {
-        Self::publish_limits(cache);
-    }
-
-    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        self.alloc_slow(on)
-    }
-
-    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        self.free_slow(on, address);
-    }
-
-    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        self.flush_stack(on, slot);
-    }
-
-    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
-        self.reclaim_piece(on, found, most)
-    }
-
-    fn flush_node<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> bool {
-        self.flush_piece(on, most) > 0 || self.end_empties(on)
-    }
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.shrink_node(on);
-    }
-
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        self.tune(on, name, value)
-    }
-}
-
-impl<const TAGGED: bool> Inspect for Sheaves<u32, TAGGED> {
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
-        self.each_in_barn(on, f);
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.is_barn_published(on)
-    }
-}
-
-impl<const TAGGED: bool> Repair for Sheaves<u32, TAGGED> {
-    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
-        orphans::empty_list(on);
-        self.count_barn_anew(on)
-    }
-}
-
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Changes a tunable; `None` if it is none of sheaves.
     pub(super) fn tune<S: Stacks<Chain = C>>(
         &self,

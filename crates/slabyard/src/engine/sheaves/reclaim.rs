@@ -4,12 +4,12 @@
 //! Neighbours: a reclaim pass of the yard calls it; [`crate::engine::flush`] flushes. The caller
 //! holds the drain lock.
 
-use super::Sheaves;
+use super::NodeSheaves;
 use crate::engine::slabs::{Held, Stacks};
 use crate::engine::{Found, Moving, partial};
 use crate::platform::Slot;
 
-impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+impl<C> NodeSheaves<C> {
     /// Flushes a piece of an unused sheaf, else ends some empty slabs of an idle cache; true
     /// if it did either.
     pub fn reclaim_piece<S: Stacks<Chain = C>>(
@@ -41,9 +41,10 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         self.find(on, on.cache().is_idle())
     }
 
-    /// As [`Sheaves::look`], where the cache is known to be idle or not.
+    /// As [`NodeSheaves::look`], where the cache is known to be idle or not.
     pub(super) fn find<S: Stacks<Chain = C>>(&self, on: S, idle: bool) -> Found {
-        Found { unused: self.barn_unused(on) * on.cache().sheaf_capacity(), idle }
+        let unused = self.barn_unused(on) * on.cache().sheaf_capacity();
+        Found { unused, idle, node: 0 }
     }
 
     /// Flushes one of this CPU's own stacks.

@@ -129,11 +129,11 @@ impl EngineKind for Slob {
 }
 
 impl SlowPaths for Slob {
-    fn begin(&self, cache: &Header) {
+    fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
         if self.serves_malloc() {
-            cache.set_min_partial(0);
-            if cache.shape().geometry.object == UNIT {
-                cache.rename("slob");
+            on.cache.set_min_partial(0);
+            if on.cache.shape().geometry.object == UNIT {
+                on.cache.rename("slob");
             }
         }
     }

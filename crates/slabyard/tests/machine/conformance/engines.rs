@@ -9,8 +9,8 @@ use slabyard::cache::{classes, slots};
 use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{
-    Any, Changed, Engine, EngineFacts, EngineKind, Found, Header, Inspect, PageSlabs, Repair,
-    SlowPaths, Tiny,
+    Any, Changed, Engine, EngineFacts, EngineKind, Found, Inspect, PageSlabs, Repair, SlowPaths,
+    Tiny,
 };
 use slabyard::pages::Sheaf;
 use slabyard::platform::{PerCpu, Platform, Slot, Stack};
@@ -149,7 +149,7 @@ impl<B: Bug> EngineKind for Broken<B> {
 }
 
 impl<B: Bug> SlowPaths for Broken<B> {
-    fn begin(&self, _cache: &Header) {}
+    fn begin<P: Platform>(&self, _: PageSlabs<'_, P>) {}
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         Tiny.alloc(on)

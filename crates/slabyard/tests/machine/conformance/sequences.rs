@@ -7,6 +7,7 @@ use crate::each_engine::next_kind;
 use slabyard::cache::{classes, slots};
 use slabyard::calls::trim;
 use slabyard::debugging;
+use slabyard::engine::node_set::NodeSet;
 use slabyard::engine::{Engine, SlowPaths};
 use slabyard::observe::count;
 use slabyard::platform::stack::{SLOTS, Tag};
@@ -136,7 +137,8 @@ fn large_objects_wait_in_no_barn() {
             for object in held {
                 assert_eq!(yard.free_fast(object.expect("memory")), Ok(()));
             }
-            let nr_full = cache.engine.nr_full(cache.on(&yard.heap));
+            let (sheaves, here) = cache.engine.0.here(cache.on(&yard.heap));
+            let nr_full = sheaves.nr_full(here);
             assert_eq!(nr_full > 0, full, "objects of {bytes} bytes");
         }
     });

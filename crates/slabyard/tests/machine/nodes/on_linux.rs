@@ -2,9 +2,10 @@
 //! that go from one to the next.
 
 use super::{BYTES, CLASS, Nodes, node_of};
+use slabyard::engine::ArrayCaches;
 use slabyard::engine::Counter;
 use slabyard::engine::nodes::NodeSettings;
-use slabyard::engine::{array_cache, sheaves};
+use slabyard::engine::sheaves::SheavesOnNodes;
 use slabyard::platform::Memory;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
@@ -91,7 +92,7 @@ fn counts_of_bound_threads<E: Nodes>(remote_percent: u32) -> Option<Vec<u64>> {
 
 #[test]
 fn bound_threads_get_memory_of_their_node() {
-    let Some(counts) = counts_of_bound_threads::<array_cache::OnNodes>(0) else { return };
+    let Some(counts) = counts_of_bound_threads::<ArrayCaches>(0) else { return };
     let frees = counts[Counter::NodeFrees as usize];
     assert_eq!(frees, (ROUNDS * OBJECTS) as u64, "half of the objects are of this class, twice");
     assert_eq!(counts[Counter::NodeAllocs as usize], 0);
@@ -100,7 +101,7 @@ fn bound_threads_get_memory_of_their_node() {
 
 #[test]
 fn bound_threads_get_memory_of_their_node_by_sheaves() {
-    let Some(counts) = counts_of_bound_threads::<sheaves::nodes::OnNodes>(0) else { return };
+    let Some(counts) = counts_of_bound_threads::<SheavesOnNodes>(0) else { return };
     let frees = (ROUNDS * OBJECTS) as u64;
     assert_eq!(counts[Counter::NodeFrees as usize], frees);
     assert_eq!(counts[Counter::FreeSlowpath as usize], frees, "each went to its slab");
@@ -110,7 +111,7 @@ fn bound_threads_get_memory_of_their_node_by_sheaves() {
 #[test]
 fn bound_threads_get_others_memory_by_the_ratio_alone() {
     for percent in [10, 100] {
-        let Some(counts) = counts_of_bound_threads::<sheaves::nodes::OnNodes>(percent) else {
+        let Some(counts) = counts_of_bound_threads::<SheavesOnNodes>(percent) else {
             return;
         };
         assert!(counts[Counter::NodeFrees as usize] > 0);

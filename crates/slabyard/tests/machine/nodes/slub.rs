@@ -7,13 +7,13 @@ use super::{
 };
 use slabyard::calls::trim;
 use slabyard::engine::nodes::NodeSettings;
-use slabyard::engine::sheaves::nodes::OnNodes;
+use slabyard::engine::sheaves::SheavesOnNodes;
 use slabyard::engine::{Counter, Inspect, SlowPaths};
 use slabyard::platform::{PerCpu, Stack};
 use slabyard_testkit::machine::Config;
 
 /// Objects that wait in barns, by their node.
-fn parked(yard: &OnTwo<OnNodes>) -> [usize; 2] {
+fn parked(yard: &OnTwo<SheavesOnNodes>) -> [usize; 2] {
     let (cache, mut parked) = (yard.cache(CLASS), [0; 2]);
     cache.engine.each_parked(cache.on(&yard.heap), |address| {
         parked[node_of(yard, address).expect("an object of the region")] += 1;
@@ -24,7 +24,8 @@ fn parked(yard: &OnTwo<OnNodes>) -> [usize; 2] {
 #[test]
 fn a_cpu_gets_objects_of_its_node() {
     for (nodes, seed) in [(2, 1), (4, 3)] {
-        let yard = each_is_near::<OnNodes>(nodes, seed, free_by_sequence).expect("its own node");
+        let yard =
+            each_is_near::<SheavesOnNodes>(nodes, seed, free_by_sequence).expect("its own node");
         assert!(counted(&yard, Counter::NodeFrees) > 10_000);
         assert_eq!(counted(&yard, Counter::NodeAllocs), 0);
         assert_eq!(counted(&yard, Counter::NodeOverflow), 0, "SLUB has no alien arrays");
@@ -33,9 +34,9 @@ fn a_cpu_gets_objects_of_its_node() {
 
 #[test]
 fn slub_s_ratio_is_100() {
-    assert_eq!(OnNodes::SETTINGS.remote_percent, 100);
+    assert_eq!(SheavesOnNodes::SETTINGS.remote_percent, 100);
     // And it is what an engine has that nobody told.
-    let yard = OnTwo::<OnNodes>::new(slabyard_testkit::machine::Machine::new(Config {
+    let yard = OnTwo::<SheavesOnNodes>::new(slabyard_testkit::machine::Machine::new(Config {
         nodes: 2,
         ..Config::default()
     }));
@@ -51,7 +52,7 @@ fn slub_s_ratio_is_100() {
 
 #[test]
 fn a_free_of_another_node_goes_to_its_slab_at_once() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<SheavesOnNodes>(2);
     let objects = take(&yard, 0, 3000);
     let before = [Counter::FreeSlowpath, Counter::NodeFrees].map(|of| counted(&yard, of));
     let free = yard.verify().expect("outside of a slow path").expect("a sound yard").free;
@@ -65,7 +66,7 @@ fn a_free_of_another_node_goes_to_its_slab_at_once() {
 
 #[test]
 fn each_node_has_a_barn_with_a_limit_of_its_own() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<SheavesOnNodes>(2);
     let sheaf = yard.cache(CLASS).sheaf_capacity() as usize;
     let most = yard.cache(CLASS).barn_limits().0 as usize;
     assert_eq!(most, 2);
@@ -94,7 +95,7 @@ fn each_node_has_a_barn_with_a_limit_of_its_own() {
 
 #[test]
 fn a_pass_empties_each_node() {
-    let yard = yard::<OnNodes>(2);
+    let yard = yard::<SheavesOnNodes>(2);
     let sheaf = yard.cache(CLASS).sheaf_capacity() as usize;
     for cpu in [0, 1] {
         let objects = take(&yard, cpu, 8 * sheaf);
@@ -114,8 +115,9 @@ fn a_pass_empties_each_node() {
 
 #[test]
 fn a_sheaf_of_a_thread_that_moved_goes_to_its_node() {
-    let settings = NodeSettings { remote_percent: 0, ..OnNodes::SETTINGS };
-    let yard = yard_of::<OnNodes>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
+    let settings = NodeSettings { remote_percent: 0, ..SheavesOnNodes::SETTINGS };
+    let yard =
+        yard_of::<SheavesOnNodes>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let objects = take(&yard, 0, 300);
     give(&yard, 0, objects);
     // As such a thread leaves it behind: node 0's sheaf is in CPU 1's stack.
