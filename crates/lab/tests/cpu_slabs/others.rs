@@ -4,7 +4,7 @@
 use super::Random;
 use super::pair::{Chosen, Pair as Of};
 use slabyard::cache::Cache;
-use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Mixed, Rules};
+use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, OnCpus, Rules};
 use slabyard::engine::{Engine, Tiny};
 use slabyard_model::counters::Counter;
 use slabyard_testkit::machine::Machine;
@@ -18,10 +18,11 @@ const FAST: &[Counter] =
     &[Counter::AllocFastpath, Counter::FreeFastpath, Counter::AllocCpuSheaf, Counter::FreeCpuSheaf];
 
 /// A cache of sheaves over CPU slabs. `planted` changes the model's rules.
-fn mixed(kind: &Rules, class: usize, cpus: usize, planted: impl Fn(&mut Rules)) -> Pair<Mixed> {
-    let yard = Machine::begin::<Mixed>(cpus);
-    yard.caches().classes().iter().for_each(|cache| cache.engine.follow(kind));
-    let rules = |cache: &Cache<Mixed>| {
+fn mixed(kind: &Rules, class: usize, cpus: usize, planted: impl Fn(&mut Rules)) -> Pair<OnCpus> {
+    let kind = Rules { front: Front::SheavesOverCpuSlabs, ..*kind };
+    let yard = Machine::begin::<OnCpus>(cpus);
+    yard.caches().classes().iter().for_each(|cache| cache.engine.follow(&kind));
+    let rules = |cache: &Cache<OnCpus>| {
         let mut rules = Rules { min_partial: cache.min_partial(), ..cache.engine.rules(cache) };
         planted(&mut rules);
         rules

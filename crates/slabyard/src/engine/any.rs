@@ -5,7 +5,7 @@
 //! code of others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
 
 use super::array_cache::Choice;
-use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
+use super::cpu_slabs::{OnCpus, Rules};
 use super::nodes::NodeSettings;
 use super::sheaves::SheavesOnNodes;
 use super::{
@@ -34,7 +34,6 @@ pub struct Any {
 enum Chosen {
     Slub(SheavesOnNodes),
     CpuSlabs(OnCpus),
-    Mixed(Mixed),
     Tiny(Tiny),
     Slab(ArrayCaches),
     Slob(Slob),
@@ -59,7 +58,6 @@ impl Any {
         self.chosen.set(match other.chosen.get() {
             Chosen::Slub(engine) => Chosen::Slub(SheavesOnNodes::like(engine)),
             Chosen::CpuSlabs(engine) => Chosen::CpuSlabs(OnCpus::like(engine)),
-            Chosen::Mixed(engine) => Chosen::Mixed(Mixed::like(engine)),
             Chosen::Tiny(engine) => Chosen::Tiny(Tiny::like(engine)),
             Chosen::Slab(engine) => Chosen::Slab(ArrayCaches::like(engine)),
             Chosen::Slob(engine) => Chosen::Slob(Slob::like(engine)),
@@ -69,11 +67,6 @@ impl Any {
     /// Chooses SLUB with CPU slabs, by rules of this kind, below sheaves or alone; false if an
     /// engine is chosen already.
     pub fn choose_cpu_slabs(&self, rules: &Rules) -> bool {
-        if rules.front == Front::SheavesOverCpuSlabs {
-            let engine = Mixed::NEW;
-            engine.follow(rules);
-            return self.chosen.set(Chosen::Mixed(engine));
-        }
         let engine = OnCpus::NEW;
         engine.follow(rules);
         self.chosen.set(Chosen::CpuSlabs(engine))
@@ -105,7 +98,6 @@ macro_rules! on_chosen {
             None => match $any.chosen.get() {
                 Chosen::Slub($engine) => $call,
                 Chosen::CpuSlabs($engine) => $call,
-                Chosen::Mixed($engine) => $call,
                 Chosen::Tiny($engine) => $call,
                 Chosen::Slab($engine) => $call,
                 Chosen::Slob($engine) => $call,
@@ -176,7 +168,7 @@ impl EngineKind for Any {
     #[inline]
     fn facts(&self) -> EngineFacts {
         let name = match self.chosen.get() {
-            Chosen::Slub(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => EngineName::Slub,
+            Chosen::Slub(_) | Chosen::CpuSlabs(_) => EngineName::Slub,
             Chosen::Tiny(_) => EngineName::Tiny,
             Chosen::Slab(_) => EngineName::Slab,
             Chosen::Slob(_) => EngineName::Slob,

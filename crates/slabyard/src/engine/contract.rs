@@ -5,7 +5,7 @@
 //! Invariant: of all engines, only [`super::any`] names this module.
 
 use super::array_cache::ArrayCaches;
-use super::cpu_slabs::{Mixed, OnCpus};
+use super::cpu_slabs::OnCpus;
 use super::inspect::Inspect;
 use super::node_set::NodeSet;
 use super::orphans::Repair;
@@ -39,7 +39,6 @@ pub trait Engine: SlowPaths + Inspect + Repair {
 
 impl<N: NodeSet<State = NodeSheaves>> Engine for Sheaves<N> {}
 impl Engine for OnCpus {}
-impl Engine for Mixed {}
 impl Engine for Tiny {}
 impl Engine for Slob {}
 

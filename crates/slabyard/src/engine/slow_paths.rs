@@ -6,8 +6,8 @@
 
 use super::kind::EngineKind;
 use super::{flush, partial};
-use crate::engine::page_slabs::PageSlabs;
 use crate::engine::Moving;
+use crate::engine::page_slabs::PageSlabs;
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 

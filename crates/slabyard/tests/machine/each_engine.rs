@@ -9,7 +9,7 @@
 //! [next]: next_kind
 
 use slabyard::engine::array_cache::Choice;
-use slabyard::engine::cpu_slabs::{Front, Mixed, OnCpus, Rules};
+use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::{ArrayCaches, Engine};
 use slabyard::platform::Platform;
 use slabyard::yard::Yard;
@@ -49,8 +49,8 @@ macro_rules! tests_of_engines {
 
             #[test]
             fn mixed() {
-                use slabyard::engine::cpu_slabs::{Front, Mixed};
-                crate::each_engine::each_kind(Front::SheavesOverCpuSlabs, body::<Mixed>);
+                use slabyard::engine::cpu_slabs::{Front, OnCpus};
+                crate::each_engine::each_kind(Front::SheavesOverCpuSlabs, body::<OnCpus>);
             }
 
             #[test]
@@ -208,9 +208,8 @@ pub fn new_yard<P: Platform, E: Engine>(platform: P) -> Yard<P, E> {
         let engine: &dyn Any = &cache.engine;
         match &kind {
             EngineKind::Rules(rules) => {
-                let alone = engine.downcast_ref().map(|engine: &OnCpus| engine.follow(rules));
-                let below = || engine.downcast_ref().map(|engine: &Mixed| engine.follow(rules));
-                alone.or_else(below).expect("an engine that has kinds");
+                let engine = engine.downcast_ref::<OnCpus>();
+                engine.expect("an engine that has kinds").follow(rules);
             }
             EngineKind::Policy(choice) => {
                 engine.downcast_ref::<ArrayCaches>().expect("SLAB").follow(*choice);

@@ -8,87 +8,36 @@
 //! Four slots per cache in every engine were rejected: they would have doubled the cache lines that
 //! the fast path of the preload library touches.
 //!
-//! Neighbours: [`super::mixed`] is the engine; [`super::on_pages`] implements the policy's
+//! Neighbours: [`super::engine`] is the engine; [`super::on_pages`] implements the policy's
 //! interface. Invariant: an array is in one bank, or held by one thread.
 
-use super::on_pages::{BELOW, OnCpu};
 use super::{CpuPartialLists, CpuSlab, CpuSlabs, Rules, alloc, free, lists};
-use crate::engine::page_slabs::Ruled;
-use crate::engine::slabs::{self, Group};
+use crate::engine::slabs::Group;
 use crate::engine::{PageSlabs, Shape};
 use crate::pages::{PageHeap, Sheaf};
-use crate::platform::stack::Tag;
 use crate::platform::{Platform, Stack, Stopped};
 use crate::slab;
 use crate::slab::Word;
 use crate::sync::{AtomicUsize, Ordering};
 use slabyard_abi::region::front::BANK;
 
-/// The rules of a cache whose CPU slabs are below sheaves.
+/// What a CPU has of a cache, in the order of a bank.
 #[derive(Clone, Copy)]
-pub struct Below(pub(super) Rules);
-
-/// What is in a bank.
-#[derive(Clone, Copy)]
-enum Part {
+pub(super) enum Part {
     Slab = 0,
     List = 1,
-}
-
-impl Ruled for Below {
-    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<Tag> {
-        Some(Tag::ANY)
-    }
-
-    const RULES: slabs::Rules = BELOW;
-
-    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
-        alloc::alloc_slow(on)
-    }
-
-    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
-        let shape = on.cache.shape();
-        match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
-            Err(cause) => on.heap.misuse(cause, address, shape.slot),
-            Ok(object) if on.push_to_own(object.slab, address) => {}
-            Ok(object) => {
-                let (word, mask) = Word::of(object.index);
-                free::free_to_slab(on, shape, &Group { slab: object.slab, word, mask });
-            }
-        }
-    }
-}
-
-impl OnCpu for Below {
-    fn rules(&self) -> &Rules {
-        &self.0
-    }
-
-    fn exchange_slab<P: Platform>(
-        on: PageSlabs<'_, P, Self>,
-        new: Stack,
-    ) -> Result<Stack, Stopped> {
-        on.exchange(Part::Slab, new)
-    }
-
-    fn exchange_list<P: Platform>(
-        on: PageSlabs<'_, P, Self>,
-        new: Stack,
-    ) -> Result<Stack, Stopped> {
-        on.exchange(Part::List, new)
-    }
 }
 
 /// The elements of all banks; none before the first slow path.
 fn banks<'a, P: Platform>(
     heap: &'a PageHeap<P>,
-    on: &PageSlabs<'_, P, Below>,
+    on: &PageSlabs<'_, P, Rules>,
 ) -> &'a [AtomicUsize] {
     // Acquire pairs with the Release in `make_banks`.
     heap.sheaves.objects_of(on.cache.below().load(Ordering::Acquire) as u32)
 }
 
-impl<P: Platform> PageSlabs<'_, P, Below> {
+impl<P: Platform> PageSlabs<'_, P, Rules> {
     /// Makes the banks, if they are not there. Without memory for them no CPU has a slab.
     pub(super) fn make_banks(self) {
         let (heap, below) = (self.heap, self.cache.below());
@@ -124,7 +73,7 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
         }
     }
 
-    fn exchange(self, part: Part, new: Stack) -> Result<Stack, Stopped> {
+    pub(super) fn exchange_in_bank(self, part: Part, new: Stack) -> Result<Stack, Stopped> {
         let banks = banks(self.heap, &self);
         let nr = banks.len() / BANK;
         if nr == 0 {
@@ -148,6 +97,19 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
             Stack::NONE
         } else {
             self.swap(element, Stack::NONE)
+        }
+    }
+
+    /// Frees an object of a sheaf: to this CPU's slab, or to its own.
+    pub(super) fn free_to_bank(self, address: usize) {
+        let shape = self.cache.shape();
+        match slab::resolve(&self.heap.region, &shape.geometry, shape.slot, address) {
+            Err(cause) => self.heap.misuse(cause, address, shape.slot),
+            Ok(object) if self.push_to_own(object.slab, address) => {}
+            Ok(object) => {
+                let (word, mask) = Word::of(object.index);
+                free::free_to_slab(self, shape, &Group { slab: object.slab, word, mask });
+            }
         }
     }
 

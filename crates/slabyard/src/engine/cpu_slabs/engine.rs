@@ -1,7 +1,12 @@
-//! The engine of CPU slabs: SLUB with the per-CPU slabs of kernels up to 6.19.
+//! The engine of CPU slabs: SLUB with the per-CPU slabs of kernels up to 6.19, and below sheaves as
+//! caches of 6.18 have them that request sheaves.
 //!
 //! Neighbours: the policy is in [`super::alloc`], [`super::free`] and [`super::lists`]; it works on
-//! the structures of [`super::on_pages`].
+//! the structures of [`super::on_pages`]. [`crate::engine::sheaves`] is the policy of the sheaves,
+//! with the kernel's rules; [`super::below`] has the CPU slabs below them.
+//!
+//! Invariant: objects move from a sheaf to below one by one, never in the groups of a flush, which
+//! ignores frozen slabs.
 //!
 //! # Equation (asserted by `verify`)
 //!
@@ -9,12 +14,15 @@
 //! that is not on its node's list is a CPU's slab, or on a CPU's partial list.
 
 use super::{
-    Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freezing, Planted, Rules, alloc, free, lists,
+    Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freezing, Front, Planted, Rules, alloc, free,
+    lists,
 };
+use crate::engine::nodes::AtNode;
+use crate::engine::sheaves::NodeSheaves;
 use crate::engine::slabs::{Group, NodeList};
 use crate::engine::{
-    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, Repair, Shape, SlowPaths,
-    Tiny,
+    Changed, EngineFacts, EngineKind, Header, Inspect, Moving, PageSlabs, PassState, Repair, Shape,
+    SlowPaths, Tiny, orphans, partial,
 };
 use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::{Event, GRANULE, Platform, Slot};
@@ -25,10 +33,17 @@ use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::front;
 use slabyard_kernels::{Release, of_band};
 
-/// What a cache has beside its header: the kind of its rules. Their limits are in the header.
+/// Objects in a sheaf: what the two caches of 6.18 that have sheaves ask for.
+const SHEAF_CAPACITY: u32 = 32;
+/// Most full, and most empty, sheaves of a barn in 6.18.
+const BARN_LIMIT: u32 = 10;
+
+/// What a cache has beside its header: the kind of its rules, whose limits are in the header, and
+/// its barn, if CPU slabs are below sheaves.
 pub struct OnCpus {
     /// Bits of `abi::region::front`.
     front: AtomicU32,
+    sheaves: NodeSheaves,
 }
 
 impl OnCpus {
@@ -36,7 +51,8 @@ impl OnCpus {
     /// the cache's objects.
     pub fn follow(&self, rules: &Rules) {
         let bits = [
-            (true, front::CPU_SLABS),
+            (rules.front == Front::SheavesOverCpuSlabs, front::BELOW_SHEAVES),
+            (rules.front != Front::SheavesOverCpuSlabs, front::CPU_SLABS),
             (rules.cpu_partial_lists, front::LISTS),
             (rules.accounting == Accounting::Slabs, front::SLABS),
             (rules.accounting == Accounting::Exact, front::EXACT),
@@ -50,7 +66,12 @@ impl OnCpus {
     }
 
     fn has(&self, bit: u64) -> bool {
-        self.front() & bit != 0
+        u64::from(self.front.load(Ordering::Relaxed)) & bit != 0
+    }
+
+    /// True if CPU slabs are below sheaves.
+    fn is_below(&self) -> bool {
+        self.has(front::BELOW_SHEAVES)
     }
 
     /// The rules, with the limits as they are now.
@@ -74,21 +95,13 @@ impl OnCpus {
             cpu_partial,
             cpu_partial_slabs,
             planted: if loses { Planted::LoseExtraSlabs } else { Planted::None },
+            front: if self.is_below() { Front::SheavesOverCpuSlabs } else { Front::CpuSlabs },
+            sheaf_capacity: cache.sheaf_capacity(),
             ..Rules::of_kind(freezing, accounting, self.has(front::LISTS))
         }
     }
 
-    /// The limit of a cache that begins, and what readers see of its kind.
-    pub(super) fn publish(&self, cache: &Header, front: u64) {
-        cache.set_cpu_partial(self.default_limit(&cache.shape().geometry));
-        cache.set_front(front as u32);
-    }
-
-    /// Bits of `abi::region::front`.
-    pub(super) fn front(&self) -> u64 {
-        self.front.load(Ordering::Relaxed).into()
-    }
-
+    #[doc(hidden)]
     pub fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Rules> {
         on.by(self.rules(on.cache))
     }
@@ -103,35 +116,50 @@ impl OnCpus {
 }
 
 impl EngineKind for OnCpus {
-    const NEW: Self =
-        OnCpus { front: AtomicU32::new((front::CPU_SLABS | front::LISTS | front::SLABS) as u32) };
+    const NEW: Self = OnCpus {
+        front: AtomicU32::new((front::CPU_SLABS | front::LISTS | front::SLABS) as u32),
+        sheaves: NodeSheaves::NEW,
+    };
     const TAGGED: bool = true;
 
     fn like(other: &Self) -> Self {
-        let engine = Self::NEW;
-        engine.front.store(other.front.load(Ordering::Relaxed), Ordering::Relaxed);
-        engine
+        let front = AtomicU32::new(other.front.load(Ordering::Relaxed));
+        OnCpus { front, ..Self::NEW }
     }
 
     #[inline]
     fn facts(&self) -> EngineFacts {
-        EngineFacts { has_objects_in_spare: false, ..EngineFacts::of(EngineName::Slub) }
+        EngineFacts { has_objects_in_spare: self.is_below(), ..EngineFacts::of(EngineName::Slub) }
     }
 }
 
 impl SlowPaths for OnCpus {
     fn begin<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.publish(on.cache, self.front());
+        on.cache.set_cpu_partial(self.default_limit(&on.cache.shape().geometry));
+        on.cache.set_front(self.front.load(Ordering::Relaxed));
+        if self.is_below() {
+            on.cache.set_sheaf_capacity(SHEAF_CAPACITY);
+            on.cache.set_barn_limits(BARN_LIMIT, BARN_LIMIT);
+        }
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let on = self.on(on);
+        if self.is_below() {
+            on.make_banks();
+            return self.sheaves.alloc_slow(on);
+        }
         let _moving = Moving::new(on);
-        alloc::alloc_slow(self.on(on))
+        alloc::alloc_slow(on)
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
-        let _moving = Moving::new(on);
         let on = self.on(on);
+        if self.is_below() {
+            on.make_banks();
+            return self.sheaves.free_slow(on, address);
+        }
+        let _moving = Moving::new(on);
         let shape = on.cache.shape();
         match slab::resolve(&on.heap.region, &shape.geometry, shape.slot, address) {
             Err(cause) => on.heap.misuse(cause, address, shape.slot),
@@ -148,14 +176,30 @@ impl SlowPaths for OnCpus {
         }
     }
 
-    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, stack: Sheaf) -> Sheaf {
+    fn flush_stopped<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slot: Slot,
+        mut stack: Sheaf,
+    ) -> Sheaf {
         let _moving = Moving::aside(on);
-        self.flush(on, slot, stack)
+        let on = self.on(on);
+        if self.is_below() {
+            self.sheaves.flush(on, &mut stack, u32::MAX);
+        } else if slot == on.cache.shape().main() {
+            return alloc::deactivate(on, CpuSlab { slab: on.slab_of(&stack), own: stack });
+        } else {
+            lists::drain(on, &mut stack);
+        }
+        stack
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        let _moving = Moving::aside(on);
         let on = self.on(on);
+        if self.is_below() {
+            return self.sheaves.flush_stack(on, slot);
+        }
+        let _moving = Moving::aside(on);
         if slot == on.cache.shape().main() {
             if let Ok(Some(slab)) = on.check_out_slab() {
                 on.give_own(alloc::deactivate(on, slab));
@@ -172,23 +216,84 @@ impl SlowPaths for OnCpus {
         mut spare: Option<Sheaf>,
     ) -> Option<Sheaf> {
         let _moving = Moving::aside(on);
-        let _slabs = match &mut spare {
-            Some(list) => lists::drain_empties(self.on(on), list),
-            None => lists::drain_own_empties(self.on(on)),
-        };
+        let on = self.on(on);
+        match &mut spare {
+            // Its elements are objects.
+            Some(_) if self.is_below() => {}
+            Some(list) => _ = lists::drain_empties(on, list),
+            None if self.is_below() => {
+                on.each_bank(&mut |_| {}, &mut |list| _ = lists::drain_empties(on, list));
+            }
+            None => _ = lists::drain_own_empties(on),
+        }
         spare
     }
 
-    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        if name != "cpu_partial" {
-            return Tiny.set(on, name, value);
+    fn reclaim<P: Platform>(&self, on: PageSlabs<'_, P>, found: &mut PassState, most: u32) -> bool {
+        if !self.is_below() {
+            return Tiny.reclaim(on, found, most);
         }
-        let old = on.cache.set_cpu_partial(value.min(Shape::STACK_OBJECTS));
-        Some(Changed { old, drains: true })
+        let on = self.on(on);
+        let idle = found.get_or_insert_with(|| self.sheaves.look(on)).idle;
+        if self.sheaves.reclaim_piece(on, found, most) {
+            return true;
+        }
+        if !idle {
+            return false;
+        }
+        let _moving = Moving::aside(on);
+        let slabs = on.cache.nr_slabs();
+        on.drain_banks();
+        on.cache.nr_slabs() < slabs
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        let on = self.on(on);
+        if self.is_below() {
+            self.sheaves.shrink_node(on);
+            let _moving = Moving::aside(on);
+            on.drain_banks();
+        }
+        partial::discard_all_empty(on);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        if name == "cpu_partial" {
+            let old = on.cache.set_cpu_partial(value.min(Shape::STACK_OBJECTS));
+            let _moving = Moving::aside(on);
+            self.on(on).drain_banks();
+            return Some(Changed { old, drains: true });
+        }
+        if self.is_below() {
+            return self.sheaves.tune(self.on(on), name, value);
+        }
+        Tiny.set(on, name, value)
+    }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.on(on).end_banks();
     }
 }
 
+/// Without sheaves there is no bank, and the barn is empty.
 impl Inspect for OnCpus {
+    const HAS_SLABS_BELOW: bool = true;
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
+        self.sheaves.each_in_barn(on, &mut f);
+        let sheaves = &on.heap.sheaves;
+        let each_own = &mut |slab: &CpuSlab<Sheaf>| {
+            sheaves.objects(&slab.own).iter().for_each(|it| f(it.load(Ordering::Relaxed)));
+        };
+        self.on(on).each_bank(each_own, &mut |_| {});
+    }
+
+    fn nr_parked_below<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        let mut sum = 0;
+        self.on(on).each_bank(&mut |slab| sum += u64::from(slab.own.len()), &mut |_| {});
+        sum
+    }
+
     fn each_slab<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
@@ -197,25 +302,31 @@ impl Inspect for OnCpus {
         f: &mut dyn FnMut(u32),
     ) {
         let on = self.on(on);
+        if self.is_below() {
+            return;
+        }
         if slot == on.cache.shape().main() {
             return f(on.slab_of(stack));
         }
         on.each_on_list(stack, f);
     }
+
+    fn each_slab_below<P: Platform>(&self, on: PageSlabs<'_, P>, f: &mut dyn FnMut(u32)) {
+        let on = self.on(on);
+        on.each_bank(&mut |slab| f(slab.slab), &mut |_| {});
+        on.each_bank(&mut |_| {}, &mut |list| on.each_on_list(list, f));
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        (self.is_below() || on.cache.has_no_sheaves())
+            && on.cache.is_barn_published(None, self.sheaves.barn_words(on, |_| {}))
+    }
 }
 
-impl Repair for OnCpus {}
-
-impl OnCpus {
-    /// Flushes a stack that is out of its entry; returns the array.
-    fn flush<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, mut stack: Sheaf) -> Sheaf {
-        let on = self.on(on);
-        if slot == on.cache.shape().main() {
-            let slab = on.slab_of(&stack);
-            return alloc::deactivate(on, CpuSlab { slab, own: stack });
-        }
-        lists::drain(on, &mut stack);
-        stack
+impl Repair for OnCpus {
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        self.sheaves.count_barn_anew(on)
     }
 }
 

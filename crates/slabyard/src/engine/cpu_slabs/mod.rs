@@ -25,7 +25,6 @@ mod below;
 mod engine;
 pub mod free;
 pub mod lists;
-mod mixed;
 mod on_pages;
 pub mod rules;
 
@@ -34,7 +33,6 @@ use super::slabs::{FlushTarget, Group, Held};
 use crate::platform::Stopped;
 use crate::slab::Version;
 pub use engine::OnCpus;
-pub use mixed::Mixed;
 pub use rules::{Front, Planted, Rules};
 pub use slabyard_kernels::{Accounting, Freezing};
 

@@ -4,10 +4,12 @@
 //! may take; its tag lets a free push only objects of this slab. A CPU partial list is the spare
 //! stack, whose elements are [`Parked`] slabs; only a thread that checked it out pushes to it or
 //! pops from it. The first note of either array ([`Sheaf`]) names the slab, or counts the objects.
+//! Below sheaves, which are the stacks then, both are in a bank ([`super::below`]).
 //!
 //! [`Sheaf`]: crate::pages::Sheaf
 
-use super::{Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freed, Rules};
+use super::below::Part;
+use super::{Accounting, CpuPartialLists, CpuSlab, CpuSlabs, Freed, Front, Rules, alloc};
 use crate::engine::page_slabs::Ruled;
 use crate::engine::slabs::{self, Group, Links, NodeList, Slabs};
 use crate::engine::{Counter, PageSlabs, Shape};
@@ -52,53 +54,38 @@ impl Parked {
 const ON_CPU_LIST: u32 = u32::MAX;
 
 /// The rules of slabs below CPUs: those of the kernel.
-pub(super) const BELOW: slabs::Rules =
-    slabs::Rules { refill: slabs::Refill::Below, ..slabs::Rules::KERNEL };
+const BELOW: slabs::Rules = slabs::Rules { refill: slabs::Refill::Below, ..slabs::Rules::KERNEL };
 
 impl Ruled for Rules {
     const RULES: slabs::Rules = BELOW;
+
+    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        alloc::alloc_slow(on)
+    }
+
+    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+        on.free_to_bank(address);
+    }
+
+    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<Tag> {
+        Some(Tag::ANY)
+    }
 }
 
-/// Where CPUs have what they have of a cache.
-pub trait OnCpu: Ruled {
-    /// Those that the cache follows now.
-    fn rules(&self) -> &Rules;
-    /// Replaces this CPU's slab.
+impl<P: Platform> PageSlabs<'_, P, Rules> {
+    /// Replaces what this CPU has: its stack holds it, or below sheaves its bank.
     ///
     /// # Errors
-    /// [`Stopped`] if it cannot have one now; nothing has changed then.
-    fn exchange_slab<P: Platform>(on: PageSlabs<'_, P, Self>, new: Stack)
-    -> Result<Stack, Stopped>;
-    /// Replaces its list.
-    ///
-    /// # Errors
-    /// As those of [`OnCpu::exchange_slab`].
-    fn exchange_list<P: Platform>(on: PageSlabs<'_, P, Self>, new: Stack)
-    -> Result<Stack, Stopped>;
-}
-
-/// In its stacks.
-impl OnCpu for Rules {
-    fn rules(&self) -> &Rules {
-        self
+    /// [`Stopped`] if it cannot have it now; nothing has changed then.
+    fn exchange(self, part: Part, new: Stack) -> Result<Stack, Stopped> {
+        let shape = self.cache.shape();
+        match part {
+            _ if self.rules.front == Front::SheavesOverCpuSlabs => self.exchange_in_bank(part, new),
+            Part::Slab => self.heap.platform.exchange(shape.main(), new),
+            Part::List => self.heap.platform.exchange(shape.spare(), new),
+        }
     }
 
-    fn exchange_slab<P: Platform>(
-        on: PageSlabs<'_, P, Self>,
-        new: Stack,
-    ) -> Result<Stack, Stopped> {
-        on.heap.platform.exchange(on.cache.shape().main(), new)
-    }
-
-    fn exchange_list<P: Platform>(
-        on: PageSlabs<'_, P, Self>,
-        new: Stack,
-    ) -> Result<Stack, Stopped> {
-        on.heap.platform.exchange(on.cache.shape().spare(), new)
-    }
-}
-
-impl<P: Platform, R: OnCpu> PageSlabs<'_, P, R> {
     fn count_failed(&self, exchanged: &Exchanged) {
         self.count(Counter::CmpxchgFail, exchanged.failed);
     }
@@ -153,16 +140,16 @@ impl<P: Platform, R: OnCpu> PageSlabs<'_, P, R> {
     }
 }
 
-impl<P: Platform, R: OnCpu> CpuPartialLists for PageSlabs<'_, P, R> {
+impl<P: Platform> CpuPartialLists for PageSlabs<'_, P, Rules> {
     type List = Sheaf;
 
     fn cpu_rules(&self) -> &Rules {
-        self.rules.rules()
+        &self.rules
     }
 
     fn check_out_list(self) -> Option<Sheaf> {
         let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
-        let stack = R::exchange_list(self, Stack::NONE).ok()?;
+        let stack = self.exchange(Part::List, Stack::NONE).ok()?;
         sheaves.adopt(stack).or_else(|| {
             let most = self.cpu_rules().cpu_partial.max(self.cpu_rules().cpu_partial_slabs) + 1;
             let list = sheaves.take(p, most.min(Shape::STACK_OBJECTS))?;
@@ -174,7 +161,7 @@ impl<P: Platform, R: OnCpu> CpuPartialLists for PageSlabs<'_, P, R> {
     fn check_in_list(self, list: Sheaf) -> Option<Sheaf> {
         let sheaves = &self.heap.sheaves;
         let new = sheaves.publish(list, 0);
-        sheaves.adopt(R::exchange_list(self, new).unwrap_or(new))
+        sheaves.adopt(self.exchange(Part::List, new).unwrap_or(new))
     }
 
     fn objects_of(self, list: &Sheaf) -> u32 {
@@ -238,11 +225,11 @@ impl<P: Platform, R: OnCpu> CpuPartialLists for PageSlabs<'_, P, R> {
     }
 }
 
-impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
+impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
     type Own = Sheaf;
 
     fn check_out_slab(self) -> Result<Option<CpuSlab<Sheaf>>, Stopped> {
-        let stack = R::exchange_slab(self, Stack::NONE)?;
+        let stack = self.exchange(Part::Slab, Stack::NONE)?;
         Ok(self.cpu_slab_in(stack))
     }
 
@@ -252,7 +239,7 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
         heap.sheaves.notes(&own)[0].store(slab, Ordering::Relaxed);
         let tag = Tag { base: heap.region.address(slab), mask: !(shape.geometry.slab_bytes() - 1) };
         let new = heap.sheaves.publish_tagged(own, u32::MAX, tag);
-        match R::exchange_slab(self, new) {
+        match self.exchange(Part::Slab, new) {
             Ok(old) => self.cpu_slab_in(old),
             // Stopped: no other thread has seen the new one, it is ours again.
             Err(Stopped) => self.cpu_slab_in(new),
