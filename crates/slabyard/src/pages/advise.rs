@@ -41,7 +41,7 @@ pub(super) fn allow_whole<P: Platform>(heap: &PageHeap<P>, first: usize, end: us
         let mut given = heap.advice.given.lock(p);
         // Advice alone: it does no harm if another thread takes a part of the extent now.
         let is_whole = given.get(start / HUGE) == SMALL && {
-            let _lists = heap.buddy.lists.lock(p);
+            let _lists = heap.buddy.lock(p);
             is_free(region, start, HUGE_ORDER)
         };
         if is_whole && given.set(start / HUGE, LARGE) {

@@ -11,12 +11,14 @@
 use super::blocks::{Lists, each_block};
 use super::descriptor::GranuleKind;
 use super::region::Region;
-use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
+use crate::platform::Platform;
+use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
 use core::mem::offset_of;
+use core::ops::{Deref, DerefMut};
 
 /// All free blocks.
 pub struct Buddy {
-    pub(super) lists: Lock<Lists>,
+    lists: Lock<Lists>,
     /// Free dirty granules: a copy of the number under the lock, to be read without it.
     pub(crate) dirty: AtomicUsize,
     /// Free granules: a copy too.
@@ -65,7 +67,7 @@ impl Buddy {
 
     /// Free granules, as of a moment ago.
     #[inline]
-    pub(super) fn free_hint(&self) -> usize {
+    pub(crate) fn free_hint(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }
 
@@ -109,15 +111,43 @@ impl Buddy {
         self.purgeable.store(purgeable, Ordering::Relaxed);
     }
 
-    pub(super) fn publish_counts(&self, lists: &Lists) {
-        self.dirty.store(lists.dirty_granules, Ordering::Relaxed);
-        self.publish_purgeable(lists.dirty_granules);
-        self.free.store(lists.free_granules, Ordering::Relaxed);
+    /// Frees the lock in the child of a fork, whose holder does not exist there.
+    pub(super) fn abandon(&self) {
+        self.lists.abandon();
     }
 
-    /// Publishes the list's length to threads without the lock.
-    pub(super) fn publish_freed(&self, lists: &Lists) {
-        self.freed.store(lists.freed.nr, Ordering::Relaxed);
+    /// Locks the lists.
+    pub(super) fn lock<'a, P: Platform>(&'a self, p: &'a P) -> LockedLists<'a, P> {
+        LockedLists { buddy: self, lists: self.lists.lock(p) }
+    }
+}
+
+/// The lists while this thread has them locked. It publishes their counts before it unlocks them.
+pub(super) struct LockedLists<'a, P: Platform> {
+    buddy: &'a Buddy,
+    lists: Guard<'a, Lists, P>,
+}
+
+impl<P: Platform> Deref for LockedLists<'_, P> {
+    type Target = Lists;
+    fn deref(&self) -> &Lists {
+        &self.lists
+    }
+}
+
+impl<P: Platform> DerefMut for LockedLists<'_, P> {
+    fn deref_mut(&mut self) -> &mut Lists {
+        &mut self.lists
+    }
+}
+
+impl<P: Platform> Drop for LockedLists<'_, P> {
+    fn drop(&mut self) {
+        let Lists { dirty_granules, free_granules, ref freed, .. } = *self.lists;
+        self.buddy.dirty.store(dirty_granules, Ordering::Relaxed);
+        self.buddy.publish_purgeable(dirty_granules);
+        self.buddy.free.store(free_granules, Ordering::Relaxed);
+        self.buddy.freed.store(freed.nr, Ordering::Relaxed);
     }
 }
 

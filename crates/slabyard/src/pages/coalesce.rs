@@ -18,12 +18,12 @@
 //! ([`all_lists`]), coalesces the list first.
 
 use super::blocks::{Lists, ORDERS, Wanted};
-use super::buddy::Buddy;
+use super::buddy::{Buddy, LockedLists};
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
 use super::region::Region;
 use crate::platform::{GRANULE, Platform};
-use crate::sync::{Guard, Ordering};
+use crate::sync::Ordering;
 
 /// Most runs on the list.
 const MOST: u32 = 16;
@@ -128,10 +128,9 @@ impl Lists {
 }
 
 /// Locks the lists, and coalesces all freed runs into them.
-pub(super) fn all_lists<P: Platform>(heap: &PageHeap<P>) -> Guard<'_, Lists, P> {
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+pub(super) fn all_lists<P: Platform>(heap: &PageHeap<P>) -> LockedLists<'_, P> {
+    let mut lists = heap.buddy.lock(&heap.platform);
     lists.coalesce_all_freed(&heap.region);
-    heap.buddy.publish_freed(&lists);
     lists
 }
 
@@ -143,9 +142,8 @@ pub(crate) fn is_due(buddy: &Buddy) -> bool {
 
 /// Coalesces a block of a freed run.
 pub fn one_block<P: Platform>(heap: &PageHeap<P>) {
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     if lists.freed.nr > KEPT {
         lists.coalesce_freed_block(&heap.region);
     }
-    heap.buddy.publish_freed(&lists);
 }

@@ -43,7 +43,6 @@ impl<P: Platform> PageHeap<P> {
         }
         let dirty = self.region.dirty_in(start, end - start);
         lists.cut(&self.region, start, start, end);
-        self.buddy.publish_counts(&lists);
         Some(end - start - dirty)
     }
 
@@ -63,7 +62,7 @@ impl<P: Platform> PageHeap<P> {
             region.grow(&self.platform, &growing, end - top, unit, Ahead::All, None)?;
         nodes::bind_new(self, old, new);
         let now = self.platform.now_ms() as u32;
-        nodes::free_new(self, &mut self.buddy.lists.lock(&self.platform), old, new, now);
+        nodes::free_new(self, &mut self.buddy.lock(&self.platform), old, new, now);
         Some(())
     }
 
@@ -83,7 +82,7 @@ impl<P: Platform> PageHeap<P> {
         let start = index as usize;
         self.region.set_dirty(start, granules, false);
         let now = self.platform.now_ms() as u32;
-        let mut lists = self.buddy.lists.lock(&self.platform);
+        let mut lists = self.buddy.lock(&self.platform);
         lists.free_range(&self.region, start, start + granules, false, now);
         Some(moved)
     }

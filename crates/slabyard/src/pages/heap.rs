@@ -82,7 +82,7 @@ impl<P: Platform> PageHeap<P> {
         }
         // Before the first block.
         if let Some(order) = self.region.most_order::<P>() {
-            self.buddy.lists.lock(p).set_most_order(order);
+            self.buddy.lock(p).set_most_order(order);
         }
         true
     }

@@ -129,7 +129,6 @@ pub(super) fn free_new<P: Platform>(
     if at < end {
         lists.free_range(&heap.region, at, end, false, now);
     }
-    heap.buddy.publish_counts(lists);
 }
 
 /// Asks for the nodes of granules by which the region grew. Under no lock but that of growth.

@@ -100,7 +100,7 @@ impl<P: Platform> PageHeap<P> {
         }
         self.cleaned.fetch_add(granules, Ordering::Relaxed);
         self.region.set_dirty(first, granules, false);
-        let mut lists = self.buddy.lists.lock(&self.platform);
+        let mut lists = self.buddy.lock(&self.platform);
         lists.free_range(&self.region, first, first + granules, false, now);
     }
 
@@ -167,10 +167,9 @@ fn purge_parts<P: Platform>(
 fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> usize {
     let region = &heap.region;
     let dirty = region.dirty_in(part.first(), part.granules());
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     lists.insert(region, part.index, part.order.into(), true, now.wrapping_add(1), true);
     lists.dirty_granules += dirty;
-    heap.buddy.publish_counts(&lists);
     dirty
 }
 
@@ -215,7 +214,6 @@ fn take_old<P: Platform>(
     let granules = (last + 1).next_multiple_of(unit) - first;
     let dirty = region.dirty_in(first, granules);
     lists.dirty_granules -= dirty;
-    heap.buddy.publish_counts(&lists);
     region.descriptor(index as u32).set(GranuleKind::Purging, order as u32, 0);
     let part = DirtyPart {
         index: index as u32,
@@ -232,7 +230,7 @@ fn take_old<P: Platform>(
 fn put_clean<P: Platform>(heap: &PageHeap<P>, index: u32, order: usize, since: u32, made: u32) {
     let start = index as usize;
     let descriptor = heap.region.descriptor(index);
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     descriptor.set(GranuleKind::None, 0, 0);
     lists.free_range(&heap.region, start, start + (1 << order), false, since);
     // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
@@ -295,7 +293,7 @@ fn take_unreleased<P: Platform>(heap: &PageHeap<P>, age_ms: u32) -> Option<(u32,
     let (region, now) = (&heap.region, heap.platform.now_ms() as u32);
     let made = |index| region.descriptor(index).granules.load(Ordering::Relaxed);
     let since = |index| region.descriptor(index).time.load(Ordering::Relaxed);
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     let (index, order) = (SMALLEST_RELEASED..ORDERS).rev().find_map(|order| {
         let wanted = |index| made(index) < slices(order) && is_old(now, since(index), age_ms);
         Some((lists.find_clean(region, order, LOOKS, wanted)?, order))

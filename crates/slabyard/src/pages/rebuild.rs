@@ -25,7 +25,7 @@ pub(crate) fn abandon_locks<P: Platform>(heap: &PageHeap<P>) {
     heap.sheaves.abandon(&heap.platform);
     heap.region.abandon(&heap.platform);
     heap.advice.abandon();
-    heap.buddy.lists.abandon();
+    heap.buddy.abandon();
     heap.rcu.abandon();
     heap.held.abandon();
 }
@@ -46,7 +46,7 @@ pub(crate) fn mark_on_list(region: &Region, address: usize) {
 pub(crate) fn rebuild<P: Platform>(heap: &PageHeap<P>, mut slab: impl FnMut(u32)) {
     let region = &heap.region;
     let top = region.top();
-    let most_order = heap.buddy.lists.lock(&heap.platform).most_order();
+    let most_order = heap.buddy.lock(&heap.platform).most_order();
     let mut lists = Lists::with_most_order(most_order);
     let (mut runs, mut run_granules) = (0, 0);
     let mut at = heap.platform.page_bytes() / GRANULE;
@@ -100,9 +100,7 @@ pub(crate) fn rebuild<P: Platform>(heap: &PageHeap<P>, mut slab: impl FnMut(u32)
         at += granules;
     }
     insert_range(heap, &mut lists, begin, top);
-    heap.buddy.publish_freed(&lists);
-    heap.buddy.publish_counts(&lists);
-    *heap.buddy.lists.lock(&heap.platform) = lists;
+    *heap.buddy.lock(&heap.platform) = lists;
     heap.buddy.nr_runs.store(runs, Ordering::Relaxed);
     heap.buddy.run_granules.store(run_granules, Ordering::Relaxed);
     heap.mappings.count_anew();

@@ -46,10 +46,8 @@ impl<P: Platform> PageHeap<P> {
         let now = self.platform.now_ms() as u32;
         let granules = self.granules_for(granules * GRANULE);
         self.region.set_dirty(index as usize, granules, true);
-        let mut lists = self.buddy.lists.lock(&self.platform);
+        let mut lists = self.buddy.lock(&self.platform);
         lists.add_freed(&self.region, index, granules, now);
-        self.buddy.publish_freed(&lists);
-        self.buddy.publish_counts(&lists);
     }
 
     /// Allocates a run for `bytes`, aligned to `align` bytes; returns its address.
@@ -157,7 +155,7 @@ pub(super) fn take_run_of<P: Platform>(
     let end = start + granules;
     nodes::bind_new(heap, old, new);
     let now = heap.platform.now_ms() as u32;
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     nodes::free_new(heap, &mut lists, old, start, now);
     nodes::free_new(heap, &mut lists, end, new, now);
     drop((lists, growing));
@@ -177,7 +175,7 @@ pub fn take_runs<P: Platform>(
     let wanted = Wanted::new(1 << order, 1 << order, 1 << order, false);
     let mut taken = 0;
     loop {
-        let mut lists = heap.buddy.lists.lock(&heap.platform);
+        let mut lists = heap.buddy.lock(&heap.platform);
         while taken < most
             && let Some(start) = take_from(heap, &mut lists, wanted)
         {
@@ -198,7 +196,7 @@ pub fn take_runs<P: Platform>(
 /// Frees the runs at these addresses, which left a CPU's list or bank, under one hold of the lock.
 pub fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, addresses: impl Iterator<Item = usize>) {
     let now = heap.platform.now_ms() as u32;
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     for index in addresses.filter_map(|address| heap.region.granule_of(address)) {
         let descriptor = heap.region.descriptor(index);
         let granules = match descriptor.is_banked() {
@@ -209,12 +207,10 @@ pub fn free_parked_runs<P: Platform>(heap: &PageHeap<P>, addresses: impl Iterato
         descriptor.set(GranuleKind::None, 0, 0);
         lists.add_freed(&heap.region, index, granules, now);
     }
-    heap.buddy.publish_freed(&lists);
-    heap.buddy.publish_counts(&lists);
 }
 
 fn take_free<P: Platform>(heap: &PageHeap<P>, wanted: Wanted) -> Option<u32> {
-    let mut lists = heap.buddy.lists.lock(&heap.platform);
+    let mut lists = heap.buddy.lock(&heap.platform);
     take_from(heap, &mut lists, wanted)
 }
 
@@ -227,8 +223,6 @@ fn take_from<P: Platform>(heap: &PageHeap<P>, lists: &mut Lists, wanted: Wanted)
             start as u32
         }
     };
-    heap.buddy.publish_freed(lists);
-    heap.buddy.publish_counts(lists);
     Some(start)
 }
 
@@ -253,7 +247,7 @@ fn end_live_run<P: Platform>(heap: &PageHeap<P>, address: usize) -> Option<(u32,
 
 /// Free granules, and the dirty ones among them.
 pub fn free_count<P: Platform>(heap: &PageHeap<P>) -> FreeCount {
-    let lists = heap.buddy.lists.lock(&heap.platform);
+    let lists = heap.buddy.lock(&heap.platform);
     FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
 }
 

@@ -138,6 +138,8 @@ fn check_pages<P: Platform, E: Engine>(
     let yard = quiesced.yard();
     let g = &yard.heap;
     let mut sound = Sound { parked, ..Sound::default() };
+    // Before the lists are locked here: who unlocks them publishes the counts.
+    let published = (g.buddy.free_hint(), g.buddy.dirty_hint());
     // A check before this one may have ended with a fault.
     for number in yard.caches().numbers() {
         yard.cache(number).tally.take();
@@ -219,6 +221,8 @@ fn check_pages<P: Platform, E: Engine>(
     expect("slabs that wait for readers", 0, count_held(yard), held)?;
     expect("slabs that wait for readers, as counted", 0, held::nr(g) as u64, held)?;
     let count = runs::free_count(g);
+    expect("published free granules", 0, published.0 as u64, count.free as u64)?;
+    expect("published dirty granules", 0, published.1 as u64, count.dirty as u64)?;
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_blocks = 0u64;
     runs::each_free_block(g, |_, order| in_blocks += 1 << order);
