@@ -116,7 +116,7 @@ impl Buddy {
         self.lists.abandon();
     }
 
-    /// Locks the lists.
+    /// The lists, which nobody else changes until they are dropped.
     pub(super) fn lock<'a, P: Platform>(&'a self, p: &'a P) -> LockedLists<'a, P> {
         LockedLists { buddy: self, lists: self.lists.lock(p) }
     }
