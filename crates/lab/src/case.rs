@@ -27,6 +27,8 @@ pub struct Case {
     pub rules: Vec<Rules>,
     /// Objects of a slab of each cache on the traced machine.
     pub traced_objects: Vec<u32>,
+    /// Objects in a sheaf of each cache there; 0 without sheaves.
+    pub traced_sheaves: Vec<u32>,
     /// Order of each cache there.
     pub orders: Vec<u8>,
     /// The least order of each cache's slabs there, and their objects.
@@ -160,6 +162,7 @@ impl Case {
             prepared,
             rules: Vec::new(),
             traced_objects: facts.iter().map(|facts| facts.objects).collect(),
+            traced_sheaves: snapshot.caches.iter().map(|of| of.sheaf_capacity.unwrap_or(0)).collect(),
             orders: Vec::new(),
             least: Vec::new(),
             reclaimable: Vec::new(),
@@ -360,6 +363,7 @@ impl Case {
             prepared: &self.prepared,
             rules: &self.rules,
             traced_objects: &self.traced_objects,
+            traced_sheaves: &self.traced_sheaves,
             node_of: &self.node_of,
             traced_cpus: self.traced_cpus as usize,
             tasks: 1,

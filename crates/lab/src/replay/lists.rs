@@ -8,16 +8,19 @@
 //! if the machine's slabs have another size. Invariant: each of a cache's initial slabs is on
 //! exactly one of its lists.
 
+use super::in_sheaves::InSheaves;
 use super::layout::{self, PlannedSlab};
 use super::plan::{ParkedSlabs, Plan};
 use crate::prepare::known::{KnownCache, ListedSlab};
-use crate::prepare::{FirstUse, Prepared};
+use crate::prepare::{FirstUse, Prepared, Slab};
 use slabyard_model::cache::{Accounting, KernelCache, Rules};
 
 /// The initial slabs, and their free objects.
 pub(super) struct Initial {
-    /// Free objects of each.
+    /// Free objects of each, in the slab.
     free: Vec<u32>,
+    /// What CPUs hold of them beside.
+    pub(super) in_sheaves: InSheaves,
     /// Those of each cache, in order of their first event.
     of_cache: Vec<Vec<u32>>,
     /// Slabs in the order in which CPUs first allocate from them, for each cache.
@@ -32,13 +35,18 @@ struct CpuUse {
 }
 
 impl Initial {
-    pub(super) fn of(prepared: &Prepared) -> Initial {
+    pub(super) fn of(plan: &Plan<'_>) -> Initial {
+        let prepared = plan.prepared;
         let slabs = prepared.initial_slabs();
-        let free: Vec<u32> =
-            slabs.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
+        let in_sheaves = InSheaves::of(plan);
+        let free_of = |(nth, slab): (u32, &Slab)| {
+            slab.objects - prepared.nr_live_at_start(slab) - in_sheaves.of_slab(nth)
+        };
+        let free: Vec<u32> = (0..).zip(slabs).map(free_of).collect();
         let mut uses: Vec<Vec<CpuUse>> = prepared.caches.iter().map(|_| Vec::new()).collect();
         for (nth, FirstUse { slab, cpu }) in (0u32..).zip(&prepared.tally.first_uses) {
-            if free[*slab as usize] > 0 {
+            // What a refill left of a slab that it used last waits at the list's tail.
+            if free[*slab as usize] > 0 && in_sheaves.of_slab(*slab) == 0 {
                 let cache = prepared.slabs[*slab as usize].cache;
                 uses[cache as usize].push(CpuUse { cpu: *cpu, slab: *slab, nth });
             }
@@ -47,7 +55,7 @@ impl Initial {
         for (number, slab) in (0u32..).zip(slabs) {
             of_cache[slab.cache as usize].push(number);
         }
-        Initial { free, of_cache, uses }
+        Initial { free, in_sheaves, of_cache, uses }
     }
 
     fn free_of(&self, slab: u32) -> u32 {
@@ -189,7 +197,7 @@ impl Lists {
         let traced = plan.traced_objects[number];
         let is_other = plan.is_other(number);
         let [listed, counted] = self.unseen(plan, number, initial, unshown);
-        let installed = self.install_slabs(plan, cache, is_other);
+        let installed = self.install_slabs(plan, cache, initial, is_other);
         if is_other {
             // Where they were between others is not known of other slabs.
             add_unseen(cache, listed, traced);
@@ -225,13 +233,15 @@ impl Lists {
         self,
         plan: &Plan<'_>,
         cache: &KernelCache,
+        initial: &Initial,
         is_other: bool,
     ) -> Vec<(PlannedSlab, u32)> {
         let mut installed = Vec::new();
         let objects = cache.rules().objects;
         let there = plan.there_at_start();
         let is_there = |cpu: usize| there.get(cpu).copied().unwrap_or(false);
-        let pieces = |slabs: &[ListedSlab]| pieces(plan.prepared, slabs, objects, is_other);
+        let pieces =
+            |slabs: &[ListedSlab]| pieces(plan.prepared, initial, slabs, objects, is_other);
         let (mut node, mut own) = (Vec::new(), Vec::new());
         for (cpu, slab) in self.cpu_slabs {
             let mut pieces = pieces(&[slab]);
@@ -305,6 +315,7 @@ impl UnseenSlabs {
 /// left out, and a slab that is kept though it is empty is one of the traced kernel's.
 fn pieces(
     prepared: &Prepared,
+    initial: &Initial,
     slabs: &[ListedSlab],
     objects: u32,
     is_other: bool,
@@ -319,7 +330,11 @@ fn pieces(
         return cut;
     }
     let piece = |place: &ListedSlab| match place {
-        ListedSlab::Shown(slab) => layout::cut(prepared, &[*slab], objects),
+        ListedSlab::Shown(slab) => {
+            let mut cut = layout::cut(prepared, &[*slab], objects);
+            cut.iter_mut().for_each(|piece| piece.free -= initial.in_sheaves.of_slab(*slab));
+            cut
+        }
         ListedSlab::Unseen(free) => {
             vec![PlannedSlab { first: None, live: Vec::new(), free: *free }]
         }

@@ -13,6 +13,7 @@
 mod changes;
 pub mod contend;
 pub mod events;
+mod in_sheaves;
 mod layout;
 mod lists;
 pub mod memory;

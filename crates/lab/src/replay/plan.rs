@@ -17,6 +17,8 @@ pub struct Plan<'a> {
     pub rules: &'a [Rules],
     /// Objects of a slab of each cache on the traced machine.
     pub traced_objects: &'a [u32],
+    /// Objects in a sheaf of each cache there; 0 without sheaves.
+    pub traced_sheaves: &'a [u32],
     /// Node of each CPU.
     pub node_of: &'a [u16],
     /// CPUs of the traced machine: on a machine with as many, each event runs where it ran.

@@ -273,7 +273,7 @@ pub(super) fn repack(
 
 fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSlabs) {
     let prepared = plan.prepared;
-    let initial = Initial::of(prepared);
+    let initial = Initial::of(plan);
     // Where the kernel made a slab its lists were empty: what the snapshot counts was
     // gone before.
     let mut made = vec![false; caches.len()];
@@ -302,4 +302,5 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSl
             placed.put(&piece, model, plan.is_other(number));
         }
     }
+    initial.in_sheaves.install(caches, &placed.slab_of);
 }

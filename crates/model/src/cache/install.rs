@@ -4,7 +4,7 @@
 //! without CPU slabs, or for a CPU partial list of a kernel without such lists, goes to its node's
 //! list instead: no rule would ever look for it on the CPU.
 
-use super::KernelCache;
+use super::{CountedSheaf, KernelCache};
 use slabyard::engine::partial_list::End;
 
 impl KernelCache {
@@ -49,6 +49,15 @@ impl KernelCache {
         let slab = self.install(self.node_of[cpu], free);
         self.give_slab(cpu, slab);
         slab
+    }
+
+    /// Objects in a CPU's sheaf, the next to be allocated last: their slabs have them no more.
+    ///
+    /// # Panics
+    /// Without sheaves.
+    pub fn install_in_sheaf(&mut self, cpu: usize, slabs: impl IntoIterator<Item = u32>) {
+        let sheaf = CountedSheaf(slabs.into_iter().collect());
+        self.stacks[cpu].main.replace(Some(sheaf));
     }
 
     /// A slab in no list, with `free` objects, for [`KernelCache::follow`] to use at

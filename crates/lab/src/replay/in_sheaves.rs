@@ -1,0 +1,157 @@
+//! Which free objects CPUs had in their sheaves when a trace begins.
+//!
+//! No snapshot says it: an object in a sheaf counts as used. But a CPU that allocates more than it
+//! frees comes to the objects that were in its sheaf before, the last one freed first, and refills
+//! the sheaf whole when that is empty; and whatever else happens to a CPU's sheaves, its barn
+//! takes and gives whole ones. So when a refill makes a slab, the objects that the CPU took since
+//! the start, less those that it freed, are those of its sheaf at the start and a number of whole
+//! sheaves. Where a CPU made no slab, it is taken to have had all that it came to take.
+//!
+//! Neighbours: [`super::start`] leaves these objects out of their slabs, and puts them into sheaves.
+//! Invariant: each is an object of an initial slab, free at the start, and of one CPU.
+
+use super::plan::{Plan, Start};
+use crate::prepare::{Prepared, Step, StepKind};
+use slabyard_model::cache::{Front, KernelCache, Rules};
+
+/// What sheaves hold at the start.
+pub(super) struct InSheaves {
+    /// Of each cache and CPU: the slabs of the objects, the next to be allocated last.
+    sheaves: Vec<(usize, usize, Vec<u32>)>,
+    /// Of each initial slab, how many of its objects.
+    of_slab: Vec<u32>,
+}
+
+/// One CPU's use of a cache.
+#[derive(Clone, Default)]
+struct CpuUse {
+    /// Objects taken less those freed: now, and at most.
+    taken: i64,
+    most: i64,
+    /// Slabs of the objects that were there at the start, the first that was allocated first.
+    /// `None` of others.
+    below: Vec<Option<u32>>,
+    /// What was taken when the CPU first made a slab.
+    at_refill: Option<i64>,
+}
+
+impl InSheaves {
+    /// Of the machine on which the trace was recorded.
+    pub(super) fn of(plan: &Plan<'_>) -> InSheaves {
+        let prepared = plan.prepared;
+        let nr_initial = prepared.initial_slabs().len();
+        let mut found = InSheaves { sheaves: Vec::new(), of_slab: vec![0; nr_initial] };
+        let sizes: Vec<usize> = (0..plan.rules.len()).map(|cache| found_in(plan, cache)).collect();
+        if sizes.iter().all(|size| *size == 0) {
+            return found;
+        }
+        let cpus = plan.nr_traced();
+        let uses = uses(prepared, &sizes, cpus);
+        for (nth, of) in uses.into_iter().enumerate() {
+            let (cache, cpu) = (nth / cpus, nth % cpus);
+            let is_there = plan.node_of.get(cpu) == Some(&0) && plan.there_at_start()[cpu];
+            if !is_there || sizes[cache] == 0 {
+                continue;
+            }
+            let sheaf = of.at_start(sizes[cache], plan.rules[cache].sheaf_capacity as usize);
+            sheaf.iter().for_each(|slab| found.of_slab[*slab as usize] += 1);
+            found.sheaves.push((cache, cpu, sheaf));
+        }
+        found
+    }
+
+    /// Objects of an initial slab that are in sheaves.
+    pub(super) fn of_slab(&self, slab: u32) -> u32 {
+        self.of_slab.get(slab as usize).copied().unwrap_or(0)
+    }
+
+    /// Puts them there; `slab_of` knows the model's slabs.
+    pub(super) fn install(&self, caches: &mut [KernelCache], slab_of: &[u32]) {
+        for (cache, cpu, sheaf) in &self.sheaves {
+            let objects = sheaf.iter().map(|slab| slab_of[*slab as usize]);
+            caches[*cache].install_in_sheaf(*cpu, objects);
+        }
+    }
+}
+
+/// Objects in a sheaf of the traced kernel's cache; 0 where the start is not looked for in sheaves.
+fn found_in(plan: &Plan<'_>, cache: usize) -> usize {
+    let looks = plan.start == Start::LookAhead && !plan.is_other(cache);
+    let Rules { front, sheaf_capacity, .. } = plan.rules[cache];
+    let is_front = matches!(front, Front::Sheaves | Front::SheavesOverCpuSlabs);
+    let has_sheaves = is_front && sheaf_capacity > 0;
+    if looks && has_sheaves { plan.traced_sheaves[cache] as usize } else { 0 }
+}
+
+fn uses(prepared: &Prepared, sizes: &[usize], cpus: usize) -> Vec<CpuUse> {
+    let nr_initial = prepared.initial_slabs().len();
+    let mut uses = vec![CpuUse::default(); sizes.len() * cpus];
+    let mut made = vec![false; prepared.slabs.len()];
+    let mut seen = vec![false; prepared.nr_objects()];
+    // Those that the trace missed came back in another way.
+    for step in prepared.steps.iter().filter(|step| !step.missed) {
+        let (cache, cpu) = (step.cache as usize, step.cpu as usize);
+        if sizes[cache] == 0 || cpu >= cpus {
+            continue;
+        }
+        let Step { slab, object, op, .. } = step;
+        let is_first = !core::mem::replace(&mut seen[object as usize], true);
+        let it = &mut uses[cache * cpus + cpu];
+        if op == StepKind::Free {
+            it.taken -= 1;
+            continue;
+        }
+        let is_new = slab as usize >= nr_initial;
+        if is_new && !core::mem::replace(&mut made[slab as usize], true) {
+            it.at_refill = it.at_refill.or(Some(it.taken));
+        }
+        it.taken += 1;
+        if it.taken > it.most {
+            it.most = it.taken;
+            if it.below.len() < sizes[cache] {
+                it.below.push((is_first && !is_new).then_some(slab));
+            }
+        }
+    }
+    uses
+}
+
+impl CpuUse {
+    /// Its sheaf of `size` at the start, of which `room` fit, the next to be allocated last.
+    fn at_start(&self, size: usize, room: usize) -> Vec<u32> {
+        let by_refill = self.at_refill.map(|taken| match taken.rem_euclid(size as i64) {
+            0 if taken > 0 => size,
+            part => part as usize,
+        });
+        let known = by_refill.unwrap_or(size).min(self.below.len()).min(room);
+        self.below[..known].iter().rev().copied().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A CPU's sheaf of four, by what it took until it first made a slab; the objects that it came to
+    /// take are in slabs 10, 11, 12 and so on.
+    fn known(at_refill: Option<i64>, below: u32, room: usize) -> Vec<u32> {
+        let below = (10..10 + below).map(Some).collect();
+        CpuUse { at_refill, below, ..CpuUse::default() }.at_start(4, room)
+    }
+
+    #[test]
+    fn a_refill_that_makes_a_slab_says_what_the_sheaf_held_before() {
+        // Three, or those and a whole sheaf that slabs on lists filled.
+        assert_eq!(known(Some(3), 4, 4), [12, 11, 10]);
+        assert_eq!(known(Some(7), 4, 4), [12, 11, 10]);
+        // None, or a full one.
+        assert!(known(Some(0), 0, 4).is_empty());
+        assert_eq!(known(Some(4), 4, 4), [13, 12, 11, 10]);
+        // It freed more than it took, and other CPUs took these: three and one are a whole sheaf.
+        assert_eq!(known(Some(-1), 4, 4), [12, 11, 10]);
+        // It never made a slab: all that it took.
+        assert_eq!(known(None, 2, 4), [11, 10]);
+        // Where a modelled sheaf is smaller, the objects that are next.
+        assert_eq!(known(Some(3), 4, 2), [11, 10]);
+    }
+}
