@@ -162,7 +162,7 @@ impl Case {
             prepared,
             rules: Vec::new(),
             traced_objects: facts.iter().map(|facts| facts.objects).collect(),
-            traced_sheaves: snapshot.caches.iter().map(|of| of.sheaf_capacity.unwrap_or(0)).collect(),
+            traced_sheaves: facts.iter().map(|facts| facts.sheaf_capacity).collect(),
             orders: Vec::new(),
             least: Vec::new(),
             reclaimable: Vec::new(),

@@ -9,7 +9,8 @@
 //! Therefore two passes follow the same rules: the first finds the slabs; the second already knows
 //! which allocated pages are slabs, and of which cache.
 //!
-//! Neighbours: [`super::naming`] supplies the caches, [`super::matching`] uses the slabs.
+//! Neighbours: [`super::naming`] supplies the caches, [`super::unshown`] finds slabs that show no
+//! object, [`super::matching`] uses the slabs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,6 +21,7 @@ use super::error::Error;
 use super::input::{CacheFacts, CacheNumber, MAX_ORDER, NO_CACHE};
 use super::numbers::{NO_NUMBER, Numbering};
 use super::oddities::Oddities;
+use super::unshown::Unshown;
 use crate::event::{Event, EventKind};
 use crate::trace::Frames;
 
@@ -102,6 +104,7 @@ enum Pass {
     Find {
         found: Vec<(u32, Slab)>,
         waiting: HashMap<u64, PendingFrees>,
+        unshown: Unshown<Slab>,
     },
     /// Places events in slabs that are known.
     Place {
@@ -148,7 +151,8 @@ pub(super) struct Walk {
 impl Walk {
     /// A walk that finds the slabs.
     pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &CacheStarts) -> Walk {
-        let pass = Pass::Find { found: Vec::new(), waiting: HashMap::new() };
+        let pass =
+            Pass::Find { found: Vec::new(), waiting: HashMap::new(), unshown: Unshown::default() };
         Walk::new(caches, frames, begins, pass)
     }
 
@@ -215,6 +219,12 @@ impl Walk {
         self.closed.clear();
         let index = self.nr_events;
         self.nr_events += 1;
+        if let Pass::Find { unshown, .. } = &mut self.pass {
+            match event.kind {
+                EventKind::PageAlloc => unshown.allocated(event, self.nr_opened),
+                _ => unshown.other(event.cpu),
+            }
+        }
         match event.kind {
             EventKind::PageAlloc | EventKind::PageFree if event.order > MAX_ORDER => {
                 Err(Error::PageOrder { event: index, order: event.order })
@@ -427,6 +437,11 @@ impl Walk {
             self.oddities.pages_without_objects += 1;
             // Large allocations freed.
             self.oddities.unplaced += frees;
+            if let Pass::Find { unshown, .. } = &mut self.pass
+                && frees == 0
+            {
+                unshown.keep(ordinal, slab.order, slab);
+            }
         } else if let Pass::Find { found, .. } = &mut self.pass {
             found.push((ordinal, slab));
         }
@@ -437,10 +452,16 @@ impl Walk {
         let mut open = vec![true; self.open.len()];
         self.vacant.iter().for_each(|place| open[*place as usize] = false);
         (0..open.len()).filter(|place| open[*place]).for_each(|place| self.keep(place as u32));
-        let (mut found, waiting) = match self.pass {
-            Pass::Find { found, waiting } => (found, waiting),
+        let (mut found, waiting, unshown) = match self.pass {
+            Pass::Find { found, waiting, unshown } => (found, waiting, unshown),
             Pass::Place { .. } => Default::default(),
         };
+        let shown = found.iter().map(|(ordinal, slab)| (*ordinal, slab.cache));
+        for (ordinal, cache, slab) in unshown.slabs(shown, &self.caches) {
+            let objects = self.caches[cache as usize].objects;
+            found.push((ordinal, Slab { cache, objects, ..slab }));
+            self.oddities.pages_without_objects -= 1;
+        }
         found.sort_unstable_by_key(|(ordinal, slab)| (!slab.initial, *ordinal));
         let mut of_slabs = Bits::of(self.nr_opened);
         found.iter().for_each(|(ordinal, _)| of_slabs.set(*ordinal));

@@ -31,6 +31,8 @@ pub struct CacheFacts {
     pub order: u8,
     /// Slabs are freed after a grace period (`destroy_by_rcu`).
     pub rcu: bool,
+    /// Objects in a sheaf; 0 without sheaves.
+    pub sheaf_capacity: u32,
     /// Slabs at the snapshot, for shares of the whole; 0 if unknown.
     pub slabs: u32,
 }
@@ -45,6 +47,7 @@ impl CacheFacts {
             objects: cache.objs_per_slab,
             order: cache.order,
             rcu: cache.destroy_by_rcu.unwrap_or(false),
+            sheaf_capacity: cache.sheaf_capacity.unwrap_or(0),
             slabs: cache.slabs.map_or(0, |slabs| u32::try_from(slabs).unwrap_or(u32::MAX)),
         });
         facts.collect()

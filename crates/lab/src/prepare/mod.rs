@@ -38,6 +38,7 @@ mod prepared;
 mod steps;
 mod tally;
 pub mod truth;
+mod unshown;
 
 use std::sync::Arc;
 

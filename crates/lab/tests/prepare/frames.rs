@@ -35,6 +35,35 @@ fn pages_open_and_close_a_slab() {
     assert!(prepared.initial_slabs().is_empty());
 }
 
+/// A refill makes slabs until the sheaf is full; the CPU allocates from the last of them first.
+#[test]
+fn pages_allocated_right_before_a_slab_are_slabs_of_a_cache_with_sheaves() {
+    let slabs = |sheaf_capacity, between: Option<u16>, gfp| {
+        let mut case = Case::plain();
+        case.caches[0].sheaf_capacity = sheaf_capacity;
+        for frame in [5, 6, 7] {
+            case.pages(frame as f64, 0, EventKind::PageAlloc, frame, 0);
+            case.events.last_mut().unwrap().gfp = if frame == 5 { gfp } else { 7 };
+            if let Some(cpu) = between.filter(|_| frame == 6) {
+                case.alloc(6.5, cpu, 9, 0);
+            }
+        }
+        case.alloc(8.0, 0, 7, 0);
+        case.pages(9.0, 0, EventKind::PageFree, 5, 0);
+        let prepared = case.prepare();
+        let made = &prepared.slabs[prepared.initial_slabs().len()..];
+        made.iter().map(|slab| (slab.frame, slab.closed_at)).collect::<Vec<_>>()
+    };
+    let all = [(5, Some(9000)), (6, None), (7, None)];
+    assert_eq!(slabs(28, None, 7), all);
+    assert_eq!(slabs(0, None, 7), all[2..]);
+    // Other flags, as pages of other users have; then an event of the CPU in between, and one of
+    // another CPU, which is no hindrance.
+    assert_eq!(slabs(28, None, 3), all[1..]);
+    assert_eq!(slabs(28, Some(0), 7), all[2..]);
+    assert_eq!(slabs(28, Some(1), 7), all);
+}
+
 #[test]
 fn pages_that_show_no_object_are_no_slab() {
     let mut case = Case::plain();

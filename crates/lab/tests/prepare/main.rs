@@ -44,6 +44,7 @@ fn cache(id: &str, slab_size: u32) -> CacheFacts {
         objects: 4096 / slab_size,
         order: 0,
         rcu: false,
+        sheaf_capacity: 0,
         slabs: 0,
     }
 }
