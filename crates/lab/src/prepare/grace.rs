@@ -5,7 +5,9 @@
 //! the time from the last free in a slab to the free of its pages is the time for which the empty
 //! slab was kept on a list, plus the grace period. The estimate is therefore the lower quartile of
 //! these times: over the cache's slabs or, if few of them were freed or they waited on lists much
-//! longer, over all such caches.
+//! longer, over all such caches. With sheaves in all of them, an object may also wait in a sheaf
+//! after its free, so that only the shortest times are those of a grace period: there the estimate
+//! is the lower sixteenth.
 //!
 //! Neighbours: [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by
 //! it.
@@ -17,13 +19,23 @@ pub const UNKNOWN_NS: u64 = 18_000_000;
 
 /// Ends of slabs from which a cache's own time is estimated.
 const LEAST_ENDS: usize = 8;
+/// The estimate is at this part of the times, the shortest first.
+const QUARTILE: usize = 4;
+/// The same where an object waits in a sheaf before its slab gets it back.
+const SHORTEST: usize = 16;
 /// A cache whose time is this many times that of all caches waited for other things.
 const MOST_TIMES: u64 = 3;
 
 /// The delay of each cache that waits for readers, and 0 of the others; by the last free that
-/// is traced in each slab.
+/// is traced in each slab. `by_sheaves` says that objects come back to all of them by sheaves.
 #[must_use]
-pub fn delays(waits: &[bool], slabs: &[Slab], last_free: &[Option<u64>]) -> Vec<u64> {
+pub fn delays(
+    waits: &[bool],
+    by_sheaves: bool,
+    slabs: &[Slab],
+    last_free: &[Option<u64>],
+) -> Vec<u64> {
+    let part = if by_sheaves { SHORTEST } else { QUARTILE };
     let mut waited = vec![Vec::new(); waits.len()];
     for (slab, freed) in slabs.iter().zip(last_free) {
         if let (Some(closed), Some(freed), true) =
@@ -33,42 +45,50 @@ pub fn delays(waits: &[bool], slabs: &[Slab], last_free: &[Option<u64>]) -> Vec<
         }
     }
     let mut all = waited.concat();
-    let of_all = lower_quartile(&mut all).unwrap_or(UNKNOWN_NS);
+    let of_all = lower(&mut all, part).unwrap_or(UNKNOWN_NS);
     let delay = |(waits, ends): (&bool, &mut Vec<u64>)| match waits {
         false => 0,
         true if ends.len() < LEAST_ENDS => of_all,
         true => {
-            let own = lower_quartile(ends).unwrap_or(of_all);
+            let own = lower(ends, part).unwrap_or(of_all);
             if own > of_all.saturating_mul(MOST_TIMES) { of_all } else { own }
         }
     };
     waits.iter().zip(&mut waited).map(delay).collect()
 }
 
-fn lower_quartile(times: &mut [u64]) -> Option<u64> {
+fn lower(times: &mut [u64], part: usize) -> Option<u64> {
     times.sort_unstable();
-    times.get(times.len() / 4).copied()
+    times.get(times.len() / part).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SLAB: Slab = Slab {
+        frame: 0,
+        opened_at: 0,
+        closed_at: None,
+        closed_by: None,
+        first_object: 0,
+        objects: 1,
+        cache: 0,
+        order: 0,
+        initial: true,
+    };
+
     /// Slabs of caches, each with its last free at 0 and its end.
     fn delays_of(waits: &[bool], ends: &[(u16, u64)]) -> Vec<u64> {
         let slab = |(nth, (cache, end)): (usize, &(u16, u64))| Slab {
             frame: nth as u64,
-            opened_at: 0,
             closed_at: Some(*end),
-            closed_by: None,
             first_object: nth as u32,
-            objects: 1,
             cache: *cache,
-            order: 0,
-            initial: true,
+            ..SLAB
         };
         let slabs: Vec<Slab> = ends.iter().enumerate().map(slab).collect();
-        delays(waits, &slabs, &vec![Some(0); slabs.len()])
+        delays(waits, false, &slabs, &vec![Some(0); slabs.len()])
     }
 
     #[test]
@@ -76,6 +96,14 @@ mod tests {
         let many: Vec<(u16, u64)> = (0..40).map(|nth| (1, 100 + nth)).collect();
         assert_eq!(delays_of(&[false, true, true], &many), [0, 110, 110]);
         assert_eq!(delays_of(&[false, true], &[]), [0, UNKNOWN_NS]);
+    }
+
+    #[test]
+    fn an_object_may_have_waited_in_a_sheaf() {
+        let slab = |end| Slab { closed_at: Some(end), ..SLAB };
+        let slabs: Vec<Slab> = (0..32).map(|nth| slab(100 + nth)).collect();
+        let of = |by_sheaves| delays(&[true], by_sheaves, &slabs, &vec![Some(0); 32]);
+        assert_eq!((of(false), of(true)), (vec![108], vec![102]));
     }
 
     #[test]

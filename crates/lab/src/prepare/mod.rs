@@ -72,7 +72,9 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     let slabs = Arc::clone(maker.slabs());
     let (tally, last_free) = first.counting.finish();
     let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
-    let delays = grace::delays(&waits, &slabs, &last_free).into_iter();
+    let mut waiting = input.caches.iter().filter(|facts| facts.rcu);
+    let by_sheaves = waiting.all(|facts| facts.sheaf_capacity > 0);
+    let delays = grace::delays(&waits, by_sheaves, &slabs, &last_free).into_iter();
     let reasons = left_out::reasons(&first.unallocated, &tally.frees);
     let cache = |((return_delay_ns, left_out), unallocated): (_, &u64)| Cache {
         return_delay_ns,
