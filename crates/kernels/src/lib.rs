@@ -19,6 +19,7 @@ pub mod engines;
 pub mod page_lists;
 mod release;
 pub mod settings;
+mod sheaves;
 mod slab;
 
 pub use cpu_slabs::{Accounting, Bands, Freezing, of_band};
@@ -26,6 +27,7 @@ pub use page_lists::PageLists;
 pub use release::{
     CPU_SLAB_RELEASES, CountedCpus, Early, Front, OrderFormula, RELEASES, Release, version_of,
 };
+pub use sheaves::KernelSheaves;
 pub use slab::{Arrays, Emptied, Placed, Policy, Reclaim, Taken};
 
 /// The example of the README runs as those of the documentation do.

@@ -1,10 +1,11 @@
 //! The table of kernel releases.
 //!
-//! Neighbours: [`super::cpu_slabs`] has the rules of CPU slabs; the lab computes a cache's numbers
+//! Neighbours: [`super::cpu_slabs`] and [`super::sheaves`] have the rules of both; the lab computes a cache's numbers
 //! from a row and a machine. Invariant: rows are in order of their versions, and those with CPU
 //! slabs come first.
 
 use crate::cpu_slabs::{Accounting, Bands, Freezing};
+use crate::sheaves::KernelSheaves;
 
 /// How a cache's order is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Release {
     /// Objects in a sheaf before its memory is rounded up to a size class; `None`: what the cache
     /// requests.
     pub sheaf_objects: Option<Bands>,
+    /// Barns and refills, where there are sheaves.
+    pub sheaves: KernelSheaves,
 }
 
 /// The table: a constant for each row, and all of them. A row says what it changes of an older one.
@@ -91,6 +94,7 @@ releases! {
         front: Front::CpuSlabs,
         min_partial: (5, 10),
         sheaf_objects: None,
+        sheaves: KernelSheaves::FIRST,
     }
     /// Present CPUs (3286222fc609, 5.11), larger targets (23e98ad1ce89), slabs counted (b47291ef02b0).
     V5_16 "5.16" (5, 16) {
@@ -109,13 +113,22 @@ releases! {
     }
     /// Sheaves in caches that ask.
     V6_18 "6.18" (6, 18) { front: Front::SheavesOnRequest, ..Self::V6_8 }
-    /// Sheaves in all caches (7.0), barns on all nodes online (7.1).
-    V7_1 "7.1" (7, 1) {
+    /// Sheaves in all caches.
+    V7_0 "7.0" (7, 0) {
         front: Front::Sheaves,
         cpu_partial: None,
         sheaf_objects: Some([60, 26, 12, 4]),
         ..Self::V6_18
     }
+    /// Barns on all nodes online.
+    V7_1 "7.1" (7, 1) { ..Self::V7_0 }
+    /// What a refill does not need of a slab returns to the slab at once (ba7425312607).
+    V7_2 "7.2" (7, 2) {
+        sheaves: KernelSheaves { surplus_is_freed: false, ..Self::V7_1.sheaves },
+        ..Self::V7_1
+    }
+    /// Nothing that is computed here: sheaves are allocated without waking reclaim.
+    V7_3 "7.3" (7, 3) { ..Self::V7_2 }
 }
 
 /// The releases, oldest first.
@@ -151,7 +164,7 @@ pub struct Early {
     pub why: &'static str,
 }
 
-static EARLY: [Early; 4] = [
+static EARLY: [Early; 2] = [
     Early {
         from: (5, 11),
         to: (5, 15),
@@ -163,18 +176,6 @@ static EARLY: [Early; 4] = [
         to: (6, 7),
         setting: "order_formula=half_wasted",
         why: "the order is chosen as in 6.8 from 6.7 on",
-    },
-    Early {
-        from: (7, 0),
-        to: (7, 0),
-        setting: "front=sheaves",
-        why: "all caches have sheaves from 7.0 on",
-    },
-    Early {
-        from: (7, 0),
-        to: (7, 0),
-        setting: "sheaf_capacity=0:60,256:28,1024:12,page:4",
-        why: "sheaves have the sizes of 7.1 from 7.0 on",
     },
 ];
 
@@ -234,9 +235,7 @@ impl Front {
     /// That of a version, of whatever age: before the first row CPUs had slabs, too.
     #[must_use]
     pub fn at(version: (u32, u32)) -> Front {
-        let early = |early: &Early| early.setting.strip_prefix("front=").and_then(Front::find);
-        let row = || Release::at_most(version).map_or(Front::CpuSlabs, |release| release.front);
-        Release::earlies(version).find_map(early).unwrap_or_else(row)
+        Release::at_most(version).map_or(Front::CpuSlabs, |release| release.front)
     }
 
     /// Its word.

@@ -11,6 +11,7 @@ use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, SHRINK, Source, Trace};
+use slabyard_kernels::KernelSheaves;
 use slabyard_kernels::page_lists::{Rules as PageRules, Zone};
 use slabyard_model::cache::Rules;
 
@@ -51,6 +52,8 @@ pub struct Case {
     pub left_out_share: f64,
     /// The trace says too little to be sure which page an object is in ([`Frames::guess`]).
     pub guesses_frames: bool,
+    /// Barns and refills of each cache on the machine of the settings.
+    pub sheaves: Vec<KernelSheaves>,
     /// What becomes of SLAB's free slabs, by the rules of SLAB.
     pub slab: Slab,
     /// Why a run on this machine does not compare with one on another, in words, if it
@@ -174,6 +177,7 @@ impl Case {
             page_lists: None,
             left_out_share,
             guesses_frames,
+            sheaves: Vec::new(),
             slab: Slab::default(),
             unlike: None,
             changes: Vec::new(),
@@ -208,6 +212,7 @@ impl Case {
         self.orders.clear();
         self.least.clear();
         self.rules.clear();
+        self.sheaves.clear();
         for cache in &snapshot.caches {
             let geometry = cache
                 .geometry(settings)
@@ -215,6 +220,7 @@ impl Case {
             self.orders.push(geometry.order);
             self.least.push((geometry.min_order, geometry.least_objects(settings)));
             self.rules.push(geometry.rules(settings));
+            self.sheaves.push(settings.sheaves(cache.slab_size));
         }
         let counted = |cache: &Cache| cache.reclaim_account == Some(true);
         self.reclaimable = snapshot.caches.iter().map(counted).collect();
@@ -373,6 +379,7 @@ impl Case {
             least: &self.least,
             reclaimable: &self.reclaimable,
             slab: self.slab,
+            sheaves: &self.sheaves,
             sample_every: 0,
             audit_every: 0,
             page_size: self.page_size,

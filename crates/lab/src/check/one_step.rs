@@ -175,8 +175,7 @@ struct Test<'p, 'a> {
 impl<'p, 'a> Test<'p, 'a> {
     fn new(plan: &'p Plan<'a>) -> Test<'p, 'a> {
         let prepared = plan.prepared;
-        let mut caches: Vec<KernelCache> =
-            plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+        let mut caches = plan.caches();
         let placed = start::place(plan, &mut caches);
         caches.iter_mut().for_each(KernelCache::begin);
         let mut pairs = Pairs::new(prepared.slabs.len(), caches.len());

@@ -47,6 +47,7 @@ impl PopulationLoad {
         for (number, load) in self.caches.iter().enumerate() {
             let geometry = geometry::of_cache(&load.request, settings)?;
             let mut cache = KernelCache::new(geometry.rules(settings), &node_of);
+            cache.follow_sheaves(settings.sheaves(load.request.size));
             let mut random = Random::new(self.seed ^ (number as u64) << 32);
             load.replay(&mut cache, cpus, &mut random);
             let places = cache.places();

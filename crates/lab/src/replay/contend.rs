@@ -157,8 +157,7 @@ struct Run<'p, 'a> {
 
 impl<'p, 'a> Run<'p, 'a> {
     fn new(plan: &'p Plan<'a>, costs: Costs) -> Run<'p, 'a> {
-        let mut caches: Vec<KernelCache> =
-            plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+        let mut caches = plan.caches();
         let placed = start::place(plan, &mut caches);
         let copies = plan.tasks.max(1);
         let mut slab_of = vec![NONE; plan.prepared.nr_objects() * copies as usize];

@@ -6,8 +6,8 @@ use super::events::{self, Event};
 use super::others::OtherPages;
 use crate::prepare::Prepared;
 use crate::rules::Slab;
-use slabyard_kernels::page_lists;
-use slabyard_model::cache::Rules;
+use slabyard_kernels::{KernelSheaves, page_lists};
+use slabyard_model::cache::{KernelCache, Rules};
 
 /// What to run.
 pub struct Plan<'a> {
@@ -41,6 +41,8 @@ pub struct Plan<'a> {
     pub sample_every: usize,
     /// The books of each cache are checked every so many steps; 0: never.
     pub audit_every: usize,
+    /// Barns and refills of each cache.
+    pub sheaves: &'a [KernelSheaves],
     /// Bytes of a page of the machine.
     pub page_size: u32,
     /// The machine's memory has an end.
@@ -56,6 +58,17 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Its caches, without slabs.
+    pub(crate) fn caches(&self) -> Vec<KernelCache> {
+        let rules = self.rules.iter().zip(self.sheaves);
+        let cache = |(rules, sheaves): (&Rules, &KernelSheaves)| {
+            let mut cache = KernelCache::new(*rules, self.node_of);
+            cache.follow_sheaves(*sheaves);
+            cache
+        };
+        rules.map(cache).collect()
+    }
+
     /// CPUs of the traced machine: a snapshot may be of one with fewer than the events name.
     pub(super) fn nr_traced(&self) -> usize {
         self.traced_cpus.max(self.prepared.tally.cpus).max(1)

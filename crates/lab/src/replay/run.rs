@@ -57,8 +57,7 @@ pub(super) struct RunProgress {
 impl<'p, 'a> Run<'p, 'a> {
     /// The machine as it is before the first step.
     pub(super) fn new(plan: &'p Plan<'a>) -> Run<'p, 'a> {
-        let mut caches: Vec<KernelCache> =
-            plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+        let mut caches = plan.caches();
         caches.iter_mut().for_each(|cache| {
             cache.follow_arrays(plan.slab.choice);
             if !plan.slab.has_aliens {

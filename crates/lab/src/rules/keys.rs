@@ -64,6 +64,8 @@ impl Settings {
             ReplayKey::CpuPartial => self.cpu_partial = by_size?,
             ReplayKey::MinPartial => self.min_partial = by_size?,
             ReplayKey::SheafCapacity => self.sheaf_capacity = by_size?,
+            ReplayKey::MaxFullSheaves => self.max_full_sheaves = by_size?,
+            ReplayKey::MaxEmptySheaves => self.max_empty_sheaves = by_size?,
             ReplayKey::CpuPartialLists => self.cpu_partial_lists = switch(value)?,
             ReplayKey::Tiny => self.tiny = switch(value)?,
             ReplayKey::OrderFormula => self.formula = Some(OrderFormula::find(value)?),

@@ -113,7 +113,7 @@ mod tests {
             ("6.0.1", "5.16"),
             ("6.12.107+deb13-powerpc64le-64k", "6.8"),
             ("6.18.44-fc-v669", "6.18"),
-            ("7.0-rc1", "6.18"),
+            ("7.0-rc1", "7.0"),
             ("12.4", RELEASES[RELEASES.len() - 1].name),
         ] {
             assert_eq!(find_release(version).unwrap().0.name, preset, "{version}");
@@ -127,7 +127,7 @@ mod tests {
     fn what_is_no_version_says_what_would_be() {
         for text in ["", "6", "six.one", "6.", "-6.1", "x6.1"] {
             let error = find_release(text).unwrap_err().to_string();
-            assert!(error.contains("5.9, 5.16, 6.1, 6.8, 6.18, 7.1"), "{error}");
+            assert!(error.contains("5.9, 5.16, 6.1, 6.8, 6.18, 7.0, 7.1, 7.2, 7.3"), "{error}");
         }
         assert_eq!(find_release("4.19.3"), Err(VersionError::TooOld("4.19.3".into())));
     }

@@ -10,6 +10,7 @@ use super::{
     VersionError, find_release, version_of,
 };
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
+use slabyard_kernels::KernelSheaves;
 use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::settings::{MULTIPLIERS, OBJECTS, ORDERS};
 use std::ops::RangeInclusive;
@@ -110,6 +111,10 @@ pub struct Settings {
     pub min_partial: SizeRule,
     /// Objects in a sheaf.
     pub sheaf_capacity: SizeRule,
+    /// Most full sheaves in a barn.
+    pub max_full_sheaves: SizeRule,
+    /// Most empty sheaves in a barn.
+    pub max_empty_sheaves: SizeRule,
     /// `CONFIG_SLUB_CPU_PARTIAL`.
     pub cpu_partial_lists: bool,
     /// `CONFIG_SLUB_TINY`.
@@ -184,6 +189,8 @@ impl Settings {
             cpu_partial: SizeRule::Kernel,
             min_partial: SizeRule::Kernel,
             sheaf_capacity: SizeRule::Kernel,
+            max_full_sheaves: SizeRule::Kernel,
+            max_empty_sheaves: SizeRule::Kernel,
             cpu_partial_lists: true,
             tiny: false,
             formula: None,
@@ -336,6 +343,8 @@ impl Settings {
             ("cpu_partial", &self.cpu_partial),
             ("min_partial", &self.min_partial),
             ("sheaf_capacity", &self.sheaf_capacity),
+            ("max_full_sheaves", &self.max_full_sheaves),
+            ("max_empty_sheaves", &self.max_empty_sheaves),
         ];
         for (what, rule) in rules {
             match rule {
@@ -360,7 +369,9 @@ impl Settings {
             "cpu_partial" | "accounting" => without(lists, "CPU partial lists"),
             "cpu_partial_lists" => without(may_have_lists, "CPU partial lists"),
             "freezing" => without(cpu_slabs, "CPU slabs"),
-            "sheaf_capacity" => without(sheaves, "sheaves"),
+            "sheaf_capacity" | "max_full_sheaves" | "max_empty_sheaves" => {
+                without(sheaves, "sheaves")
+            }
             "front" => without(!self.tiny, "a front, and not tiny=1"),
             _ => None,
         }
@@ -409,6 +420,17 @@ impl Settings {
     #[must_use]
     pub fn front(&self) -> Front {
         self.front.unwrap_or(self.release.front)
+    }
+
+    /// Barns and refills of a cache with objects of this size.
+    #[must_use]
+    pub fn sheaves(&self, size: u32) -> KernelSheaves {
+        let kernel = self.release.sheaves;
+        KernelSheaves {
+            max_full: self.max_full_sheaves.of(size).unwrap_or(kernel.max_full),
+            max_empty: self.max_empty_sheaves.of(size).unwrap_or(kernel.max_empty),
+            ..kernel
+        }
     }
 
     /// Objects that a slab should hold, before its largest order limits them

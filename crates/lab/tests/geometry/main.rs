@@ -298,11 +298,12 @@ fn sheaves_have_what_their_size_class_holds() {
     assert_eq!((capacity("7.1", 256, 32, false), capacity("7.1", 192, 32, false)), (32, 60));
     assert_eq!((capacity("6.18", 256, 32, false), capacity("6.8", 256, 32, false)), (32, 0));
     assert_eq!((capacity("7.1", 256, 32, true), capacity("6.18", 256, 32, true)), (0, 0));
-    // 7.0 has the sheaves of 7.1, though its preset is 6.18.
-    let (at, note) = Settings::of_version("7.0.3", Machine::new(4096, 4)).unwrap();
-    let got = [64, 256, 1024, 4096].map(|size| geometry(size, &at).sheaf_capacity);
-    assert_eq!((got, geometry(64, &at).cpu_partial), ([60, 28, 12, 4], 0));
-    assert!(note.unwrap().contains("all caches have sheaves"));
+    // All of them have the same sizes.
+    for version in ["7.0.3", "7.2", "7.3.4"] {
+        let (at, _) = Settings::of_version(version, Machine::new(4096, 4)).unwrap();
+        let got = [64, 256, 1024, 4096].map(|size| geometry(size, &at).sheaf_capacity);
+        assert_eq!((got, geometry(64, &at).cpu_partial), ([60, 28, 12, 4], 0), "{version}");
+    }
 }
 
 #[test]

@@ -65,10 +65,12 @@ fn the_order_of_settings_does_not_matter() {
         "accounting=exact",
         "freezing=eager",
         "sheaf_capacity=8",
+        "max_full_sheaves=3",
+        "max_empty_sheaves=0",
         "min_objects=4",
         "multiplier=2",
     ];
-    for release in ["5.9", "6.1", "6.4", "6.7", "6.18", "7.0", "7.1"] {
+    for release in ["5.9", "6.1", "6.4", "6.7", "6.18", "7.0", "7.3"] {
         for (a, b) in keys.iter().flat_map(|a| keys.map(|b| (*a, b))) {
             if a.split('=').next() == b.split('=').next() {
                 continue;
@@ -98,11 +100,13 @@ fn the_order_of_settings_does_not_matter() {
 fn what_would_change_nothing_is_refused() {
     for (release, keys, words) in [
         ("7.1", &["freezing=eager"][..], "freezing needs CPU slabs, which release 7.1"),
-        ("7.0", &["freezing=delayed"], "freezing needs CPU slabs, which release 7.0 (by the"),
+        ("7.0.3", &["freezing=delayed"], "freezing needs CPU slabs, which release 7.0 "),
         ("7.1", &["accounting=exact"], "accounting needs CPU partial lists"),
         ("7.1", &["cpu_partial_lists=1"], "cpu_partial_lists needs CPU partial lists"),
         ("7.1", &["front=cpu_slabs", "cpu_partial=30"], "cpu_partial needs CPU partial lists"),
         ("6.12", &["sheaf_capacity=16"], "sheaf_capacity needs sheaves"),
+        ("6.12", &["max_full_sheaves=5"], "max_full_sheaves needs sheaves"),
+        ("7.3", &["tiny=1", "max_empty_sheaves=5"], "max_empty_sheaves needs sheaves"),
         ("6.12", &["tiny=1", "freezing=eager"], "freezing needs CPU slabs"),
         ("6.12", &["tiny=1", "accounting=objects"], "accounting needs CPU partial lists"),
         ("7.1", &["tiny=1", "sheaf_capacity=16"], "sheaf_capacity needs sheaves"),

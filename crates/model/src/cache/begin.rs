@@ -21,7 +21,11 @@ impl KernelCache {
     }
 
     pub(super) fn new_slab(&self, node: u16) -> Option<u32> {
-        let order = self.ask_for(self.numbers.next(), node)?;
+        // Without a supply there are always pages.
+        let order = match &self.supplied {
+            Some(SuppliedSlabs { supply, .. }) => supply.begin(self.numbers.next(), node)?,
+            None => Order::Cache,
+        };
         let is_small = order == Order::Least;
         let number = self.make(self.objects_if(is_small), node);
         self.slab(number).is_small.set(is_small);
@@ -32,7 +36,9 @@ impl KernelCache {
     /// Puts a slab in place that existed before: the supply of pages is notified.
     pub(super) fn adopt_slab(&self, node: u16) -> u32 {
         self.counters.add(Counter::AllocSlab, 1);
-        self.say_adopted(self.numbers.next(), node);
+        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
+            supply.adopt(self.numbers.next(), node);
+        }
         self.make(self.rules.objects, node)
     }
 
@@ -54,7 +60,9 @@ impl KernelCache {
 
     pub(super) fn end_slab(&self, slab: u32) {
         debug_assert_eq!(self.slab(slab).free.get(), self.objects_of(slab));
-        self.say_ended(slab);
+        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
+            supply.end(slab);
+        }
         self.numbers.end(slab);
         self.nr_slabs.set(self.nr_slabs.get() - 1);
         self.pages.borrow_mut().push(Page::Freed(slab));
@@ -99,25 +107,5 @@ impl KernelCache {
     #[must_use]
     pub fn nr_small(&self) -> u32 {
         self.each_slab().filter(|(_, slab)| slab.is_small.get()).count() as u32
-    }
-
-    /// The order that a slab of this number gets; `None`: there are no pages for it.
-    fn ask_for(&self, slab: u32, node: u16) -> Option<Order> {
-        match &self.supplied {
-            Some(SuppliedSlabs { supply, .. }) => supply.begin(slab, node),
-            None => Some(Order::Cache),
-        }
-    }
-
-    fn say_adopted(&self, slab: u32, node: u16) {
-        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
-            supply.adopt(slab, node);
-        }
-    }
-
-    fn say_ended(&self, slab: u32) {
-        if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
-            supply.end(slab);
-        }
     }
 }

@@ -49,6 +49,7 @@ use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};
 use slabyard::engine::{Header, Shape};
 use slabyard::slab::{Geometry, Word};
+use slabyard_kernels::KernelSheaves;
 use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
 use std::cell::{Cell, RefCell};
 
@@ -99,9 +100,6 @@ pub enum Page {
     Freed(u32),
 }
 
-/// The highest number of full sheaves in a kernel's barn, and of empty ones.
-const MOST_SHEAVES: u32 = 10;
-
 impl KernelCache {
     /// A cache without slabs. `node_of` gives the node of each CPU.
     ///
@@ -120,15 +118,23 @@ impl KernelCache {
             Front::ArrayCaches(limits) => limits.limit,
         };
         let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
-        let cache = Self::with(rules, sheaf_rules, shape, node_of);
+        let mut cache = Self::with(rules, sheaf_rules, shape, node_of);
+        cache.follow_sheaves(KernelSheaves::FIRST);
         for node in &cache.nodes {
             node.header.set_min_partial(rules.min_partial);
-            node.header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
             if let Front::ArrayCaches(limits) = rules.front {
                 limits.publish(&node.header);
             }
         }
         cache
+    }
+
+    /// Barns and refills are by these rules from now on.
+    pub fn follow_sheaves(&mut self, sheaves: KernelSheaves) {
+        self.sheaf_rules.counts_surplus = sheaves.surplus_is_freed;
+        for node in &self.nodes {
+            node.header.set_barn_limits(sheaves.max_full, sheaves.max_empty);
+        }
     }
 
     /// A cache of a yard: no kernel's. Below its sheaves are its slabs alone.

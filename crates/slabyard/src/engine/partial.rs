@@ -119,9 +119,8 @@ pub fn take_partial<S: Slabs>(
     (missing, looks == 0)
 }
 
-/// Takes slabs off the list, as many as give enough, and then all their objects, each slab's by
-/// one exchange. The surplus of the last one is freed to it, which is full by then: it joins the
-/// list's tail, as by any free. Returns how many objects are still missing.
+/// Takes slabs off the list, as many as give enough, and all their objects, each slab's by one
+/// exchange; the last one's surplus goes back, at the list's tail. Returns how many are missing.
 fn take_detached<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) -> u32 {
     let (mut first, mut last, mut free) = (NIL, NIL, 0);
     let mut list = lock(&on);
@@ -130,29 +129,29 @@ fn take_detached<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) -> u32
         list.unlink(on, slab);
         free += on.free_of(slab).1;
         on.links(slab).set_next(NIL);
-        if first == NIL {
-            first = slab;
-        } else {
-            on.links(last).set_next(slab);
+        match first {
+            NIL => first = slab,
+            _ => on.links(last).set_next(slab),
         }
         last = slab;
     }
     on.publish(&list);
     drop(list);
-    let cache = on.cache();
-    let shape = cache.shape();
+    let shape = on.cache().shape();
     let mut missing = most;
     while first != NIL {
-        let (slab, version) = (first, on.free_of(first).0);
+        let slab = first;
         first = on.links(slab).next();
         let (taken, left) = on.take(shape, slab, missing, false, &mut f);
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
-            on.count(Counter::FreeSlowpath, 1);
             on.count(Counter::CmpxchgSlab, 1);
             on.count(Counter::CmpxchgUnderLock, 1);
-            relist(on, slab, version, RelistReason::Freed);
+            on.count(Counter::FreeAddPartial, on.rules().counts_surplus.into());
+            let mut list = lock(&on);
+            list.add(on, slab, End::Tail);
+            on.publish(&list);
         }
     }
     missing

@@ -25,8 +25,8 @@ pub enum Refill {
     /// A sheaf to the half, from slabs that stay listed while they have free objects, by
     /// whole words of their bitmaps. New slabs only if these had none, or the cache is busy.
     Half,
-    /// A whole sheaf, from slabs that leave the list first; what is left of one returns to the
-    /// list's head. New slabs for the rest (7.x). See [`Slabs::MAY_DETACH`].
+    /// A whole sheaf, from slabs that leave the list first; what it does not need of the last one
+    /// returns to the list's tail. New slabs for the rest (7.x). See [`Slabs::MAY_DETACH`].
     Whole,
     /// A whole sheaf, from [below](FlushTarget::alloc_below), one object at a time (6.18).
     Below,
@@ -66,6 +66,8 @@ pub struct Rules {
     pub refill: Refill,
     /// How many objects leave a full stack.
     pub flush: Flush,
+    /// True: what a refill puts back counts as a free ([`Refill::Whole`]).
+    pub counts_surplus: bool,
     /// What the barn is offered.
     pub offered: Offered,
     /// What `min_partial` is compared with.
@@ -80,6 +82,7 @@ impl Rules {
     pub const SLABYARD: Rules = Rules {
         refill: Refill::Half,
         flush: Flush::Piece,
+        counts_surplus: false,
         offered: Offered::Spare,
         counted: Counted::Others,
         adapts: true,
@@ -88,6 +91,7 @@ impl Rules {
     pub const KERNEL: Rules = Rules {
         refill: Refill::Whole,
         flush: Flush::Spare,
+        counts_surplus: true,
         offered: Offered::Main,
         counted: Counted::All,
         adapts: false,

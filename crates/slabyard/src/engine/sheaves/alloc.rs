@@ -45,8 +45,6 @@ impl<C> NodeSheaves<C> {
     /// # Errors
     /// Nothing is free at the node, which need not have new slabs: an object of another node; none
     /// if there is no memory.
-    /// A refill is to the half: frees come too, and a full sheaf would have to be put away with the
-    /// next of them.
     #[inline]
     fn fill<S: Stacks<Chain = C>>(
         &self,

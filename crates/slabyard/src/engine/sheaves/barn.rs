@@ -6,8 +6,7 @@
 use crate::engine::header::BarnWords;
 use crate::engine::slabs::{Held, Stacks};
 
-/// Most full sheaves of a barn until its limit follows use ([`super::working_set`]). SLUB
-/// 6.18 has 10 of 32 objects; ours are much larger.
+/// Most full sheaves of a barn until its limit follows use ([`super::working_set`]).
 const MOST_FULL: u32 = 2;
 /// A barn keeps no objects above this many bytes: there are few of them, and two sheaves
 /// may be more than all that live. To return them to their slabs costs little beside
