@@ -14,7 +14,6 @@ use crate::rules::{Accounting, Settings};
 use crate::snapshot::KernelSnapshot;
 use crate::trace::Damage;
 use slabyard_model::cache::{Front, KernelCache};
-use slabyard_model::counters::Counter;
 use slabyard_observe::fields::{FieldKind, field};
 use slabyard_observe::snapshot::{Machine, Missing, Slab, SlabPlace, Source, SourceKind};
 use slabyard_observe::{Cache, Reading, Snapshot, Value};
@@ -203,10 +202,10 @@ fn set_counters(cache: &mut Cache, model: &KernelCache) {
         Front::CpuSlabs => false,
         _ => rules.sheaf_capacity > 0,
     };
-    for (counter, name, _) in Counter::of_models() {
+    for (name, _, count) in model.counters().each() {
         let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
         if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {
-            cache.set(*name, model.counters().get(*counter));
+            cache.set(name, count);
         }
     }
 }

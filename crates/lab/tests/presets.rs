@@ -86,18 +86,22 @@ fn a_kernel_6_18_has_sheaves_where_caches_ask_for_them() {
 #[test]
 fn a_kernel_7_1_has_nothing_on_cpus_but_sheaves() {
     let run = run("7.1", &[]);
-    run.nothing_of(&CPU_SLABS);
+    run.nothing_of(&CPU_SLABS[2..]);
     run.nothing_of(&CPU_LISTS);
     run.nothing_of(&[FreeFrozen, CpuslabFlush, CpuPartialDrain, DeactivateToHead]);
-    run.something_of(&SHEAVES);
+    // The fast paths are those of sheaves.
+    run.nothing_of(&SHEAVES[..2]);
+    run.something_of(&SHEAVES[2..]);
+    run.something_of(&CPU_SLABS[..2]);
     assert_eq!(run.on_cpus(), [0; 2]);
     for (id, cache) in run.caches() {
         let boot = ["kmem_cache", "kmem_cache_node"].contains(&id);
         assert_eq!(cache.rules().sheaf_capacity == 0, boot, "{id}");
     }
-    // A flush takes the objects of one slab together.
-    let (calls, flushed) = (run.sum(FreeSlowpath), run.sum(SheafFlush));
-    assert!(calls < flushed, "{calls} for {flushed} objects");
+    // A flush takes the objects of one slab together, and is no free of a caller.
+    let (exchanges, moved) = (run.sum(CmpxchgSlab), run.sum(SheafFlush) + run.sum(SheafRefill));
+    assert!(exchanges < moved, "{exchanges} for {moved} objects");
+    run.nothing_of(&[FreeSlowpath]);
     // `kfree_rcu()` frees to a sheaf of its own: such a cache counts fewer frees than objects that
     // came back.
     let loses = |nth: &usize| run.case.prepared.caches[*nth].left_out.is_some();
@@ -107,9 +111,28 @@ fn a_kernel_7_1_has_nothing_on_cpus_but_sheaves() {
         steps.filter(|step| step.op == StepKind::Free).fold((0, 0), |(told, missed), step| {
             if step.missed { (told, missed + 1) } else { (told + 1, missed) }
         });
-    let counted = run.done.caches[lost].counters().get(FreeCpuSheaf);
+    let counted = run.done.caches[lost].counters().get(FreeFastpath);
     println!("{}: {told} frees told, {missed} missed, {counted} to sheaves", run.case.ids[lost]);
     assert!(missed > 0 && counted <= told);
+}
+
+#[test]
+fn kernels_7_differ_in_what_a_refill_puts_back_and_barns_in_their_limits() {
+    let added = |release: &str, set: &[&str]| {
+        let run = run(release, set);
+        let of_sheaves =
+            [SheafRefill, SheafFlush, BarnGet, BarnPut, AllocSlab, FreeSlab].map(|of| run.sum(of));
+        (run.sum(FreeAddPartial), of_sheaves)
+    };
+    let (freed, first) = added("7.0", &[]);
+    assert_eq!(added("7.1", &[]), (freed, first));
+    let (returned, last) = added("7.2", &[]);
+    assert_eq!((added("7.3", &[]), last), ((returned, last), first));
+    assert!(returned < freed, "{returned}, {freed}");
+    let (_, [_, flushed, _, puts, ..]) = added("7.3", &["max_full_sheaves=1"]);
+    assert!(flushed > last[1] && puts < last[3]);
+    let none = run("7.3", &["max_full_sheaves=0"]);
+    none.nothing_of(&[BarnGet, BarnPut]);
 }
 
 #[test]

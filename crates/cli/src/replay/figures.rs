@@ -9,7 +9,7 @@
 use serde::Serialize;
 use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
-use slabyard_lab::counters::{Counter, Counters};
+use slabyard_lab::counters::Counters;
 use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::report::{CacheUse, Sample};
 use slabyard_lab::replay::{Replayed, Start};
@@ -222,8 +222,8 @@ pub fn of(
 }
 
 /// Every counter by its kernel's name.
-pub fn named(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
-    Counter::of_models().map(|(counter, name, _)| (*name, counters.get(*counter)))
+pub fn named(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    counters.each().map(|(name, _, count)| (name, count))
 }
 
 /// Slabs made and given back; most and least slabs, as change since the start.

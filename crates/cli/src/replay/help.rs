@@ -3,7 +3,7 @@
 
 use super::table;
 use crate::settings;
-use slabyard_lab::counters::Counter;
+use slabyard_lab::counters::Counters;
 use slabyard_lab::replay::contend;
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ pub(super) fn long() -> String {
         let _ = writeln!(text, "  {}: {ns} ns\n      {} ({})", cost.name, cost.what, cost.source);
     }
     text.push_str("\nCounters:\n");
-    for (_, name, help) in Counter::of_models() {
+    for (name, help, _) in Counters::default().each() {
         let _ = writeln!(text, "  {name}: {}", table::sentence(help));
     }
     text.push_str(
@@ -117,7 +117,8 @@ mod tests {
     fn help_names_every_key_and_counter() {
         let help = long();
         let names = REPLAYED.iter().map(|key| key.name);
-        for name in names.chain(Counter::of_models().map(|(_, name, _)| *name)) {
+        let counters = Counters::default();
+        for name in names.chain(counters.each().map(|(name, ..)| name)) {
             assert!(help.contains(&format!("\n  {name}: ")), "{name}");
         }
     }

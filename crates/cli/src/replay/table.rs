@@ -7,7 +7,7 @@
 use super::figures::{CacheFigures, Figures, State, Sum};
 use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};
 use slabyard_lab::accuracy;
-use slabyard_lab::counters::{Counter, DRAIN_BUCKETS};
+use slabyard_lab::counters::DRAIN_BUCKETS;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
@@ -195,12 +195,11 @@ pub(super) fn sentence(help: &str) -> String {
 
 fn counters(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour) {
     let mut grid = Grid::new(&["counter", "", ""]);
-    for (counter, name, help) in Counter::of_models() {
-        let value = figures.counters.get(*counter);
+    for (name, help, value) in figures.counters.each() {
         match shown {
             WhichRows::Some if value == 0 => {}
-            WhichRows::Some => grid.push(vec![(*name).into(), value.to_string()]),
-            WhichRows::All => grid.push(vec![(*name).into(), value.to_string(), sentence(help)]),
+            WhichRows::Some => grid.push(vec![name.into(), value.to_string()]),
+            WhichRows::All => grid.push(vec![name.into(), value.to_string(), sentence(help)]),
         }
     }
     text.push('\n');

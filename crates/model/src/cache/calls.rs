@@ -170,7 +170,8 @@ impl KernelCache {
     }
 
     /// Frees objects in bulk, from the last to the first: those of one slab together, as far as no
-    /// more than two of other slabs are between them (as the kernel builds detached free lists).
+    /// more than two of other slabs are between them (as the kernel builds detached free lists). What a
+    /// flush frees counts as flushed alone (7.x).
     pub(crate) fn free_in_bulk(&self, cpu: usize, mut objects: Vec<u32>) {
         const LOOK_AHEAD: usize = 3;
         while let Some(slab) = objects.pop() {
@@ -184,7 +185,12 @@ impl KernelCache {
                     others += 1;
                 }
             }
-            self.free_group(cpu, &Group { slab, word: Word::FIRST, mask });
+            let on = self.at_node_of(cpu, slab);
+            let put = on.put(on.cache().shape(), &Group { slab, word: Word::FIRST, mask });
+            on.count(Counter::CmpxchgSlab, 1);
+            let relists = put.before == 0 || self.slab(slab).free.get() == self.objects_of(slab);
+            on.count(Counter::CmpxchgUnderLock, relists.into());
+            on.freed(on.cache().shape(), slab, &put);
         }
     }
 

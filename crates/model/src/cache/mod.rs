@@ -37,7 +37,7 @@ mod tests;
 mod tests_supply;
 pub mod walk;
 
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 pub use containers::{CountedSheaf, CpuPartial};
 use containers::{Cpu, CpuStacks};
 use numbers::Numbers;
@@ -49,8 +49,8 @@ use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};
 use slabyard::engine::{Header, Shape};
 use slabyard::slab::{Geometry, Word};
-use slabyard_kernels::KernelSheaves;
 use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
+use slabyard_kernels::KernelSheaves;
 use std::cell::{Cell, RefCell};
 
 /// What a node has of a cache: its words, partial list and barn.
@@ -66,6 +66,8 @@ pub(crate) struct Node {
 pub struct KernelCache {
     rules: Rules,
     sheaf_rules: SheafRules,
+    /// What counts allocations from a CPU's sheaf, and frees to it.
+    sheaf_hits: (Counter, Counter),
     numbers: Numbers,
     /// True: no kernel's, but a yard's.
     is_of_yard: bool,
@@ -120,6 +122,10 @@ impl KernelCache {
         let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
         let mut cache = Self::with(rules, sheaf_rules, shape, node_of);
         cache.follow_sheaves(KernelSheaves::FIRST);
+        if rules.front == Front::Sheaves {
+            // Without CPU slabs, the names of their fast paths are free (7.0).
+            cache.sheaf_hits = (Counter::AllocFastpath, Counter::FreeFastpath);
+        }
         for node in &cache.nodes {
             node.header.set_min_partial(rules.min_partial);
             if let Front::ArrayCaches(limits) = rules.front {
@@ -160,6 +166,7 @@ impl KernelCache {
         KernelCache {
             rules,
             sheaf_rules,
+            sheaf_hits: (Counter::AllocCpuSheaf, Counter::FreeCpuSheaf),
             numbers: Numbers::of_words(1),
             is_of_yard: false,
             cpus: vec![Cpu::default(); node_of.len()],

@@ -8,6 +8,7 @@
 use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE};
+use crate::counters::SheafCounter;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::alien;
 use slabyard::engine::sheaves::NodeSheaves;
@@ -41,7 +42,7 @@ impl KernelCache {
     /// Allocates an object on a CPU from its sheaves: the object's number, or [`NONE`] without pages.
     #[inline]
     pub fn alloc_from_sheaf(&mut self, cpu: usize) -> u32 {
-        self.counters.add(Counter::AllocCpuSheaf, 1);
+        self.counters.add(self.sheaf_hits.0, 1);
         let main = self.stacks[cpu].main.get_mut();
         if let Some(object) = main.as_mut().and_then(|sheaf| sheaf.0.pop()) {
             return object;
@@ -51,13 +52,14 @@ impl KernelCache {
 
     fn alloc_from_other_sheaf(&self, cpu: usize) -> u32 {
         let on = self.at(cpu);
+        self.counters.add_of_sheaves(SheafCounter::Empty);
         self.policy(on).alloc_slow(on).unwrap_or(NONE)
     }
 
     /// Frees an object on a CPU to its sheaves; returns false if it bypassed them.
     #[inline]
     pub fn free_to_sheaf(&mut self, cpu: usize, object: u32) {
-        self.counters.add(Counter::FreeCpuSheaf, 1);
+        self.counters.add(self.sheaf_hits.1, 1);
         let capacity = self.rules.sheaf_capacity as usize;
         let main = self.stacks[cpu].main.get_mut();
         match main.as_mut().filter(|sheaf| sheaf.0.len() < capacity) {
@@ -68,6 +70,7 @@ impl KernelCache {
 
     fn free_to_other_sheaf(&self, cpu: usize, object: u32) {
         let on = self.at(cpu);
+        self.counters.add_of_sheaves(SheafCounter::Full);
         self.policy(on).free_slow(on, object);
     }
 
@@ -79,6 +82,7 @@ impl KernelCache {
         if self.stacks.is_empty() || self.has_arrays() || !is_near {
             return self.free(cpu, slab);
         }
+        self.counters.add_of_sheaves(SheafCounter::FreeRcu);
         let sheaf = self.stacks[cpu].rcu_free.get_mut();
         sheaf.0.push(slab);
         if sheaf.0.len() < self.rules.sheaf_capacity as usize {

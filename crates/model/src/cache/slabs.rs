@@ -6,6 +6,7 @@
 use super::containers::CountedSheaf;
 use super::numbers::Slab;
 use super::{Front, KernelCache, NONE};
+use crate::counters::SheafCounter;
 use slabyard::engine::slabs::{
     FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs, Stacks,
 };
@@ -274,10 +275,13 @@ impl SheafAccess for CountedSlabs<'_> {
     type Chain = Vec<CountedSheaf>;
 
     fn new_sheaf(self, _objects: u32) -> Option<CountedSheaf> {
+        self.cache.counters.add_of_sheaves(SheafCounter::Alloc);
         Some(CountedSheaf::default())
     }
 
-    fn give_sheaf(self, _sheaf: CountedSheaf) {}
+    fn give_sheaf(self, _sheaf: CountedSheaf) {
+        self.cache.counters.add_of_sheaves(SheafCounter::Free);
+    }
 
     #[inline]
     fn room(self, _: &CountedSheaf) -> u32 {
