@@ -133,8 +133,8 @@ fn trace() -> Trace {
     };
     for round in 0..6 {
         // More than CPUs' lists and arrays hold, then most of it freed by any CPU, in any order.
-        for cache in 0..CACHES.len() {
-            let most = if CACHES[cache].0 < 1024 { 360 } else { 48 };
+        for (cache, (size, _)) in CACHES.into_iter().enumerate() {
+            let most = if size < 1024 { 360 } else { 48 };
             while load.live[cache].len() < most {
                 let cpu = load.below(4) as u16;
                 let node = if load.below(9) == 0 { load.below(2) as i16 } else { ANY_NODE };

@@ -246,7 +246,7 @@ impl Settings {
         require(engine != EngineName::Tiny || self.tiny, || {
             "tiny=0 is not for --engine tiny; leave it out, or take --engine slub".into()
         })?;
-        for row in self.typed_rows().filter(|row| !row.engines.contains(&engine)) {
+        if let Some(row) = self.typed_rows().find(|row| !row.engines.contains(&engine)) {
             let (key, have) = (row.name, row.engines.iter().map(|engine| engine.row().name));
             let have: Vec<&str> = have.collect();
             return Err(SettingError::Impossible(format!(
