@@ -22,7 +22,7 @@ use crate::platform::stack::{ELEMENT_BYTES, Tag};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::table::Zeroed;
 use core::mem::offset_of;
-use slabyard_abi::region::sheaf::{self, BYTES};
+use slabyard_abi::region::sheaf::BYTES;
 
 /// Sizes of sheaves.
 pub(super) const SIZES: usize = BYTES.len();
@@ -55,6 +55,7 @@ struct Head {
 
 #[cfg(target_pointer_width = "64")]
 const _: () = {
+    use slabyard_abi::region::sheaf;
     assert!(offset_of!(Head, next) == sheaf::NEXT);
     assert!(offset_of!(Head, count) == sheaf::COUNT);
     assert!(offset_of!(Head, guard) == sheaf::GUARD);
