@@ -7,7 +7,7 @@ use crate::slow::ENOMEM;
 use crate::state::YARD;
 use crate::tools;
 use core::ffi::{c_int, c_void};
-use core::ptr::null_mut;
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 use slabyard::calls::prefill::Prefilled;
 use slabyard::live;
 use slabyard_process::errno::set_errno;
@@ -23,18 +23,37 @@ pub extern "C" fn slabyard_sheaf_prefill(cache: *const Handle, objects: usize) -
     if block.is_null() {
         return null_mut();
     }
-    match YARD.prefill(id, objects) {
-        Some(sheaf) => {
+    if let Some(mut sheaf) = YARD.prefill(id, 0) {
+        if fill(&mut sheaf, objects) {
             // SAFETY: the block just allocated.
             unsafe { block.write(sheaf) };
-            block
+            return block;
         }
-        None => {
-            release("slabyard_sheaf_prefill", block.cast());
-            set_errno(ENOMEM);
-            null_mut()
-        }
+        empty(sheaf);
     }
+    release("slabyard_sheaf_prefill", block.cast());
+    set_errno(ENOMEM);
+    null_mut()
+}
+
+/// Fills a sheaf, whose addresses are in a block of ours: of those, tools know.
+fn fill(sheaf: &mut Prefilled, objects: usize) -> bool {
+    if objects > sheaf.room() {
+        let Some(bytes) = objects.checked_mul(size_of::<u64>()) else { return false };
+        let block = allocate(bytes, align_of::<u64>());
+        if block.is_null() {
+            return false;
+        }
+        let before = YARD.move_prefilled(sheaf, block.expose_provenance(), objects);
+        release("slabyard_sheaf_refill", with_exposed_provenance_mut(before));
+    }
+    YARD.refill(sheaf, objects)
+}
+
+/// Frees what a sheaf has, and its block.
+fn empty(mut sheaf: Prefilled) {
+    let block = YARD.empty_prefilled(&mut sheaf);
+    release("slabyard_sheaf_return", with_exposed_provenance_mut(block));
 }
 
 /// The sheaf that C passed; `None` and a report without one.
@@ -76,7 +95,7 @@ pub unsafe extern "C" fn slabyard_sheaf_alloc(sheaf: *mut Prefilled) -> *mut c_v
 pub unsafe extern "C" fn slabyard_sheaf_refill(sheaf: *mut Prefilled, objects: usize) -> c_int {
     // SAFETY: the caller's promise.
     let Some(sheaf) = (unsafe { given("slabyard_sheaf_refill", sheaf) }) else { return -1 };
-    if YARD.refill(sheaf, objects) {
+    if fill(sheaf, objects) {
         return 0;
     }
     set_errno(ENOMEM);
@@ -104,6 +123,6 @@ pub unsafe extern "C" fn slabyard_sheaf_return(sheaf: *mut Prefilled) {
     }
     // SAFETY: the caller's promise; the block is not used as a sheaf any more.
     let prefilled = unsafe { sheaf.read() };
-    YARD.return_prefilled(prefilled);
+    empty(prefilled);
     release("slabyard_sheaf_return", sheaf.cast());
 }

@@ -46,6 +46,12 @@ impl Prefilled {
         self.len
     }
 
+    /// This many objects its block has room for.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.room
+    }
+
     /// True without objects.
     #[inline]
     #[must_use]
@@ -108,22 +114,41 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Frees what a prefilled sheaf still has, and the sheaf.
     pub fn return_prefilled(&self, mut prefilled: Prefilled) {
+        let block = self.empty_prefilled(&mut prefilled);
+        free_block(self, block);
+    }
+
+    /// Frees what a prefilled sheaf still has; returns its block, which is the caller's to free, or
+    /// 0.
+    pub fn empty_prefilled(&self, prefilled: &mut Prefilled) -> usize {
         let mut piece = [0; PIECE];
         while !prefilled.is_empty() {
             let nr = prefilled.len.min(PIECE);
             // The next to be handed out are on top again.
             for object in piece[..nr].iter_mut().rev() {
-                *object = self.alloc_prefilled(&mut prefilled).unwrap_or(0);
+                *object = self.alloc_prefilled(prefilled).unwrap_or(0);
             }
             let freed = self.free_bulk_to(prefilled.id, &piece[..nr]);
             debug_assert!(freed.is_ok(), "they were allocated for it");
         }
-        free_block(self, &prefilled);
+        prefilled.room = 0;
+        core::mem::take(&mut prefilled.block)
+    }
+
+    /// Gives a sheaf a larger block of the caller's, with room for this many objects; returns the one
+    /// before, which is the caller's to free, or 0. A caller that tells other tools of its blocks
+    /// does so before the sheaf is [filled](Yard::refill).
+    pub fn move_prefilled(&self, prefilled: &mut Prefilled, block: usize, room: usize) -> usize {
+        let larger = Prefilled { block, room, ..*prefilled };
+        for nth in 0..prefilled.len {
+            let object = prefilled.spot(self.platform(), nth).load(Ordering::Relaxed);
+            larger.spot(self.platform(), nth).store(object, Ordering::Relaxed);
+        }
+        core::mem::replace(prefilled, larger).block
     }
 }
 
-/// Gives a sheaf a block with room for this many objects, with those that it has. `None` without
-/// memory.
+/// Gives a sheaf a block with room for this many objects. `None` without memory.
 #[cold]
 fn make_room<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
@@ -132,19 +157,13 @@ fn make_room<P: Platform, E: Engine>(
 ) -> Option<()> {
     let bytes = objects.checked_mul(size_of::<u64>())?;
     let block = yard.alloc_fast(bytes, align_of::<u64>())?;
-    let larger = Prefilled { block, room: objects, ..*prefilled };
-    for nth in 0..prefilled.len {
-        let object = prefilled.spot(yard.platform(), nth).load(Ordering::Relaxed);
-        larger.spot(yard.platform(), nth).store(object, Ordering::Relaxed);
-    }
-    free_block(yard, prefilled);
-    *prefilled = larger;
+    free_block(yard, yard.move_prefilled(prefilled, block, objects));
     Some(())
 }
 
-fn free_block<P: Platform, E: Engine>(yard: &Yard<P, E>, prefilled: &Prefilled) {
-    if prefilled.room > 0 {
-        let freed = yard.free_fast(prefilled.block);
+fn free_block<P: Platform, E: Engine>(yard: &Yard<P, E>, block: usize) {
+    if block != 0 {
+        let freed = yard.free_fast(block);
         debug_assert!(freed.is_ok(), "the block is of this yard");
     }
 }
