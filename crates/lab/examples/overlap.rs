@@ -151,10 +151,9 @@ fn pin(cpu: usize) -> Result<(), String> {
 
 fn yard_of(release: &Release) -> Result<(&'static OnBoth, CacheId), String> {
     let yard: &'static OnBoth = Box::leak(Box::new(OnBoth::new(CountingLinux::new())));
-    yard.caches()
-        .classes()
-        .iter()
-        .for_each(|cache| cache.engine.follow(&Rules::of_release(release)));
+    yard.caches().classes().iter().for_each(|cache| {
+        cache.engine.follow(&Rules::of_kind(release.freezing, release.accounting, true))
+    });
     let ready = yard.platform().init(None)
         && yard.platform().count_slow_paths()
         && yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 3_600_000 });

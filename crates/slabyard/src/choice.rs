@@ -5,6 +5,7 @@
 
 use crate::cache::classes;
 use crate::debugging::large;
+use crate::engine::array_cache::Choice;
 use crate::engine::cpu_slabs::Rules;
 use crate::engine::{Any, Engine, NameBytes};
 use crate::platform::Platform;
@@ -22,6 +23,11 @@ impl<P: Platform> Yard<P, Any> {
     /// As [`Yard::choose`]: SLUB with CPU slabs, by rules of this kind.
     pub fn choose_cpu_slabs(&self, rules: &Rules) {
         self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_cpu_slabs(rules));
+    }
+
+    /// Chooses SLAB for all caches, by a policy of its free slabs. Call it before [`Yard::init`].
+    pub fn choose_arrays(&self, choice: Choice) {
+        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_arrays(choice));
     }
 }
 

@@ -9,9 +9,8 @@
 //! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass). Invariant: the position of the clock is
 //! stored in the first class's engine, and the clock serves all caches of a yard or none.
 
-use crate::engine::array_cache::Choice;
+use crate::engine::Engine;
 use crate::engine::array_cache::clock::{self, Reaped};
-use crate::engine::{Any, Engine};
 use crate::platform::Platform;
 use crate::reclaim::clock::{Ring, of_first};
 use crate::slow_path::enter_slow_path;
@@ -41,13 +40,6 @@ pub struct Turned {
     pub reaped: Reaped,
     /// Nanoseconds until it was this thread's turn, on a platform that counts.
     pub waited_ns: u64,
-}
-
-impl<P: Platform> Yard<P, Any> {
-    /// Chooses SLAB for all caches, by a policy of its free slabs. Call it before [`Yard::init`].
-    pub fn choose_arrays(&self, choice: Choice) {
-        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_arrays(choice));
-    }
 }
 
 /// Turns the clock once, whatever the policy. `None` if there is none for it: no array

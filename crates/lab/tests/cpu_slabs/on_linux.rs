@@ -165,7 +165,12 @@ fn each_preset_counts_the_same_on_a_real_cpu() {
     let name = "cpu_slabs::on_linux::each_preset_counts_the_same_on_a_real_cpu";
     in_children(name, &MODES, Release::with_cpu_slabs().len(), |nth| {
         let preset = &Release::with_cpu_slabs()[nth];
-        let mut pair = Pair::<CountingLinux>::new(&Rules::of_release(preset), SMALL, 1, |_| {});
+        let mut pair = Pair::<CountingLinux>::new(
+            &Rules::of_kind(preset.freezing, preset.accounting, true),
+            SMALL,
+            1,
+            |_| {},
+        );
         let wanted = preset.cpu_partial.map(|bands| bands[0]);
         assert_eq!(Some(pair.rules().cpu_partial), wanted, "{}", preset.name);
         load(&mut pair, 1, 21).unwrap_or_else(|what| panic!("{}: {what}", preset.name));
@@ -180,7 +185,7 @@ fn other_rules_are_found_on_a_real_cpu() {
         [|rules| rules.freezing = Release::V6_1.freezing, |rules| rules.cpu_partial_slabs += 1];
     let name = "cpu_slabs::on_linux::other_rules_are_found_on_a_real_cpu";
     in_children(name, &MODES[..1], changes.len(), |nth| {
-        let kind = Rules::of_release(&Release::V6_8);
+        let kind = Rules::of_kind(Release::V6_8.freezing, Release::V6_8.accounting, true);
         let mut pair = Pair::<CountingLinux>::new(&kind, 24, two(), changes[nth]);
         assert!(load(&mut pair, two(), 5).is_err());
     });

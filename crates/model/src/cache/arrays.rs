@@ -9,7 +9,7 @@ use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};
 use slabyard::engine::array_cache::clock::{Chain, Look};
-use slabyard::engine::array_cache::shared::Shared;
+use slabyard::engine::array_cache::node::Shared;
 use slabyard::engine::array_cache::{
     Arrays, Choice, Limits, NodeArrays, alien, array, lists, reap,
 };

@@ -43,7 +43,7 @@ use containers::{Cpu, CpuStacks};
 use numbers::Numbers;
 pub use numbers::{NONE, State};
 use slabyard::engine::array_cache::NodeArrays;
-use slabyard::engine::array_cache::shared::Shared;
+use slabyard::engine::array_cache::node::Shared;
 pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
 use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};

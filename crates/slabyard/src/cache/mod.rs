@@ -60,6 +60,7 @@ impl<E: Engine> Cache<E> {
     };
 
     /// A cache that is not in use.
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
     #[must_use]
     pub const fn new() -> Self {
         let tally = Tally([const { AtomicU64::new(0) }; 3]);
@@ -108,12 +109,6 @@ impl<E: Engine> Cache<E> {
     #[inline]
     pub fn on<'a, P>(&'a self, heap: &'a PageHeap<P>) -> PageSlabs<'a, P> {
         PageSlabs { heap, cache: &self.header, rules: () }
-    }
-}
-
-impl<E: Engine> Default for Cache<E> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -10,8 +10,7 @@
 //! walk.
 //! Invariants: the pairs of run lists, of run banks and of malloc's classes are always in use; pair
 //! 0 never is. A created cache's pair is in use from the cache's first slow allocation until the
-//! cache is destroyed; no other pair has stacks (`verify` checks it). A bit of the summary word may
-//! be set although no pair of the word that it covers is in use, but never the other way round.
+//! cache is destroyed; no other pair has stacks (`verify` checks it).
 
 use super::classes::CLASSES;
 use super::slots::slot_of;
@@ -28,55 +27,44 @@ const WORDS: usize = PAIRS / 64;
 const FIRST: usize = row::FIRST_RUNS / row::PAIR;
 const FIXED_END: usize = row::FIRST_CACHE / row::PAIR + CLASSES;
 
-// The summary has a bit for each word; a class's two entries are one pair.
-const _: () = assert!(
-    WORDS == 64 && row::FIRST_RUNS.is_multiple_of(row::PAIR) && row::FIRST_CACHE.is_multiple_of(2)
-);
+// A class's two entries are one pair.
+const _: () =
+    assert!(row::FIRST_RUNS.is_multiple_of(row::PAIR) && row::FIRST_CACHE.is_multiple_of(2));
 
 /// Pairs of entries, a bit each.
-pub struct Used {
-    /// A bit for each word that is not 0.
-    summary: AtomicU64,
-    words: [AtomicU64; WORDS],
-}
+pub struct Used([AtomicU64; WORDS]);
 
 impl Used {
     /// The lists and banks of runs and malloc's classes.
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
     #[must_use]
     pub const fn new() -> Self {
-        let mut used =
-            Used { summary: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] };
+        let mut used = Used([const { AtomicU64::new(0) }; WORDS]);
         let mut word = 0;
-        let mut summary = 0;
         while word * 64 < FIXED_END {
-            used.words[word] = AtomicU64::new(fixed(word));
-            summary |= 1 << word;
+            used.0[word] = AtomicU64::new(fixed(word));
             word += 1;
         }
-        used.summary = AtomicU64::new(summary);
         used
     }
 
     /// From now on a cache's slots are in use.
     pub(super) fn insert(&self, number: usize) {
         let (word, bit) = at(number);
-        // The summary first: a walk that misses the pair misses an empty one, whose first
-        // allocation is under way.
-        self.summary.fetch_or(1 << word, Ordering::Relaxed);
-        self.words[word].fetch_or(bit, Ordering::Relaxed);
+        self.0[word].fetch_or(bit, Ordering::Relaxed);
     }
 
     /// A cache's slots are in use no more.
     pub(super) fn remove(&self, number: usize) {
         let (word, bit) = at(number);
-        self.words[word].fetch_and(!bit, Ordering::Relaxed);
+        self.0[word].fetch_and(!bit, Ordering::Relaxed);
     }
 
     /// True if a cache's slots are in use.
     #[inline]
     pub(super) fn contains(&self, number: usize) -> bool {
         let (word, bit) = at(number);
-        self.words[word].load(Ordering::Relaxed) & bit != 0
+        self.0[word].load(Ordering::Relaxed) & bit != 0
     }
 
     /// The first cache whose slots are in use, from a number on.
@@ -95,21 +83,12 @@ impl Used {
     /// The first pair in use from `pair` on.
     #[inline(never)]
     fn next(&self, pair: usize) -> Option<usize> {
-        let word = pair / 64;
-        let bits = self.words.get(word)?.load(Ordering::Relaxed) >> (pair % 64);
-        if bits != 0 {
-            return Some(pair + bits.trailing_zeros() as usize);
-        }
-        let mut words = self.summary.load(Ordering::Relaxed) & (u64::MAX - 1) << word;
-        while words != 0 {
-            let word = words.trailing_zeros() as usize;
-            let bits = self.words[word].load(Ordering::Relaxed);
-            if bits != 0 {
-                return Some(word * 64 + bits.trailing_zeros() as usize);
-            }
-            words &= words - 1;
-        }
-        None
+        let mut from = u64::MAX << (pair % 64);
+        (pair / 64..WORDS).find_map(|word| {
+            let bits = self.0[word].load(Ordering::Relaxed) & from;
+            from = u64::MAX;
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        })
     }
 
     /// The first slot in use from a number on.
@@ -146,12 +125,6 @@ const fn fixed(word: usize) -> u64 {
         pair += 1;
     }
     bits
-}
-
-impl Default for Used {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 
 use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;
-use crate::calls::class_for::is_sized;
+use crate::calls::is_sized;
 use crate::calls::resize;
 use crate::engine::Engine;
 use crate::pages::GranuleKind;

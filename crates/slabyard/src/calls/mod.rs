@@ -18,7 +18,6 @@
 
 pub(crate) mod banked;
 pub mod bulk;
-pub(crate) mod class_for;
 pub mod growth;
 pub mod help;
 pub(crate) mod prefetch;
@@ -27,10 +26,10 @@ pub mod readers;
 pub mod resize;
 pub mod trim;
 
+use crate::cache::classes::STEP;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, classes, debug_of};
 use crate::calls::banked::{bank, take_banked};
-use crate::calls::class_for::is_sized;
 use crate::calls::prefetch::{fetch_for_alloc, fetch_for_free};
 use crate::calls::trim::drain_all;
 use crate::debugging::is_to_fail;
@@ -48,6 +47,19 @@ use crate::yard::depth::RUN_CALLS;
 use crate::yard::{AddressKind, MOST_BYTES, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
+    /// The class that serves a request: the smallest that fits, or the first if the engine serves
+    /// each request by its exact size. `None`: a run or a mapping does.
+    #[inline]
+    pub fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
+        if E::SIZED
+            && let Some(serves) = serves(self, bytes, align)
+        {
+            return serves.then_some(0);
+        }
+        let class = classes::class_for_aligned(bytes, align)?;
+        aligns(self, class, align).then_some(class)
+    }
+
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
     /// after all that is parked was drained.
     #[inline]
@@ -207,4 +219,27 @@ fn free_closely<P: Platform, E: Engine>(
         return Ok(());
     }
     free_inside(yard, cache, address)
+}
+
+/// True if the objects of a class are aligned: with debugging those of larger classes are less
+/// than without.
+#[inline(always)]
+fn aligns<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, align: usize) -> bool {
+    if !E::SIZED || align <= STEP {
+        return true;
+    }
+    let geometry = &yard.caches.classes()[class].shape().geometry;
+    ((geometry.size | geometry.first) as usize).is_multiple_of(align)
+}
+
+/// True if malloc's engine serves each request by its size: then it knows where each object
+/// begins, and checks each free.
+#[inline(always)]
+pub(crate) fn is_sized<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    E::SIZED && serves(yard, 1, 1).is_some()
+}
+
+fn serves<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize, align: usize) -> Option<bool> {
+    let first = &yard.caches.classes()[0];
+    first.engine.serves(first, bytes, align)
 }

@@ -150,6 +150,7 @@ const _: () = assert!(core::mem::offset_of!(Header, shown) == 0);
 
 impl Header {
     /// The header of a cache that is not in use.
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
     #[must_use]
     pub const fn new() -> Self {
         Header {
@@ -341,12 +342,6 @@ impl Header {
     pub(super) fn is_idle(&self) -> bool {
         let begun = self.shown.begun();
         self.seen.swap(begun, Ordering::Relaxed) == begun
-    }
-}
-
-impl Default for Header {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -14,8 +14,9 @@ use crate::debugging::{self, validate_inside};
 use crate::engine::{Changed, Engine};
 use crate::mail::header::header_word;
 use crate::platform::Platform;
-use crate::reclaim::drain::{drain_stacks, give_back, request_drains, shrink_caches};
-use crate::reclaim::empties::drain_empties;
+use crate::reclaim::drain::{
+    drain_empties, drain_stacks, give_back, request_drains, shrink_caches,
+};
 use crate::reclaim::walk::{Stacks, caches_of};
 use crate::sync::Ordering;
 use crate::yard::Yard;

@@ -4,8 +4,11 @@
 //! thread with a private slot, and rows that a fork left behind. Drains are exempt from the bound
 //! on one call ([`crate::bound`]).
 //!
+//! Of CPU partial lists the empty slabs can be drained alone; a CPU's others stay on its list.
+//!
 //! Neighbour: [`super::pass`] drains idle stacks unrequested, in slices.
 
+use crate::cache::Cache;
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu, purge};
@@ -15,6 +18,7 @@ use crate::reclaim::countdown::kick_all_rows;
 use crate::reclaim::walk::{Stacks, caches_of, entries, next_stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
+use slabyard_abi::region::front::BELOW_SHEAVES;
 
 /// Stacks stopped at once: one fence for all. They lie on the stack of a slow path.
 pub(crate) const BATCH: usize = 24;
@@ -184,4 +188,35 @@ pub(crate) fn drain_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let _guard = yard.drain.lock(yard.platform());
     drain_own_stacks(yard, Stacks::Caches);
     drain_own_stacks(yard, Stacks::Runs);
+}
+
+/// Drains the lists of a cache of their empty slabs, and ends these. False if it could not
+/// stop other threads' stacks, so that the caller's own alone is drained.
+pub(crate) fn drain_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
+    let on = cache.on(&yard.heap);
+    let all = cache.engine.facts().has_objects_in_spare || drain_stopped_empties(yard, cache);
+    if !all || cache.front() & BELOW_SHEAVES != 0 {
+        cache.engine.drain_empties(on, None);
+    }
+    cache.engine.discard_empty(on);
+    all
+}
+
+fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
+    let (p, spare) = (yard.platform(), cache.shape().spare());
+    let has_list = |(row, slot): &(usize, Slot)| !p.rows().entry(*row, *slot).is_none();
+    let mut lists = (0..p.rows_used()).map(|row| (row, spare)).filter(has_list).peekable();
+    if lists.peek().is_some() && !p.can_stop() {
+        return false;
+    }
+    stop_each(yard, lists, |row, slot, top| {
+        yard.idle_stacks.forget_top(row, slot);
+        let entry = p.rows().entry(row, slot);
+        let list = yard.heap.sheaves.adopt(Stack { top, end: 0 });
+        let drained = |list| cache.engine.drain_empties(cache.on(&yard.heap), Some(list));
+        match list.and_then(drained) {
+            Some(left) => entry.start(yard.heap.sheaves.publish(left, 0).top),
+            None => entry.start_without(),
+        }
+    })
 }

@@ -22,7 +22,6 @@
 pub(crate) mod clock;
 pub(crate) mod countdown;
 pub(crate) mod drain;
-pub(crate) mod empties;
 pub(crate) mod live;
 pub(crate) mod pass;
 pub(crate) mod sparse;

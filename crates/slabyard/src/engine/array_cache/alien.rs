@@ -11,7 +11,7 @@
 //! barns, which is released before objects are moved to the other node. Waiting objects count as
 //! parked on the node to which their memory belongs.
 
-use super::shared::Shared;
+use super::node::Shared;
 use super::{Arrays, Limits, array};
 use crate::engine::slabs::Held;
 use crate::engine::{Counter, Moving};

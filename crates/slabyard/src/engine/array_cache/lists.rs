@@ -11,7 +11,7 @@
 
 use super::policy::{Emptied, Placed};
 use super::{Arrays, Limits};
-use crate::engine::array_cache::empties::Empties;
+use crate::engine::array_cache::node::Empties;
 use crate::engine::partial::{self};
 use crate::engine::partial_list::{End, Partial};
 use crate::engine::slabs::Links;

@@ -38,24 +38,22 @@
 pub mod alien;
 pub mod array;
 pub mod clock;
-mod empties;
 mod engine;
 pub mod limits;
 pub mod lists;
+pub mod node;
 mod on_pages;
 pub mod policy;
 pub mod reap;
 mod share;
-pub mod shared;
 
 use super::slabs::Stacks;
 use crate::sync::{AtomicU32, Lock, Ordering, Rank};
-use empties::Empties;
 pub use engine::ArrayCaches;
 pub use limits::Limits;
+use node::{Empties, Shared};
 pub use policy::{Choice, Reclaim};
 use policy::{Chosen, Policy};
-use shared::Shared;
 
 /// What a cache has at one node beside its list. `C` is a list of arrays.
 pub struct NodeArrays<C = u32> {

@@ -2,7 +2,7 @@
 //!
 //! Neighbour: [`super::engine`] is the engine.
 
-use super::shared::Shared;
+use super::node::Shared;
 use super::{Arrays, NodeArrays, array, lists};
 use crate::engine::Shape;
 use crate::engine::nodes::{AtNode, MOST_NODES, NodeSettings, OnNode};

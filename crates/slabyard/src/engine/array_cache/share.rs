@@ -1,11 +1,10 @@
 //! Moves batches between a CPU's array and the shared one.
 //!
-//! Neighbours: [`super::shared`] is the shared array; [`super::array`] calls this.
+//! Neighbours: [`super::node`] has the shared array; [`super::array`] calls this.
 
 use crate::engine::Header;
 use crate::engine::array_cache::limits::Limits;
-use crate::engine::array_cache::shared::Shared;
-
+use crate::engine::array_cache::node::Shared;
 use crate::engine::array_cache::{Arrays, NodeArrays};
 use crate::engine::slabs::Held;
 use crate::sync::Ordering;

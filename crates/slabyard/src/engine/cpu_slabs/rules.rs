@@ -6,7 +6,7 @@
 //! Delay freezing of CPU partial slabs" (2023), the series "SLUB percpu sheaves" (2025).
 
 use crate::engine::array_cache::Limits;
-use slabyard_kernels::{Accounting, Freezing, Release};
+use slabyard_kernels::{Accounting, Freezing};
 
 /// What a CPU looks into first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +83,6 @@ impl Rules {
             remote_ratio: 0,
             planted: Planted::None,
         }
-    }
-
-    /// The rules of a release with CPU partial lists.
-    #[must_use]
-    pub const fn of_release(release: &Release) -> Self {
-        Self::of_kind(release.freezing, release.accounting, true)
     }
 
     /// The same by SLAB: nothing for CPUs but an array.

@@ -41,7 +41,7 @@ fn of_each_engine(f: impl Fn(&Yard<Machine, Any>)) {
     }
     for release in Release::with_cpu_slabs() {
         let yard: Yard<Machine, Any> = Yard::new(Machine::new(Config::default()));
-        yard.choose_cpu_slabs(&Rules::of_release(release));
+        yard.choose_cpu_slabs(&Rules::of_kind(release.freezing, release.accounting, true));
         f(&begun(yard));
     }
 }
