@@ -63,7 +63,9 @@ fn a_command_is_recorded_with_all_that_a_replay_needs() {
     }
     let lists = if has_lists { r#""lists","# } else { "" };
     let holds = format!(r#"["start",{lists}"end","shrunk","recording"]"#);
-    assert_eq!(info["holds"].to_string(), holds);
+    // Other tests may shrink caches meanwhile.
+    let held = info["holds"].to_string().replace(r#""shrink","#, "");
+    assert_eq!(held, holds);
     assert_eq!(info["lists"]["slabs"].as_u64().unwrap_or(0) > 100, has_lists, "{info}");
     assert_eq!((&info["lost"], &info["recording"]["exit"]), (&0.into(), &7.into()));
     // To read lists takes thousands of the recorder's own: it says how many are not in the file.
