@@ -1,4 +1,4 @@
-//! Floor 10: lets collections allocate from a yard, by the `Allocator` trait of the crate
+//! Floor 10: lets collections allocate from a yard, through the `Allocator` trait of the crate
 //! `allocator-api2`, which `hashbrown` and others use.
 //!
 //! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] lets

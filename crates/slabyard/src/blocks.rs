@@ -1,7 +1,7 @@
-//! Floor 10: where the blocks of programs and collections come from, by Rust's layouts.
+//! Floor 10: allocates, resizes and frees blocks by Rust's `Layout`s.
 //!
-//! Neighbours: [`crate::global`] is the allocator of a whole program, `crate::allocator` lets
-//! collections allocate; both do so by [`Blocks`].
+//! Neighbours: [`crate::global`], the allocator of a whole program, and `crate::allocator`, the one
+//! for collections, both call [`Blocks`].
 
 use crate::calls::{growth, resize};
 use crate::engine::Engine;

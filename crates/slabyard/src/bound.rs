@@ -2,12 +2,13 @@
 //! work is due.
 //!
 //! A call does its own work and, in the slow path, one slice of a reclaim pass
-//! ([`super::reclaim::pass`]). Whole drains ([`super::reclaim::drain`]) are exempt: a trim, a
-//! request of another process, or a page that the kernel refused causes one. Frees that a signal
-//! handler deferred to the slow path that it interrupted are exempt too: each counts as a call of
+//! ([`super::reclaim::pass`]). Whole drains ([`super::reclaim::drain`]) are exempt: a drain runs
+//! only for a trim, another process's request, or a page that the kernel refused. Frees that a
+//! signal handler deferred to the interrupted slow path are exempt too: each counts as a call of
 //! its own. The cost of a request above [`crate::yard::LARGEST_RUN`] is proportional to its size:
-//! it is mapped and unmapped whole, and may purge as many bytes as it takes, in whole huge pages.
-//! The free of a run above [`SHEDDING`] may purge up to [`SHED`] times the run's size.
+//! the block is mapped and unmapped whole, and the request may purge as many bytes as it takes, in
+//! whole huge pages. The free of a run above [`SHEDDING`] may purge up to [`SHED`] times the run's
+//! size.
 //!
 //! The tests count the work of each call and compare it with these numbers.
 

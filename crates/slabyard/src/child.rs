@@ -4,32 +4,32 @@
 //! A fork waits for no thread: between its handlers and the fork itself the C library waits for
 //! locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
 //! memory. So the child repairs the yard, in its first slow path, if any other thread was in a slow
-//! path at the fork. A stack of a row is always consistent, because one store commits each change,
-//! so the fast path needs no repair. Slow paths write in an order that makes repair possible
-//! wherever the fork cuts them off (x86-64 makes stores visible in program order, and a fork sees a
-//! consistent cut of them: a thread that runs on while the kernel copies page tables writes to
-//! pages that the child shares, until its next store faults and waits for the fork):
+//! path at the fork. A CPU's stack is always consistent, because one store commits each change, so
+//! the fast path needs no repair. A fork sees a consistent cut of all stores, which x86-64 makes
+//! visible in program order: while the kernel copies page tables, a running thread writes to pages
+//! that the child shares, until a store faults and waits for the fork. So slow paths write in an
+//! order that makes repair possible wherever the fork cuts them off:
 //!
 //! * the bitmap of a slab is authoritative: an object's bit is set when the object is in no stack,
 //!   no barn and no thread's hands, and is cleared before the object enters one of them;
 //! * a descriptor's kind is authoritative for its pages
 //!   ([`rebuild`](crate::pages::rebuild::rebuild));
-//! * a list of sheaves is changed by one store;
+//! * one store commits each change of a list of sheaves;
 //! * the top of a stopped stack is saved beside it ([`crate::yard::idle_stacks`]) until the thread
-//!   begins to return its objects to their slabs.
+//!   that stopped it begins to flush its objects.
 //!
 //! The repair derives everything else: it frees all locks, rebuilds the lists and recounts. Objects
 //! that a thread was moving at the fork stay live in the child for ever: at most a sheaf per
 //! thread, and a run on its way to or from a bank.
 //!
 //! Two other designs were rejected. A gate that is closed for a fork makes threads wait for locks
-//! that the allocator does not know; letting them bypass it after a millisecond, as an earlier
-//! version did, cost a mapping per object. A log of each slow path's changes slows every call.
+//! that the allocator does not know; letting threads bypass the gate after a millisecond (an
+//! earlier version) cost a mapping per object. A log of each slow path's changes slows every call.
 //!
 //! Neighbours: [`crate::platform::birth`] detects that a process is a child; [`crate::gate`] knows
 //! whether the parent's threads were in slow paths; engines repair their own state
 //! ([`crate::engine::Repair`]).
-//! Invariant: while the repair runs, no other thread is in a slow path; fast paths go on.
+//! Invariant: while the repair runs, no other thread is in a slow path; fast paths continue.
 //!
 
 use crate::cache::slots::number_of;

@@ -1,16 +1,16 @@
-//! Created caches: how they are created, serve calls, and are destroyed while other CPUs run.
+//! Creates caches, serves their calls, and destroys them while other CPUs run.
 //!
-//! Destroying a cache needs a complete drain: both stacks of every row are stopped, by one fence
-//! for many stacks, and flushed; then the barn is flushed; then all slabs are discarded. If an
-//! object is still live, the cache stays, with its parked objects flushed. If stacks cannot be
-//! stopped, they are taken out of their rows as they are, because no call uses the cache.
+//! Destroying a cache needs a complete drain: both stacks of every row are stopped (one fence
+//! serves many stacks) and flushed; then the barn is flushed; then all slabs are discarded. If an
+//! object is still live, the cache is not destroyed, though flushed. If stacks cannot be stopped,
+//! they are taken out of their rows as they are, because no call uses the cache.
 //!
 //! Closing the gate instead of the fence was not tried: it would wait for every slow path under
 //! way, even those of threads that the kernel has preempted.
 //!
 //! Neighbours: [`crate::cache::table`] holds the caches, `reclaim::drain` drains them.
-//! Invariants: creating and destroying hold the drain lock, so passes, drains, checks and requests
-//! see a whole cache or none. If the kernel refuses memory, everything stays as it was.
+//! Invariants: creating and destroying hold the drain lock, so reclaim passes, drains, checks and
+//! requests see a whole cache or none. If the kernel refuses memory, everything stays as it was.
 
 pub mod abandoned;
 

@@ -1,9 +1,9 @@
 //! Floor 10: the allocator of a whole program.
 //!
 //! Neighbours: [`crate::process`] starts its yard at the first allocation, before `main`; typed
-//! caches may share that yard. [`crate::yard`] serves the calls, first by the fast path.
-//! Invariant: the yard's memory is never unmapped, because nothing requires the global allocator's
-//! value to be a `static`.
+//! caches may share that yard. [`crate::yard`] serves the calls, the fast path first.
+//! Invariant: the yard's memory is never unmapped, because a [`Global`] need not be a `static`: it
+//! may be dropped.
 
 use crate::blocks::{Blocks, misuse, pointer, resize_or_copy};
 use crate::engine::{Engine, Sheaves};

@@ -1,7 +1,7 @@
-//! The work of a call within a slow path: by the engine of a cache, or on a large block.
+//! Serves a call within a slow path, by a cache's engine, or as a large block.
 //!
 //! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees
-//! deferred objects by these functions.
+//! deferred objects with these functions.
 
 use crate::cache::Cache;
 use crate::debugging::large::alloc_nothing;

@@ -1,19 +1,19 @@
-//! Repairs a slow path that its thread left by a jump: a signal handler interrupted it and ended by
-//! `siglongjmp`. Without the repair the thread would seem to be in a handler for ever: each of its
-//! allocations would be a mapping, and its frees would be deferred.
+//! Repairs a slow path that its thread left by a jump: a signal handler interrupted the slow path
+//! and ended by `siglongjmp`. Without the repair the thread would seem to be in a handler for ever:
+//! each of its allocations would be a mapping, and its frees would be deferred.
 //!
 //! Later calls overwrite the mark in the abandoned stack frame ([`crate::platform::mark`]) sooner
 //! or later; as long as the mark is intact, the frame may be alive, so the next call checks again.
 //!
 //! The jump leaves the yard in the state that a fork leaves to its child, so the same repair
-//! corrects it ([`crate::child`]), even locks that the thread held; the gate is closed meanwhile
-//! and no other thread is inside. If another thread is inside, the next call tries again: if that
-//! thread waits for a lock that the jump left taken, both stay as they are.
+//! ([`crate::child`]) corrects it and frees the locks that the thread held; the gate is closed
+//! meanwhile and no other thread is inside. If another thread is inside, the next call tries again;
+//! if that thread waits for a lock that the jump left taken, the repair never succeeds.
 //!
 //! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
 //! and a coroutine on a stack anywhere. But no code writes to a frame that is in use. A jump goes
-//! undetected if it leaves the few instructions at the gate while other threads are inside, or
-//! leaves a `realloc` in place, a trim or a statistics call, which set no mark.
+//! undetected if it leaves the few instructions at the gate while other threads are inside, or an
+//! in-place `realloc`, a trim or a statistics call, which set no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other
 //! threads out. Invariant: while the repair runs, no other thread is in a slow path, and no signal

@@ -1,7 +1,7 @@
 //! Live objects, one by one: finds an object's cache, and walks over a cache's live objects.
 //!
 //! The walk quiesces the yard, marks parked objects as free in the slabs' bitmaps
-//! ([`crate::verify`]), and calls its function with each object whose bit is clear.
+//! ([`crate::verify`]), and calls the given function with each object whose bit is clear.
 //!
 //! Neighbours: [`crate::created`] has the other calls on caches; [`crate::place`] reads the page
 //! map.

@@ -1,5 +1,5 @@
-//! Slots: maps a cache's number to its pair of entries in each CPU's row. Malloc's classes have the
-//! first numbers; created caches have the numbers after them.
+//! Slots: maps a cache's number to its two stacks' entries in each CPU's row. Malloc's classes have
+//! the first numbers; created caches have the numbers after them.
 //!
 //! Neighbours: [`super::used`] records which slots are in use.
 

@@ -9,11 +9,11 @@
 //!   vacant ---create---> there ---destroy---> retired ---a fence of all CPUs---> vacant
 //! ```
 //!
-//! Neighbours: [`crate::yard`]'s `created` creates and destroys caches; drains, passes and checks
-//! walk over the caches that are [in use](Caches::used), a few of them over all that exist.
-//! Invariants: only the holder of the drain lock creates or destroys caches, and every walk over
-//! created caches holds that lock, or runs while the gate is closed. A number in state vacant or
-//! retired whose slot is not in use has no slab, no stack and no parked object.
+//! Neighbours: [`crate::yard`]'s `created` creates and destroys caches; drains, reclaim passes and
+//! checks walk over the caches [in use](Caches::used), a few over all existing caches. Invariants:
+//! only the holder of the drain lock creates or destroys caches, and every walk over created caches
+//! holds that lock, or runs while the gate is closed. A number in state vacant or retired whose
+//! slot is not in use has no slab, no stack and no parked object.
 
 use super::Cache;
 use super::classes::CLASSES;

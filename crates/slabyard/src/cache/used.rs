@@ -1,13 +1,13 @@
 //! The slots in use: one bit per pair of entries. Code that walks over the entries of all rows
-//! visits only these pairs, so that its work is proportional to the caches that the program uses.
+//! visits only pairs in use, so that its work is proportional to the caches that the program uses.
 //!
 //! ```text
 //! pair   0                 1..4            5..8    9..70             71..4095
 //!       | zeros, countdown | lists of runs | banks | malloc's classes | created caches
 //! ```
 //!
-//! Neighbours: [`super::table`] holds the caches; drains, passes and checks of [`crate::yard`]
-//! walk.
+//! Neighbours: [`super::table`] holds the caches; a yard's drains, passes and checks visit these
+//! slots.
 //! Invariants: the pairs of run lists, of run banks and of malloc's classes are always in use; pair
 //! 0 never is. A created cache's pair is in use from the cache's first slow allocation until the
 //! cache is destroyed; no other pair has stacks (`verify` checks it).

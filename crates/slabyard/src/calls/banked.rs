@@ -1,6 +1,6 @@
-//! Allocates runs from this CPU's bank and frees runs to it, without a slow path.
+//! Allocates and frees page runs through this CPU's banks of free runs, without a slow path.
 //!
-//! Neighbour: [`crate::pages::bank`] has the restartable sequences for it.
+//! Neighbour: [`crate::pages::bank`] has their restartable sequences.
 
 use crate::engine::Engine;
 use crate::large::{SMALLEST_FAULTING, note_freed};

@@ -1,12 +1,12 @@
-//! Bulk calls on a created cache: they move many objects by few restartable sequences.
+//! Bulk calls on a created cache: each restartable sequence moves many objects.
 //!
 //! A bulk call pops several objects off this CPU's stack, or pushes several, by one committing
-//! store ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). Where the stack runs empty, or
-//! full, one object goes through the slow path, which exchanges or refills the sheaf; then the bulk
-//! call goes on with the stack.
+//! store ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). When the stack is empty, or
+//! full, one object takes the slow path, which exchanges or refills the sheaf; then the bulk call
+//! continues on the stack.
 //!
 //! Neighbours: [`crate::created`] has the calls for single objects; [`crate::calls::prefill`] fills
-//! its sheaves by these calls.
+//! its sheaves with these calls.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

@@ -1,16 +1,16 @@
 //! Blocks that `realloc` grows step by step: they get extra room in proportion to their size, so
 //! that a buffer to which a program appends moves only O(log size) times.
 //!
-//! A block that grows for the first time gets exactly the requested size. Its new address is
-//! recorded in a small table; if it grows again from there by a small step, it gets a [`PART`]th
-//! more than was requested. A program that grows its blocks by factors leaves room itself, so its
-//! blocks get none here. The room is a part of the block: the program may use it
+//! A block that grows for the first time gets exactly the requested size. Its new address and size
+//! are recorded in a small table; if the block grows again from there by a small step, it gets a
+//! [`PART`]th more than was requested. A program that multiplies its blocks' sizes makes room
+//! itself, so its blocks get none here. The extra room is part of the block: the program may use it
 //! (`malloc_usable_size`). Pages of the room that were never touched are not resident, and a run or
 //! mapping that the program shrinks gives back all pages above the new size.
 //!
-//! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times, without the extra room 256
-//! times; 2000 lines that grew to at most 8 KB and stay live take 10.8 MiB instead of 10.1. Without
-//! the last requested size, each growth within the room looked like a shrink and released it.
+//! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times; without extra room it moved
+//! 256 times. 2000 live lines that grew to at most 8 KB take 10.8 MiB instead of 10.1. Without the
+//! recorded size, each growth within the room would look like a shrink and release the room.
 //!
 //! Neighbours: [`crate::large`] grows and shrinks runs and mappings in place.
 //! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the

@@ -1,5 +1,5 @@
-//! Floor 9: the functions that programs call. A fast path is one pop or one push; a call for which
-//! that fails takes the slow path here.
+//! Floor 9: the functions that programs call. A fast path is one pop or one push; if it fails, the
+//! call takes the slow path here.
 //!
 //! ```text
 //! alloc: class_for -> pop, or
@@ -11,7 +11,7 @@
 //!
 //! [`banked`] serves runs without a slow path; [`resize`] and [`growth`] serve `realloc`; [`bulk`]
 //! and [`prefill`] move many objects; [`trim`] and [`help`] give memory back on request;
-//! [`readers`] has RCU read-side sections and frees that wait for them.
+//! [`readers`] has RCU read-side sections and deferred frees.
 //!
 //! Neighbours: [`crate::slow_path`] and [`crate::inside`] are below; [`crate::created`] has the
 //! calls on created caches.

@@ -1,7 +1,7 @@
 //! Prefetches, on entry to a slow path, the cache lines that it will read and write. Slow paths are
 //! rare, so few of these lines are still in the CPU's cache, and each locked instruction waits for
-//! earlier misses. Without prefetching, the misses follow one another: p99.9 of `malloc` was 1.70
-//! µs instead of 1.55, of `free` 1.09 instead of 1.00 (462e753).
+//! earlier misses. Prefetching overlaps the misses: the p99.9 of `malloc` fell from 1.70 to 1.55
+//! µs, that of `free` from 1.09 to 1.00 µs (462e753).
 
 use crate::cache::Cache;
 use crate::engine::Engine;

@@ -1,10 +1,10 @@
 //! Prefilled sheaves (as SLUB's since 6.18): objects reserved for a part of the program in which an
-//! allocation must not fail, because it holds a lock or is half through a change.
+//! allocation must not fail, because the program holds a lock or is in the middle of a change.
 //!
-//! The caller that prefills a sheaf owns the sheaf and its objects, whose addresses are in a block
-//! of the yard, in the order in which they are not handed out. An allocation from it reads one
+//! The caller that prefills a sheaf owns the sheaf and its objects. A block of the yard stores the
+//! objects' addresses, the next to be allocated last. An allocation from the sheaf reads one
 //! address: it takes no lock, makes no system call, and succeeds as long as the sheaf has objects.
-//! The sheaf's objects count as live, because they left the cache, and its block does.
+//! These objects and the block count as live, because they left their caches.
 //!
 //! Neighbours: [`crate::calls::bulk`] fills the sheaf, and frees its objects.
 

@@ -2,8 +2,8 @@
 //! kernel's `rcu_read_lock`, `synchronize_rcu`, `kfree_rcu`).
 //!
 //! Neighbours: [`crate::rcu`] implements readers and grace periods; [`crate::waiting`] keeps the
-//! objects and slabs that wait. Invariant: no thread waits for readers while it holds a lock or is
-//! within the gate: a reader may fork, or wait for a lock, in its section.
+//! waiting objects and slabs. Invariant: no thread waits for readers while it holds a lock or is in
+//! a slow path: a reader may fork, or wait for a lock, in its section.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

@@ -1,5 +1,5 @@
 //! Calls that drain: a trim; the exit of a thread with a private slot; the drain of rows that a
-//! fork left behind; and the drain of everything when the kernel refused a page.
+//! fork left behind; and the drain of everything when the kernel refuses a page.
 //!
 //! Neighbour: [`crate::reclaim::drain`] drains the stacks.
 

@@ -7,7 +7,7 @@
 //! open. From then on each free is slow, and checks at its end whether any object of the cache is
 //! still live. Nobody allocates from the cache any more, so the number of live objects only falls.
 //!
-//! If CPUs cannot be fenced, a push that read the words before they were closed may come later,
+//! If CPUs cannot be fenced, a push that read the words before they were closed may commit later,
 //! without such a check. Then [`sweep_abandoned`], called when caches are created, shrunk or
 //! destroyed, finds the cache. The sweep also finds a cache whose last free was deferred, or was
 //! cut off by a fork.
@@ -19,10 +19,10 @@
 //!    +-----------------------------------------------------------------+
 //! ```
 //!
-//! Neighbours: [`super`] destroys caches; the typed caches keep an [`Owner`]. Invariants: the
-//! abandoned bit is set before the words are closed, so that the abandoning thread's own check sees
-//! each slow free that ended before, and each slow free that ends later sees the bit. The owner's
-//! memory is freed by the last of its users: the cache, and those of its objects that are mappings.
+//! Neighbours: [`super`] destroys caches; typed caches hold an [`Owner`]. Invariants: the abandoned
+//! bit is set before the words are closed, so that the abandoning thread's own check sees each slow
+//! free that ended before, and each slow free that ends later sees the bit. The owner's memory is
+//! freed by the last of its users: the cache, and those of the cache's objects that are mappings.
 
 use crate::cache::CacheId;
 use crate::created::NotDestroyed;

@@ -1,15 +1,14 @@
 //! Large blocks with debugging: runs and mappings, which appear as a cache named [`NAME`].
 //!
-//! A block is a mapping followed by a page that faults, as long as there are fewer than
-//! [`MOST_GUARDED`] mappings; else it is a run. Both have a red zone and a seal after the requested
+//! While there are fewer than [`MOST_GUARDED`] mappings, a block is a mapping followed by a guard
+//! page; else it is a run. Both have a red zone and a seal (size and checksum) after the requested
 //! bytes ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all
-//! its pages fault, and a second free finds it there. The pages of a freed run are zeroed; when
-//! they are used again, they are checked to be still zero. A block never grows in place: `realloc`
-//! moves it.
+//! its pages fault, and a second free finds it there. The pages of a freed run are zeroed; before
+//! reuse, a check expects them still zero. A block never grows in place: `realloc` moves it.
 //!
-//! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] prevents checks of
-//! changing blocks. Invariant: while large blocks have debugging, every live run and mapping of the
-//! yard has a seal, even one that a signal handler allocated.
+//! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] keeps checks away
+//! from changing blocks. Invariant: while large blocks have debugging, every live run and mapping
+//! of the yard has a seal, even one that a signal handler allocated.
 
 use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;

@@ -1,5 +1,5 @@
 //! All engines behind one type: each cache has the engine that was chosen before the cache was
-//! created, or debugging instead, if that was chosen too.
+//! created, or the debugging engine, if debugging was chosen.
 //!
 //! The library that contains every engine has a yard of this type; a single-engine yard contains no
 //! code of others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.

@@ -1,6 +1,6 @@
-//! The engine of a yard: the union of the traits that each engine implements ([`super::kind`],
-//! [`super::slow_paths`], [`super::inspect`], [`super::orphans`]), and the two engines that a yard
-//! knows by their types: debugging, and the array caches that the clock of 2.4 reaps.
+//! [`Engine`], the union of the traits that each engine implements ([`super::kind`],
+//! [`super::slow_paths`], [`super::inspect`], [`super::orphans`]). Through it a yard reaches two
+//! engines by their types: debugging, and the array caches that the clock of 2.4 reaps.
 //!
 //! Invariant: of all engines, only [`super::any`] names this module.
 

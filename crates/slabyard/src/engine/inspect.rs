@@ -1,8 +1,8 @@
-//! The queries of checks and readers to an engine: walks over parked objects and listed slabs, and
-//! whether the words that it publishes are true.
+//! Queries of an engine, for checks and readers: walks over parked objects and listed slabs, and a
+//! test of the words that it publishes.
 //!
-//! Neighbours: [`crate::verify`], [`crate::observe`] and [`crate::live`] call these, slow paths
-//! never.
+//! Neighbours: [`crate::verify`], [`crate::observe`] and [`crate::live`] call these; slow paths
+//! never do.
 
 use super::kind::EngineKind;
 use super::partial;

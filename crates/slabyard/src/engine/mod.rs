@@ -8,17 +8,17 @@
 //! its caches zero, so every call takes the slow path.
 //!
 //! An engine works on the slabs of its cache ([`slabs`]): those of the page heap ([`PageSlabs`]),
-//! or the lab's, which are mere numbers. The policy takes objects out of them ([`partial`]) and
+//! or the lab's, which are mere numbers. The policy takes objects out of slabs ([`partial`]) and
 //! returns them ([`flush`]). The [`header`] is common to the caches of all engines.
 //!
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!
 //! 1. `Drain`: one thread at a time stops other CPUs' stacks.
-//! 2. `Grace`: the current grace period, and the assignment of readers' places.
+//! 2. `Grace`: the current RCU grace period, and which thread owns which reader's word.
 //! 3. `Waiting`: the discarded slabs, and the batches of freed objects, that wait for readers.
 //! 4. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
-//! 5. `List`: the partial list of one cache; `listed` of each slab; the taking of bits of a listed
-//!    slab; the discarding of a slab.
+//! 5. `List`: the partial list of one cache; `listed` of each slab; clearing free bits of a listed
+//!    slab; discarding a slab.
 //! 6. `Pool`: the unused sheaves, in no entry and no barn.
 //! 7. `Grow`: the committed end of the region, until the new blocks are on the buddy's lists.
 //! 8. `Pages`: the buddy's lists.

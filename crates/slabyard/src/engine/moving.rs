@@ -1,6 +1,6 @@
-//! The guard by which readers outside see that a slow path moves objects of a cache.
+//! A guard that shows external readers that a slow path is moving objects of a cache.
 //!
-//! Neighbour: [`super::shown`] has the two counts, and the rule by which they are read.
+//! Neighbour: [`super::shown`] has the two counts, and the rule for reading them.
 
 use super::slabs::NodeList;
 use crate::sync::{Ordering, count};

@@ -1,11 +1,10 @@
-//! What an engine has of a cache at its memory nodes, be they one or several.
+//! A cache's state at its memory nodes, whether one or several.
 //!
-//! A policy's state is that of one node. An engine has it in a [`NodeSet`]: in `One`, which is the
-//! state itself and takes no instruction more, or in `Nodes`, an array of it. How many of the
-//! array's nodes the machine has is known as the yard begins; with one of them it does what `One`
-//! does.
+//! A policy keeps state per node. An engine stores it in a [`NodeSet`]: in `One`, which is one
+//! node's state and costs no further instruction, or in `Nodes`, an array of states. The number of
+//! nodes in use is known when the yard starts; with one node, `Nodes` does what `One` does.
 //!
-//! Neighbours: [`super::nodes`] has both, and what a machine with several nodes needs.
+//! Neighbours: [`super::nodes`] defines `Nodes`.
 
 use super::page_slabs::Ruled;
 use super::{Found, PageSlabs, PassState, partial};

@@ -1,10 +1,10 @@
 //! The words of a cache at each memory node that other processes read (`abi::region::NodeWord`),
 //! beside those of the whole cache ([`super::shown`]).
 //!
-//! Neighbours: [`super::nodes`] stores them. Whoever changes a barn, a shared array or a partial
-//! list publishes its counts here, under its lock. A cache without lists for each node has the
-//! words of the whole cache alone, with the heads of its barn and its list.
-//! Invariant: each word of the cache is the sum of its nodes', and its limit the highest of theirs.
+//! Neighbours: [`super::nodes`] stores them. Code that changes a barn, a shared array or a partial
+//! list publishes its counts here, under its lock. A cache without per-node lists publishes only
+//! the words of the whole cache, with the heads of its barn and its list.
+//! Invariant: each count of the cache is the sum over its nodes; its limit is their highest limit.
 
 use super::Header;
 use super::header::BarnWords;

@@ -1,4 +1,4 @@
-//! The memory nodes of a machine: what a cache has at each of several.
+//! The memory nodes of a machine: a cache's state at each of several nodes.
 //!
 //! Each node has a partial list, and the objects that its engine parks there: a shared array and
 //! alien arrays ([`super::array_cache`]), or a barn ([`super::sheaves`]). A CPU's stacks hold only
@@ -7,13 +7,13 @@
 //! object to the slow path. New slabs come from the CPU's own node, and from another only if that
 //! node has no memory left.
 //!
-//! A node without free objects may take one of another node that has slabs to spare, in
-//! `remote_node_defrag_ratio` of 1024 cases; at 0, never.
+//! A node without free objects may allocate one from another node that has slabs to spare, as often
+//! as `remote_node_defrag_ratio` says (0: never).
 //!
 //! The state is in the cache, because the kernel may refuse memory for a separate table when a
 //! cache is created.
 //!
-//! Neighbour: [`super::node_set`] is how engines work on these nodes or on one.
+//! Neighbour: engines reach these nodes, or the only one, through [`super::node_set`].
 //! Invariants (for `verify`): the slabs of a node's list, and the objects that wait for the node,
 //! are in its part of the region; the cache's words are the sums of its nodes'. For CPUs' stacks
 //! this holds as long as threads do not migrate during slow paths.

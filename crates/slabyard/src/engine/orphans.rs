@@ -4,9 +4,9 @@
 //! The bitmaps of its slabs are right, as are the objects in stacks and barns. So the repair
 //! empties the lists ([`empty_list`]), recounts and lists each slab that it finds ([`adopt`]), and
 //! counts the chains of sheaves, which one store changes. Objects that a thread was moving stay
-//! live for ever: at most a sheaf's.
+//! live for ever: at most one sheaf's.
 //!
-//! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a list
+//! Neighbours: [`crate::child`] walks over caches and slabs; an engine with more state than a list
 //! repairs the rest ([`Repair`]).
 //! Invariant: no other thread is in a slow path.
 

@@ -1,7 +1,7 @@
 //! The slabs of a cache, and its node's partial list.
 //!
-//! A refill takes slabs from the head, and a free appends them at the tail, as in SLUB: a slab that
-//! just got its first free object waits there for more.
+//! A refill takes slabs from the head, and a free appends them at the tail, as in SLUB: there a
+//! slab that just got its first free object waits for more.
 //!
 //! Neighbours: engines take objects here; [`super::flush`] returns them, and relists their slabs;
 //! reclaim discards the empty ones.

@@ -1,6 +1,6 @@
 //! A node's list of partial slabs, doubly linked through the slabs' descriptors.
 //!
-//! Neighbour: [`super::partial`] takes objects out of its slabs, and relists and discards them.
+//! Neighbour: [`super::partial`] takes objects out of listed slabs, and relists and discards slabs.
 //! Invariant: the list lock protects it.
 
 /// A node's partial list, linked through the slabs' descriptors.

@@ -1,10 +1,10 @@
 //! The operations on a cache's slabs that the policy needs, and the rules by which it uses them.
 //!
-//! Each part of the policy is written once, for the trait that has what it needs:
-//! [`super::partial`] for [`Slabs`], [`super::flush`] for [`FlushTarget`], [`super::sheaves`] for
-//! [`Stacks`]. [`super::PageSlabs`] implements all of them for a yard, with bitmaps, stacks and
-//! locks. The model implements them with numbers (`CountedSlabs`): an object is the number of its
-//! slab, a slab takes 24 bytes. The differences between our sheaves and the kernel's are in one row
+//! Each part of the policy is written once, for the trait that it needs: [`super::partial`] for
+//! [`Slabs`], [`super::flush`] for [`FlushTarget`], [`super::sheaves`] for [`Stacks`].
+//! [`super::PageSlabs`] implements all of them for a yard, with bitmaps, stacks and locks. The
+//! model implements the traits with counts (`CountedSlabs`): an object is just its slab's number,
+//! and a slab takes 24 bytes. The differences between our sheaves and the kernel's are in one row
 //! of [`Rules`], which is a constant in a yard.
 //!
 //! Invariant: without preemption both implementations give the same counts for the same calls

@@ -1,8 +1,8 @@
-//! The mailbox: another process writes a request into this yard's header, and the next slow path of
-//! any thread serves it, or a helper thread that the requester wakes (`abi::region::Mail`).
+//! The mailbox: another process writes a request into this yard's header; any thread's next slow
+//! path, or a helper thread that the requester wakes, serves it (`abi::region::Mail`).
 //!
-//! Neighbour: [`crate::reclaim::drain`] does the drains that are requested. One thread at a time
-//! serves requests, under the drain lock.
+//! Neighbour: [`crate::reclaim::drain`] runs the requested drains. One thread at a time serves
+//! requests, under the drain lock.
 //! Invariants: a request is served at most once; a request that two requesters wrote at the same
 //! time is never served; a request about a destroyed cache is refused, even if a new cache has its
 //! number; no request, whatever its words, damages the yard.

@@ -1,4 +1,4 @@
-//! Floor 9: quiescence, and what is counted meanwhile ([`count`]).
+//! Floor 9: quiescence, and the counts that are taken meanwhile ([`count`]).
 //!
 //! [`Yard::quiesce`] closes the gate, so that no slow path is under way, and, if the platform can,
 //! stops every CPU's stacks. Checks and counts read the yard meanwhile.

@@ -3,13 +3,13 @@
 //! A CPU allocates objects of its own node. Its frees of another node's objects wait in an array of
 //! [`MOST`] objects, one per pair of nodes. When the array is full, all its objects move to the
 //! other node at once: to that node's shared array, as far as there is room, and else to its slabs.
-//! So the locks of the other node are taken once per dozen frees, and not for each. Without alien
-//! arrays (the kernel's `noaliencache`) each object returns to its slab by itself.
+//! So the other node's locks are taken once per dozen frees, not once per free. Without alien
+//! arrays (the kernel's `noaliencache`) each such free returns its object to the slab at once.
 //!
 //! Neighbours: [`super::array`] frees objects of the CPU's own node; [`super::shared`] has the
-//! array type, and receives the objects. An alien array has a lock of its own, of the rank of
-//! barns, which is released before objects are moved to the other node. Waiting objects count as
-//! parked on the node to which their memory belongs.
+//! array type, and receives the objects. An alien array has its own lock, of rank `Barn`, which is
+//! released before objects are moved to the other node. Waiting objects count as parked on the node
+//! to which their memory belongs.
 
 use super::node::Shared;
 use super::{Arrays, Limits, array};

@@ -1,12 +1,12 @@
-//! The clock algorithm of Linux 2.4: one hand over all caches, which reaps the best one examined.
+//! The clock algorithm of Linux 2.4: one hand sweeps all caches and reaps the best one examined.
 //!
 //! kmem_cache_reap ran whenever the kernel wanted memory, under one semaphore for all caches. From
 //! the hand's position it examines up to [`SCANNED`] caches. It skips caches that must not be
-//! reaped, that are growing, or that grew since the hand last passed; for each other one it drains
-//! this CPU's array and scores the free slabs. The first cache with [`PERFECT`] pages in free slabs
-//! ends the search. Half of the best cache's free slabs are discarded.
+//! reaped, that are growing, or that grew since the hand last passed; for every other cache it
+//! drains this CPU's array and scores the free slabs. The first cache with [`PERFECT`] pages in
+//! free slabs ends the search. Half of the best cache's free slabs are discarded.
 //!
-//! The code works on any [`Chain`]: yards ([`crate::reap`]) and the lab have one.
+//! The code works on any [`Chain`]: yards ([`crate::reap`]) and the lab implement it.
 //! Invariant: the caller holds the chain's lock, in place of the kernel's semaphore.
 
 use crate::sync::{AtomicU32, Ordering};

@@ -1,12 +1,12 @@
-//! The engine of array caches: SLAB on the page heap, of one memory node or of several as in a NUMA
+//! The engine of array caches: SLAB on the page heap, for one memory node, or several as in a NUMA
 //! kernel.
 //!
 //! Each node has slabs, a shared array, and one [alien array](super::alien) for the objects of each
-//! other node. SLAB itself has no rule by which a node allocates another node's objects: the ratio
-//! is 0 by default.
+//! other node. SLAB itself has no rule by which a node allocates another node's objects:
+//! `remote_node_defrag_ratio` is 0 by default.
 //!
 //! Neighbours: the policy is in [`super::array`], [`super::shared`], [`super::lists`] and
-//! [`super::reap`]; it works on the structures of [`super::on_pages`], of a node of
+//! [`super::reap`]; it works on the structures of [`super::on_pages`] at one of
 //! [`crate::engine::nodes`].
 
 use super::on_pages::ArraysAndAliens;

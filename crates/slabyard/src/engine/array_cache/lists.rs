@@ -1,10 +1,10 @@
 //! The slabs of a node: its partial slabs, followed by its free ones.
 //!
-//! One list holds both: a refill takes from its head, so from a partial slab as long as there is
-//! one, and then from the slab that became free last. A free moves its slab to the end of the
-//! partial ones, whether the slab was full or partial: so its other objects have the longest time
-//! to be freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty becomes the first
-//! of the free ones; slabs are discarded from the tail.
+//! One list holds both: a refill takes objects from the list's first slab: a partial slab if there
+//! is one, else the slab that became free last. A free moves its slab behind the last partial one,
+//! whether the slab was full or partial: so the slab's other objects have the longest time to be
+//! freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty becomes the first of the
+//! free ones; slabs are discarded from the tail.
 //!
 //! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] implements
 //! the list.

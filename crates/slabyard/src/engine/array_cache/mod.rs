@@ -1,14 +1,14 @@
 //! Array caches: the policy of SLAB, as in `mm/slab.c` of 5.9 and until its removal in 6.8.
 //!
-//! Where a cache's free objects are, from the fast path down: each CPU's array ([`mod@array`]), the
-//! node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages below. An array is a
-//! stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed last. When the array is
-//! empty, a batch is moved into it; when it is full, the batch that has been there longest is moved
-//! out. Free slabs stay for later allocations as long as the node has at most
-//! [`free_limit`](lists::free_limit) free objects, and [`reap`] discards some that were not needed.
+//! A cache's free objects are, from the fast path down, in each CPU's array ([`mod@array`]), the
+//! node's shared array ([`shared`]), and the node's slabs ([`lists`]). An array is a stack of
+//! [`limit`](Limits::limit) objects: a CPU pops what it pushed last. When the array is empty, a
+//! batch is moved into it; when it is full, the batch that has been there longest is moved out.
+//! Free slabs stay for later allocations as long as the node has at most
+//! [`free_limit`](lists::free_limit) free objects, and [`reap`] discards some unused ones.
 //!
-//! This is the policy of later kernels. Earlier ones had other [policies](policy), which a cache
-//! may follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
+//! This is the policy of later kernels. A cache may also follow earlier [policies](policy): the
+//! clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
 //! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003
@@ -25,15 +25,15 @@
 //!
 //! # Locks
 //!
-//! The shared array is protected by a lock of the rank of barns, the list of slabs by the list
-//! lock; neither is held while the other is taken. (The kernel has one lock for both: a free that
-//! reaches the slabs needs it for each object, while a yard returns objects to slabs without a
-//! lock.) The list lock is taken once for each slab operation that changes the list.
+//! A lock of rank `Barn` protects the shared array, the list lock the list of slabs; neither is
+//! held while the other is taken. (The kernel has one lock for both: a free that reaches the slabs
+//! needs it for each object, while a yard returns objects to slabs without a lock.) The list lock
+//! is taken once for each slab operation that changes the list.
 //!
 //! # Equations (asserted by `verify`)
 //!
-//! For each slab: free + in arrays + in transit + live = objects. On the list, the free slabs are
-//! empty, their count is right, and no partial slab follows them.
+//! For each slab: free + in arrays + in transit + live = objects. The list's free slabs are empty
+//! and correctly counted, and no partial slab follows them.
 
 pub mod alien;
 pub mod array;

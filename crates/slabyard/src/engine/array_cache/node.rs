@@ -1,9 +1,9 @@
-//! What a node has beside its partial list: a shared array, and the free slabs at the list's end.
+//! A node's state besides its partial list: a shared array, and the free slabs at the list's end.
 //!
 //! The shared array holds surplus objects of CPUs' arrays, for the node's other CPUs. Without it, a
-//! CPU that only allocates would refill from slabs, and one that only frees would flush to them; both
-//! exchange batches here. It holds at most
-//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, at most a full array.
+//! CPU that only allocates would refill from slabs, and one that only frees would flush to them;
+//! both exchange batches here. It holds at most
+//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, never more than one array.
 //!
 //! Neighbours: [`super::share`] moves batches, [`super::lists`] keeps the free slabs.
 

@@ -1,6 +1,6 @@
 //! Array caches of a yard: a CPU's array is its main stack, whose capacity is the array's limit.
 //!
-//! Neighbour: [`super::engine`] is the engine.
+//! Neighbour: [`super::engine`] uses these.
 
 use super::node::Shared;
 use super::{Arrays, NodeArrays, array, lists};

@@ -1,8 +1,8 @@
-//! What each kernel does with a node's free slabs.
+//! How each kernel version treats a node's free slabs.
 //!
-//! A [`Policy`] is the part that changed between kernels, from the table of `slabyard-kernels`. A
-//! [`Choice`] is a policy, and whether CPUs have arrays at all (a kernel for one CPU had none until
-//! October 2002: there each allocation and each free takes the list's lock).
+//! A [`Policy`] is the part that changed between kernels, read from the table of
+//! `slabyard-kernels`. A [`Choice`] is a policy, and whether CPUs have arrays (uniprocessor kernels
+//! had none until October 2002: each allocation and each free takes the list's lock).
 //!
 //! Neighbours: [`super::lists`] applies the policy when a slab becomes empty, [`super::clock`] and
 //! [`super::reap`] when memory is needed or time passes; [`super::limits`] has the arrays' sizes.

@@ -1,9 +1,9 @@
-//! CPU slabs below sheaves: where they are stored, since the CPU's stacks hold the sheaves.
+//! Stores the CPU slabs of a cache that also has sheaves, which take the CPU's stacks.
 //!
-//! A sheaf of the pool holds them, in banks of `abi::region::front::BANK` elements: a CPU's slab,
-//! and its partial list, each by the top of its array. A CPU uses the bank that its row's number
-//! selects; if there are more rows than banks, some rows share a bank. Only slow paths use banks,
-//! and any thread may take an array out of one, by an atomic exchange: so a drain needs no fence.
+//! One sheaf of the pool is cut into banks of `abi::region::front::BANK` elements: the tops of two
+//! arrays, the CPU's slab and its partial list. A CPU uses the bank that its row's number selects;
+//! with more rows than banks, some rows share one. Only slow paths use banks, and any thread may take
+//! an array out of one, by an atomic exchange, so a drain needs no fence.
 //!
 //! Four slots per cache in every engine were rejected: they would have doubled the cache lines that
 //! the fast path of the preload library touches.

@@ -1,11 +1,11 @@
-//! The engine of CPU slabs: SLUB with the per-CPU slabs of kernels up to 6.19, and below sheaves as
-//! caches of 6.18 have them that request sheaves.
+//! The engine of CPU slabs: SLUB with the per-CPU slabs of kernels up to 6.19, also below sheaves,
+//! as in those caches of 6.18 that request sheaves.
 //!
 //! Neighbours: the policy is in [`super::alloc`], [`super::free`] and [`super::lists`]; it works on
 //! the structures of [`super::on_pages`]. [`crate::engine::sheaves`] is the policy of the sheaves,
 //! with the kernel's rules; [`super::below`] has the CPU slabs below them.
 //!
-//! Invariant: objects move from a sheaf to below one by one, never in the groups of a flush, which
+//! Invariant: objects leave a sheaf for their slabs one by one, never grouped by a flush, which
 //! ignores frozen slabs.
 //!
 //! # Equation (asserted by `verify`)

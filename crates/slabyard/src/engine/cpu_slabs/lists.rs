@@ -1,6 +1,6 @@
 //! CPU partial lists: one per CPU, last in, first out.
 //!
-//! If a list is full, the free that adds one more slab drains the whole list.
+//! A free that adds a slab to a full list drains the whole list.
 
 use super::{CpuSlabs, Planted};
 use crate::engine::partial::{self};

@@ -1,8 +1,8 @@
 //! CPU slabs: the policy of SLUB in kernels up to 6.19, by [`rules`].
 //!
-//! Where a cache's free objects are, from the fast path down: each CPU's slab, whose free objects
-//! only that CPU may take ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); the node's
-//! partial list ([`super::partial`]); the pages below.
+//! A cache's free objects are, from the fast path down, in each CPU's slab, whose free objects only
+//! that CPU may take ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); and the node's
+//! partial list ([`super::partial`]).
 //!
 //! A thread checks a CPU's slab, or its partial list, out of its entry, works on it in private, and
 //! checks it in. If it then finds another slab or list in the entry, that one is surplus, and moves
@@ -17,8 +17,8 @@
 //! | CPU partial | frozen | - | 1 to all |
 //! | CPU slab | frozen | frozen | any, and those in the CPU's stack |
 //!
-//! A frozen slab belongs to its CPU: others' frees only add objects to it. The thread that frees
-//! the first object of a full slab puts the slab on a list.
+//! A frozen slab belongs to its CPU: other CPUs' frees only add objects to it. The thread that
+//! frees the first object of a full slab puts the slab on a list.
 
 pub mod alloc;
 mod below;

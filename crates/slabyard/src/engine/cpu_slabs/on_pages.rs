@@ -1,10 +1,10 @@
 //! A cache's state per CPU in a yard, on which the policy of CPU slabs works.
 //!
-//! A CPU's slab is the main stack: its elements are those objects of the slab that only this CPU
-//! may take; its tag lets a free push only objects of this slab. A CPU partial list is the spare
+//! A CPU's main stack represents its slab: the elements are the slab's objects that only this CPU
+//! may take; the tag lets a free push only objects of this slab. A CPU partial list is the spare
 //! stack, whose elements are [`Parked`] slabs; only a thread that checked it out pushes to it or
-//! pops from it. The first note of either array ([`Sheaf`]) names the slab, or counts the objects.
-//! Below sheaves, which are the stacks then, both are in a bank ([`super::below`]).
+//! pops from it. The first note of an array ([`Sheaf`]) names the CPU's slab, or counts the list's
+//! objects. If sheaves take the stacks, both arrays are in a bank ([`super::below`]).
 //!
 //! [`Sheaf`]: crate::pages::Sheaf
 

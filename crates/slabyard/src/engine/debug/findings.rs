@@ -1,7 +1,7 @@
-//! Findings: reports errors in an object and sets its slab aside; and checks all objects of a
-//! cache.
+//! Findings: checks all objects of a cache, reports errors, and sets the slab of a broken object
+//! aside.
 //!
-//! Neighbours: [`crate::slab::debug`] compares bytes; the yard's hooks print
+//! Neighbours: [`crate::slab::debug`] compares bytes; the yard's hooks print reports
 //! ([`crate::pages::finding`]). No lock is held in these functions.
 
 use super::Debug;

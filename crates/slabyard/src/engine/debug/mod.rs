@@ -2,20 +2,20 @@
 //! consistency checks in each call.
 //!
 //! The entries of such a cache stay zero, so every call takes the slow path, and caches without
-//! debugging pay nothing. Objects are allocated from slabs as by the engine `tiny`. A freed object
-//! waits in quarantine ([`quarantine`]) before it returns to its slab: so a second free of it, or a
-//! write to it, is detected that a new allocation would otherwise hide.
+//! debugging pay nothing. Objects are allocated from slabs as in the engine `tiny`. A freed object
+//! waits in quarantine ([`quarantine`]) before it returns to its slab, so that no new allocation
+//! hides a second free of the object or a write to it.
 //!
 //! Empty slabs are kept, up to [`EMPTY_BYTES`], so that writes to their objects are detected, too.
 //! Other empty slabs are discarded after a last check.
 //!
-//! A finding is reported, and its slab is set aside: its objects are not allocated any more.
-//! [`findings`] reports, and checks all objects of a cache.
+//! [`findings`] reports an error and sets the slab aside: the slab's objects are not allocated any
+//! more. It also checks all objects of a cache.
 //!
 //! # Locks
 //!
-//! The list lock protects the list, the quarantine and the taking of bits. The thread that owns an
-//! object by its state fills and checks the object's parts, without a lock.
+//! The list lock protects the list, the quarantine and the clearing of free bits. The thread that
+//! owns an object by its state fills and checks the object's parts, without a lock.
 //!
 //! # Equations (asserted by `verify`)
 //!

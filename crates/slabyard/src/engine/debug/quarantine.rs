@@ -2,7 +2,7 @@
 //! slabs.
 //!
 //! It is a ring of addresses in one array of the pool of sheaves, with room for some [`BYTES`] of
-//! objects. External readers see its objects as a barn's. Invariant: only the holder of the list
+//! objects. External readers count its objects as a barn's. Invariant: only the holder of the list
 //! lock changes it. If there is no memory for the array, no object is quarantined.
 
 use crate::engine::page_slabs::PageSlabs;

@@ -1,6 +1,6 @@
 //! Counts overflow misses, and adapts the barn's limit at each reclaim pass.
 //!
-//! Neighbour: [`super::working_set`] has the counts and explains why.
+//! Neighbour: [`super::working_set`] has the counts and explains the rule.
 
 use super::NodeSheaves;
 use crate::engine::sheaves::barn::most_full;

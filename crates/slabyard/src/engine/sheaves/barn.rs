@@ -1,4 +1,4 @@
-//! The barn: one node's full and empty sheaves of a cache, which CPUs exchange for theirs.
+//! The barn: one node's full and empty sheaves of a cache, which CPUs exchange for their own.
 //!
 //! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] adds them, [`super::reclaim`]
 //! flushes the unused ones; [`super::working_set`] sets the limit.

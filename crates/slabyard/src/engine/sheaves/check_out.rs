@@ -1,9 +1,9 @@
 //! A CPU's main and spare sheaf: a slow path checks one out of its stack, works on it in
 //! private, and checks it in.
 //!
-//! While a sheaf is checked out, its entry is empty and full at once: another thread on the CPU
+//! While a sheaf is checked out, its entry looks both empty and full: another thread on the CPU
 //! takes the slow path too, and may check in a sheaf first. The sheaf that this thread then finds
-//! in the entry is surplus, and goes to the barn.
+//! in the entry is surplus, and moves to the barn.
 
 use super::NodeSheaves;
 use crate::engine::slabs::{Held, Stacks};

@@ -1,15 +1,15 @@
-//! The engine of sheaves: SLUB with sheaves on the page heap, of one memory node or of several as in
+//! The engine of sheaves: SLUB with sheaves on the page heap, for one memory node, or several as in
 //! a NUMA kernel.
 //!
 //! Each node has a partial list and a barn. A CPU's sheaves hold only objects of its node; a free
 //! of another node's object bypasses them and returns the object to its slab, as in SLUB 6.18. If a
 //! cache's node has neither a slab with free objects nor a full sheaf in its barn, the cache may
 //! take one object of another node before it allocates a new slab ([`crate::engine::nodes`]). SLUB
-//! takes a whole slab then, so that further allocations are fast. Here each takes the slow path:
-//! our sheaves cannot hold other nodes' objects.
+//! then takes a whole slab, so that further allocations are fast. Here each such allocation takes
+//! the slow path: our sheaves cannot hold other nodes' objects.
 //!
 //! Neighbours: the policy is in [`super::alloc`], [`super::free`], [`super::barn`] and
-//! [`super::reclaim`]; it works on the slabs of a node.
+//! [`super::reclaim`]; it works on one node's slabs.
 
 use super::NodeSheaves;
 use crate::engine::node_set::{self, NodeSet};

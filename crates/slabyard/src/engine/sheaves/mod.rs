@@ -2,8 +2,8 @@
 //!
 //! A cache is a chain of layers, from the fast path down: each CPU's main and spare
 //! [sheaf](check_out), the node's [barn] of full and empty sheaves, the node's list of partial
-//! slabs ([`super::partial`]), the pages below. Walks: "I am a malloc(64) call" comes through
-//! [`alloc`], "I am a freed object" through [`free`].
+//! slabs ([`super::partial`]), the pages below. Of the walks in `docs/design.md`, "I am a
+//! malloc(64) call" passes through [`alloc`], "I am a freed object" through [`free`].
 //!
 //! # Equation (asserted by `verify`)
 //!

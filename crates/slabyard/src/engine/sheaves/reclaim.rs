@@ -1,7 +1,7 @@
 //! Reclaim of a cache with sheaves: flushes full sheaves that stay unused in the barn, and discards
 //! the empty slabs of idle caches.
 //!
-//! Neighbours: a reclaim pass of the yard calls it; [`crate::engine::flush`] flushes. The caller
+//! Neighbours: the yard's reclaim pass calls this; [`crate::engine::flush`] flushes. The caller
 //! holds the drain lock.
 
 use super::NodeSheaves;

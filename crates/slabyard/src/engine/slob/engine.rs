@@ -1,9 +1,9 @@
 //! SLOB as the engine of a yard: all of malloc's sizes share the three lists, and each call is
 //! served by its exact size.
 //!
-//! The pages are slabs of the first class's cache, which is shown as `slob`; its objects are of one
-//! unit. A request of about a page or more is served by a run of pages. A created cache has its own
-//! slabs, as with the engine `tiny`: a free finds the cache by the page map.
+//! The pages are slabs of the first class's cache, which is shown as `slob`; each of its objects is
+//! one unit. A request of about a page or more is served by a run of pages. A created cache has its
+//! own slabs, as with the engine `tiny`: a free finds the cache by the page map.
 //!
 //! Misuse: a free of an address where no object starts is reported and has no effect. A page whose
 //! free memory or header was overwritten is reported and set aside: no block is allocated from it.

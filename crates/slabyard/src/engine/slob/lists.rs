@@ -1,5 +1,5 @@
-//! The three lists of partly free pages, one after another in one chain: an external reader follows
-//! the chain and need not know the lists.
+//! The three lists of partly free pages, linked into one chain: an external reader follows the
+//! chain and need not know the lists.
 //!
 //! ```text
 //! small          medium    large
@@ -7,7 +7,7 @@
 //! head     tail  head tail head = tail
 //! ```
 //!
-//! Invariant: a page's links are those of the chain, and it is marked as listed while there.
+//! Invariant: a page's links connect the chain, and each page in the chain is marked as listed.
 
 use super::blocks::Pages;
 use super::blocks::{List, Lists};

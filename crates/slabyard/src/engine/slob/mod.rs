@@ -20,13 +20,13 @@
 //!
 //! One lock protects the lists and the blocks of all pages. A page is allocated and returned
 //! without it. There is no per-CPU state, and an allocation may search all pages: many partly free
-//! ones make it slow.
+//! pages make it slow.
 //!
 //! # Equations (asserted by `verify`)
 //!
 //! Each page is tiled by free blocks and blocks of live objects; no two free blocks are adjacent;
-//! the page's count of free units is the sum over its free blocks; a page is listed exactly if it
-//! has any.
+//! the page's count of free units is the sum over its free blocks; a page is listed if and only if
+//! it has a free block.
 
 mod blocks;
 mod engine;

@@ -6,10 +6,10 @@
 //! bits 1  1  1  1  1  1   1        0  1  1  1  1  1  1   1        0  1
 //! ```
 //!
-//! A unit is 16 bytes, because every object is aligned to 16: smaller fragments could serve
-//! nothing. The header is one unit. The free set's bits mark where objects start, so that a free of
-//! any other address is detected; and since blocks tile the page, they also show where each object
-//! ends: so a header that a program overwrote is detected, too.
+//! A unit is 16 bytes, because every object is aligned to 16: smaller fragments could serve no
+//! request. The header is one unit. The free set's bits mark where objects start, so that a free of
+//! any other address is detected; and since blocks tile the page, the bits also show where each
+//! object ends, so that an overwritten header is detected, too.
 
 use super::{Lists, Overwritten, Pages, Request, page};
 use crate::engine::{PageSlabs, partial};
