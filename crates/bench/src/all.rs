@@ -1,8 +1,7 @@
 //! Runs every suite that compares against all peers, one after the other.
 //!
-//! A suite that cannot run here is left out with a message; the results of the others are written
-//! all the same. Neighbours: `raw` is the file of everything measured, `page` the document that is
-//! generated from it.
+//! A suite that cannot run on this machine is skipped with a message; the other suites' results are
+//! still written. `raw` is the file of everything measured; `page` generates the document from it.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
-//! The measured allocators, the load programs, and how a program is started on an allocator.
+//! The measured allocators and the load programs; starts a program with an allocator preloaded.
 //!
-//! Neighbours: `build/main.rs` builds what is embedded here; `find` finds the allocators that every
-//! suite measures.
+//! `build/main.rs` builds the programs that this module embeds; `find` finds the allocators that
+//! every suite measures.
 
 use std::fs::File;
 use std::io::Write;

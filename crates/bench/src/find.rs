@@ -1,5 +1,5 @@
-//! The allocators that every suite measures (ours, mimalloc and the C library's): where each is,
-//! and its version.
+//! Finds the path and version of the allocators that every suite measures: ours, mimalloc and the C
+//! library's.
 //!
 //! Neighbours: `worker` checks that the preload took effect; `peers` adds the
 //! allocators that only `compare` measures.

@@ -1,8 +1,8 @@
 //! Instructions of one pair of malloc(64) and free, counted by valgrind's callgrind.
 //!
 //! The pair load runs N and 2N pairs. The difference divided by N is the count per pair, which
-//! includes the seven or so instructions of the load's loop and PLT. valgrind has no restartable
-//! sequences (rseq): there our library runs in its private-slot mode, not in the mode that runs in
+//! includes about seven instructions of the load's loop and the PLT. valgrind does not support
+//! restartable sequences (rseq), so our library runs in its private-slot mode, unlike in
 //! production.
 
 use std::io::Write;

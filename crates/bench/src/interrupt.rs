@@ -1,5 +1,5 @@
-//! Returns an interruption as an error, so that each guard on the stack restores what it changed
-//! (the kernel's THP setting, the unpacked files).
+//! Turns SIGINT, SIGTERM and SIGHUP into an error, so that destructors run: they restore the
+//! kernel's THP setting and delete the unpacked files.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,7 +1,7 @@
-//! The loads of `loads/load.c`, which run until they are told to stop.
+//! The loads of `loads/load.c`, which run as long as requested.
 //!
-//! Neighbours: `worker` keeps such a process waiting for its next window; `speed`, `look` and part
-//! of `memory` measure it. The loads of `compare` run to completion, and are in another program.
+//! `worker` keeps such a process waiting for its next window; `speed`, `look` and part of `memory`
+//! measure it. The loads of `compare` run to completion, and are in other programs.
 
 pub struct Load {
     pub name: &'static str,

@@ -1,9 +1,9 @@
-//! What it costs a program if `slabyard list` reads its memory once per second.
+//! Measures what it costs a program that `slabyard list` reads its memory once per second.
 //!
-//! Time: one load on our library, in turns with and without a reader. A reader reads the process's
-//! memory from outside and stops nothing, so the only cost is the reader's own processor time, on a
-//! machine where both share CPUs. Instructions: the same load under callgrind, with and without a
-//! reader; both counts must be equal.
+//! Time: one load on our library, alternately with and without a reader. The reader reads the
+//! process's memory from outside and stops nothing, so the only cost is the reader's own processor
+//! time, on a machine where both share CPUs. Instructions: the same load under callgrind, with and
+//! without a reader; both counts must be equal.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

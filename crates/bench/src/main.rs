@@ -1,19 +1,20 @@
-//! `slabyard-bench`: compares preloaded mallocs, in one run.
+//! `slabyard-bench`: compares preloaded mallocs.
 //!
-//! `speed` times loads, `memory` reads how much memory processes occupy, `instructions` counts one
-//! pair of calls under callgrind; the allocators are ours, mimalloc and the C library's. `compare`
-//! runs many loads to completion, on ours and all `peers`. `programs` does so with real programs.
-//! `rest` measures how much memory is returned after a burst, `latency` how long single calls take,
-//! `look` what a reader costs. `load` runs one load on any allocators, `series` runs two on CPU
-//! slabs with eager and with delayed freezing, `lists` compares what CPU partial lists claim and
-//! hold. `all` runs the suites that compare against all peers; it writes `raw`, from which `page`
-//! generates the document. `caches` compares typed caches with object pools that are linked into
-//! this program. The loads are C programs (`loads/`) that know no allocator; `build/` builds them
-//! and the peers. `allocators` unpacks and preloads, `worker` keeps a load process ready, `find`
-//! finds the allocators, `fronts` derives several from one library, and the measuring modules check
-//! results against `goals`.
+//! `speed` times loads, `memory` reads how much memory processes occupy, `instructions` counts the
+//! instructions of one pair of calls under callgrind; the allocators are ours, mimalloc and the C
+//! library's. `compare` runs many loads to completion, on ours and all `peers`; `programs` runs
+//! real programs. `rest` measures how much memory is returned after a burst, `latency` how long
+//! single calls take, `look` what a reader costs. `load` runs one load on any allocators, `series`
+//! runs two on CPU slabs with eager and with delayed freezing, `lists` compares the claims of CPU
+//! partial lists with their contents. `all` runs the suites that compare against all peers; it
+//! writes `raw`, from which `page` generates the document. `caches` compares typed caches with
+//! object pools that are linked into this program. The loads are C programs (`loads/`), linked to
+//! no allocator; `build/` builds them and the peers. `allocators` preloads allocators into
+//! programs, `worker` keeps a load process ready, `find` finds the allocators, `fronts` derives
+//! several from one library, and the measuring modules check results against `goals`.
 //!
-//! Floor 6 of the workspace; never published, so that nobody gets the peers as dependencies.
+//! The crate is on floor 6 of the workspace, whose crates depend only on lower floors; it is never
+//! published, so that nobody gets the peers as dependencies.
 #![deny(unsafe_code)]
 
 mod all;

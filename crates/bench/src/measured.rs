@@ -1,6 +1,6 @@
 //! A suite's results, ready to be printed alone or beside others: its text, its JSON and its goals.
 //!
-//! Neighbours: the suites produce it; `main` prints one, `all` those of all suites together.
+//! Each suite produces a [`Measured`]; `main` prints that of one suite, `all` those of all suites.
 
 use anyhow::Result;
 use serde::Serialize;

@@ -1,10 +1,9 @@
-//! The document of the results, `benchmarks.md`: machine, versions, commands, goals, results in
-//! small tables, and losses, on one page.
+//! Generates the document of the results, `benchmarks.md`: machine, versions, commands, goals,
+//! results in small tables, and losses, on one page.
 //!
-//! It is generated from the file of everything measured (`raw`) and can be regenerated without
-//! measuring. Only the parts of each suite's report that the page shows are read; the rest is in
-//! the suite's own tables. Neighbours: `all` writes it after measuring; `parts` makes the tables of
-//! each suite.
+//! The input is the file of everything measured (`raw`), so the document can be regenerated without
+//! measuring. `parts` makes each suite's tables, from those fields of its report that the page
+//! shows; the suite's own tables show the rest. `all` writes the document after measuring.
 
 mod parts;
 

@@ -1,4 +1,4 @@
-//! The file of everything that `all` measured, by suite: what `--json` writes.
+//! The file that `all --json` writes: all measurements, by suite.
 //!
 //! Neighbours: `all` fills it and keeps parts of an earlier file, `page` reads it.
 

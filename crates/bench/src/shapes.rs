@@ -1,8 +1,8 @@
 //! The loads of `loads/kernel`, and the command line of `load`, which runs one.
 //!
-//! Neighbours: `args` takes one, `load` runs it; `compare --program kernel` runs all, with the
-//! program's default settings. A test compares this table and the limits with those of the
-//! program's command line.
+//! `args` parses that command line, `load` runs the load; `compare --program kernel` runs all, with
+//! the program's default settings. A test compares this table and the limits with those of
+//! `loads/kernel`.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! Time of one malloc and free: seven loads on three allocators, in turns.
 //!
-//! In each round, each load runs one window on each allocator, in an order drawn anew; so the
-//! machine's slow moments affect all alike. The processes live for some rounds and are then
-//! restarted, all at once.
+//! In each round, each load runs one window on each allocator, in a new random order, so slow
+//! moments of the machine affect all alike. After some rounds, all processes are restarted
+//! together.
 
 use anyhow::Result;
 use fastrand::Rng;

@@ -1,7 +1,7 @@
-//! A process of a load that waits between its windows: it is started once and runs a window or a
-//! number of cycles at a time, so that allocators take turns within milliseconds.
+//! A load process that is started once, and runs a window or a number of cycles on each request, so
+//! that allocators take turns within milliseconds.
 //!
-//! Neighbour: the other end of the protocol is `loads/load.c`.
+//! `loads/load.c` implements the other end of the protocol.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,10 +1,10 @@
-//! How much of 64 KiB a program can allocate, by engine and page size: this decides the page size
-//! of a small memory.
+//! How much of 64 KiB a program can allocate, by engine and page size: a guide to the page size of
+//! a small memory.
 //!
-//! Three loads fill the memory until a request is refused: blocks of seven sizes in turn, as
-//! firmware has them; objects of one size; and the seven sizes again after every second block was
-//! freed, which shows how many of the holes can be reused. The result is the sum of the requested
-//! bytes.
+//! Three loads fill the memory until a request fails. The first allocates blocks of seven sizes in
+//! turn, as firmware does; the second, objects of one size. The third allocates the seven sizes
+//! again after every second block was freed, which shows how many of the holes can be reused. The
+//! result is the sum of the requested bytes.
 
 use crate::machine::Machine;
 use core::fmt;

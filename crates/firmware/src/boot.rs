@@ -1,8 +1,8 @@
-//! Serves the boot-like load on a yard, and reads the yard's state at each moment.
+//! Serves the boot-like load on a yard, and reads the yard's state at each checkpoint.
 //!
-//! A request for a process's image asks for 2^7 contiguous pages. The first such request that is
-//! refused prints the kernel's report; after the load all caches are shrunk, and then as many such
-//! blocks are allocated as possible.
+//! Each process requests 2^7 contiguous pages for its image. The first such request that fails
+//! prints the kernel's report; after the load all caches are shrunk, and then as many such blocks
+//! as possible are allocated.
 
 use crate::machine::Machine;
 use crate::tables::{Slot, Tables};

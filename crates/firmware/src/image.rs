@@ -1,4 +1,4 @@
-//! The image: serves the loads in the memory behind itself.
+//! The image: serves the loads from the memory behind itself.
 
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};

@@ -1,6 +1,5 @@
-//! The code that the images for machines without an OS run, and the program for Linux as well:
-//! loads that each engine serves from a few MiB, with a line of output for everything that can be
-//! compared.
+//! The common code of the images for machines without an OS and of the program for Linux: loads
+//! that each engine serves from a few MiB, with a line of output per comparable result.
 //!
 //! [`report`] prints the same on every machine of one word size: the outputs of the image under
 //! qemu and of the program on Linux are identical (`ci/fixed`). The tests compare the slabs with

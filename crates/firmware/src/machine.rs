@@ -1,5 +1,4 @@
-//! What a load needs from its machine. Neighbour: `main.rs` implements it for Linux and for an
-//! image.
+//! What a load needs from its machine. The modules `linux` and `image` of the program implement it.
 
 use crate::tables::Tables;
 use core::fmt::Write;

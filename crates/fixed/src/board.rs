@@ -3,7 +3,7 @@
 //!
 //! Neighbour: [`crate::yard`] runs on a board. The platforms of other yards
 //! ([`slabyard_platform::Platform`]) have per-CPU rows of stacks for lock-free fast paths, and
-//! reserve addresses without memory; here a call is a critical section, and every byte counts.
+//! reserve unbacked addresses; here a call is a critical section, and every byte counts.
 
 use crate::live_map::LiveMap;
 use core::marker::PhantomData;

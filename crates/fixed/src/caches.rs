@@ -5,8 +5,8 @@
 //! table, a place of words:  | cache 0 | cache 1 | ...     each the place of a cache; 0: none
 //! ```
 //!
-//! Invariant: a number leads to the same cache from the cache's creation to its destruction; slabs
-//! store the number.
+//! Slabs store their cache's number. Invariant: the number identifies this cache from its creation
+//! to its destruction.
 
 use crate::live_map::LiveMap;
 use crate::pages::{MOST_ORDER, MetaRef, PageKind, Pages};

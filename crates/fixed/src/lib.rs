@@ -1,5 +1,5 @@
-//! Yards on fixed memory: for firmware, kernels, and memory that processes share; with one CPU or a
-//! few, from 64 KiB of memory up, on 32 or 64 bits.
+//! Yards (allocators) on fixed memory, for firmware, kernels, and memory that processes share: on
+//! one or a few 32-bit or 64-bit CPUs, from 64 KiB up.
 //!
 //! ```
 //! use slabyard_fixed::{Memory, Spin, Tiny, Yard};
@@ -20,10 +20,10 @@
 //! that it hands out, a yard takes memory for its own struct, ten bytes per page, and
 //! [`Yard::cache_bytes`] per cache; unused features take no memory.
 //!
-//! It is not built as a [`slabyard_platform::Platform`] below a page-heap yard, because such a
-//! yard treats addresses as free of charge: it has rows of 64 KiB for lock-free fast paths, 64
-//! bytes per page, 62 classes in its body, and tables that start at 64 KiB. The policy is the same
-//! ([`slabyard::engine`]), on other pages.
+//! This crate does not implement [`slabyard_platform::Platform`] for the yards of `slabyard`,
+//! because these assume that address space costs nothing. They have per-CPU rows of 64 KiB for
+//! lock-free fast paths, 64 bytes per page, 62 size classes in the yard's struct, and tables that
+//! start at 64 KiB. The policy is the same ([`slabyard::engine`]).
 //!
 //! | floor | modules |
 //! |---|---|

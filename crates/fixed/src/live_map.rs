@@ -7,15 +7,15 @@
 //!            (SLOB: a live block has these eight bytes)
 //! ```
 //!
-//! A yard whose users may be killed during a call (`Robust`) has one. The yard's lists, chains,
-//! sheaves and counts can be rebuilt from it and from what the page table says of blocks in use
-//! ([`crate::repair`]); so a call may be cut short anywhere, and no engine depends on the order of
-//! its stores.
+//! A yard whose users may be killed during a call (`Robust`) has one. A repair can rebuild the
+//! yard's lists, chains, sheaves and counts from it and from the page-table entries of blocks in
+//! use ([`crate::repair`]). So a call may be cut short anywhere, and no engine depends on the order
+//! of its stores.
 //!
-//! Invariants: a block's bit is set after everything that sets up the block, and cleared before
-//! anything that takes it apart, with a compiler fence between. A thread that is killed has
-//! executed all instructions before some point and none after it; and the thread that takes the
-//! lock next sees these stores, because the kernel exchanges the lock's word in between.
+//! Invariants: a block's bit is set after all stores that set up the block, and cleared before
+//! those that dismantle it, with a compiler fence between. A thread that is killed has executed all
+//! instructions before some point and none after it. The thread that takes the lock next sees these
+//! stores, because the kernel exchanges the lock's word in between.
 
 use core::cell::Cell;
 use core::ops::Range;

@@ -1,8 +1,8 @@
 //! The order of a cache's slabs, as kernels choose it: SLUB up to 6.6, SLUB_TINY of the same
 //! releases, and SLAB on small machines.
 //!
-//! `slabyard-lab` has these rules for every release and any machine; its tests compare the two
-//! for each size.
+//! `slabyard-lab` implements these rules for every release and machine; its tests compare both
+//! implementations.
 
 use crate::pages::MOST_ORDER;
 

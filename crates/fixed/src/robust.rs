@@ -1,13 +1,13 @@
 //! A board for memory that processes share on Linux: a lock that is released when its owner dies,
-//! and a live map, from which the next owner repairs what the dead one left half done.
+//! and a live map, by which the next owner repairs the yard.
 //!
 //! The lock is a robust mutex of the C library (POSIX, `pthread_mutexattr_setrobust`): when a
-//! thread ends, however it does, the kernel walks over its held locks (`man 2 set_robust_list`),
-//! marks them, and wakes a waiter. So neither a zombie nor a reused process id can mislead anyone.
+//! thread ends in any way, the kernel walks its list of held locks (`man 2 set_robust_list`), marks
+//! each, and wakes a waiter. So neither a zombie nor a reused process id can mislead anyone.
 //!
 //! Neighbours: [`crate::live_map`]; [`crate::shared`] sets up a yard in shared memory. Invariant: a
-//! new owner that learns that the last owner died marks the mutex as consistent at once; that the
-//! yard itself is inconsistent is recorded in the live map, until a call has completed
+//! new owner that learns that the last owner died marks the mutex as consistent at once; the live
+//! map records that the yard itself is inconsistent until a call has completed
 //! ([`LiveMap::end_call`]).
 
 use crate::board::Board;

@@ -1,5 +1,5 @@
 //! SLOB's interface: `malloc` puts the size in front of a block, a cache's object has no header,
-//! and a request of more than a page is a run of pages.
+//! and a request of more than a page gets a run of pages.
 
 use crate::caches::{Core, FixedEngine, Repair, mark_one};
 use crate::engine::Blocks;

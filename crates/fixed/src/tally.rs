@@ -1,4 +1,4 @@
-//! Counts a yard's pages and objects: engines add up, and the [checker](crate::verify) compares.
+//! Counts of a yard's pages and objects: engines add them up for the [checker](crate::verify).
 
 /// What a yard has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

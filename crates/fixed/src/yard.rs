@@ -1,8 +1,8 @@
 //! A yard on fixed memory: every call enters the board, and the engine serves it.
 //!
-//! Neighbours: [`crate::caches`] is what the engine works on; [`crate::report`], [`crate::typed`]
-//! and `shared` add further calls. Invariant: the yard's core is used only between [`Board::enter`]
-//! and [`Board::leave`].
+//! [`crate::caches`] holds the engine's data; [`crate::report`], [`crate::typed`] and `shared` add
+//! further calls. Invariant: the yard's core is used only between [`Board::enter`] and
+//! [`Board::leave`].
 
 use crate::board::Board;
 use crate::caches::{CacheId, CacheSettings, Core, FixedEngine, Settings};

@@ -2,12 +2,12 @@
 //! commands that it runs, and dropping caches.
 //!
 //! Within a level, the seed decides the order of the subsystems and the order in which each creates
-//! its objects: objects that stay are placed among others that are freed after a few requests, as
-//! in a real boot. A process requests one contiguous block of 2^7 pages, as where there is no
-//! memory management unit; the load continues if that fails, so that all seeds make the same
-//! requests whether or not they are granted.
+//! its objects. So lasting objects are placed among others that are freed after a few requests, as
+//! in a real boot. A process requests one contiguous block of 2^7 pages, as on a machine without an
+//! MMU; if that fails, the load continues, so that a seed makes the same requests whether or not
+//! they succeed.
 //!
-//! Neighbour: [`crate::tables`] says which objects, and how many. Invariants: those of the crate.
+//! [`crate::tables`] says which objects, and how many. The crate's head states the invariants.
 
 use crate::caches::ObjectType;
 use crate::random::Random;

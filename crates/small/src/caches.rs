@@ -1,5 +1,5 @@
-//! The caches of a load: those of a 64-bit kernel with few options. Neighbour: [`crate::tables`]
-//! says how many objects each has.
+//! The caches of a load: those of a 64-bit kernel with few options. [`crate::tables`] says how many
+//! objects each has.
 
 /// Which allocator function a request represents: `kmalloc`, or that of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

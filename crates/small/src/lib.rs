@@ -1,9 +1,8 @@
 //! The requests that the boot of a small machine makes to its kernel's allocator, one by one.
 //!
-//! A [`boot::Boot`] generates such a load from a seed, using only its own memory: it runs in a
-//! program without an OS as in the lab, and makes the same requests in both. It is an iterator of
-//! [`Request`]s. The program that serves them stores what it allocated for each slot, and needs no
-//! other state:
+//! A [`boot::Boot`] generates such a load from a seed, using only its own memory: it runs without
+//! an OS as well as in the lab, and makes the same requests. It is an iterator of [`Request`]s. The
+//! program that serves them stores what it allocated for each slot, and needs no other state:
 //!
 //! ```
 //! use slabyard_small::boot::Boot;
@@ -25,10 +24,10 @@
 //! assert!(peak > 500_000);
 //! ```
 //!
-//! Neighbours: `caches` and `tables` have the requested objects; the lab serves them by modelled
-//! kernels, the firmware image by a yard. Invariants: a slot is reused only when it is empty; each
-//! `Free` names a slot that holds an object, each `FreePages` one for which pages were requested;
-//! if the request had been refused, there is nothing to free. Equal seeds give equal loads.
+//! `caches` and `tables` define the requested objects; modelled kernels in the lab, or a yard in
+//! the firmware image, serve the requests. Invariants: a slot is reused only when it is empty; each
+//! `Free` names a slot that holds an object, each `FreePages` one for which pages were requested,
+//! and frees nothing if that request failed. Equal seeds give equal loads.
 
 #![no_std]
 #![forbid(unsafe_code)]

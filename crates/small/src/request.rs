@@ -1,5 +1,5 @@
-//! The requests of a load, and the moments at which the machine's state is read. Neighbour:
-//! [`crate::caches`] has the caches of the objects.
+//! The requests of a load, and the moments at which the machine's state is read. [`crate::caches`]
+//! defines the objects' caches.
 
 use crate::caches::ObjectType;
 

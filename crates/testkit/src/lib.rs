@@ -1,13 +1,14 @@
 //! Tools for tests of yards.
 //!
-//! * [`machine`]: a platform of virtual CPUs with any page size. Its threads take turns by a seed,
-//!   its memory requests can be made to fail, and bugs are planted in it that checks must find.
+//! * [`machine`]: a platform of virtual CPUs with any page size. A seed decides the order of its
+//!   threads, its memory requests can be made to fail, and bugs can be planted that checkers must
+//!   find.
 //! * [`Random`]: the seeded random generator of the tests.
-//! * [`read_word`], [`write_word`]: access to objects' memory, as a program would.
+//! * [`read_word`], [`write_word`]: access objects' memory as a program would.
 //!
-//! Crates have this one among their dev-dependencies, and so does `slabyard-platform`, on which it
-//! stands: unit tests beside that crate's sources would see another `slabyard-platform` than this
-//! crate does, so its tests that need a machine are in `tests/`.
+//! This crate is a dev-dependency of others, and even of `slabyard-platform`, on which it depends.
+//! That crate's unit tests would use another build of `slabyard-platform` than this crate, so its
+//! tests that need a machine are in `tests/`.
 #![warn(missing_docs)]
 
 pub mod machine;

@@ -1,6 +1,6 @@
-//! Limits that hold in both directions: a number above its limit is a breach; so is a number below
-//! it while the table still permits more, so that no number that fell rises again. `ci/floors
-//! --lower` lowers the limits in the table.
+//! Limits that hold in both directions: a number above its limit is a breach, and so is a limit
+//! well above its number, so that no number that fell rises again. `ci/floors --lower` lowers the
+//! limits in the table.
 
 use crate::rules::{Limit, PATH, Row, Rules};
 use std::collections::BTreeMap;

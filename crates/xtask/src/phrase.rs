@@ -1,8 +1,8 @@
 //! Searches text for phrases, word by word.
 //!
 //! A phrase is words with one space between them. `a|b` is either word, a `?` at its end makes a
-//! word optional, and `...` stands for up to three words. Text is read in lower case, and
-//! everything between words is ignored: a phrase `home` is not found in `homecoming`.
+//! word optional, and `...` stands for up to three words. Text is read in lower case, without
+//! anything between words. Only whole words match: `home` is not found in `homecoming`.
 
 /// What text is held against.
 #[derive(Debug)]

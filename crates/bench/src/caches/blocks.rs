@@ -1,4 +1,4 @@
-//! Byte allocators as contenders: the benchmark calls them as a program calls its allocator.
+//! General-purpose allocators as contenders: the benchmark calls them through `GlobalAlloc`.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};

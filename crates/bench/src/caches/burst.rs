@@ -1,6 +1,6 @@
-//! A burst: many objects are allocated, and 99 % of them are freed, chosen at random. The memory
-//! that remains is compared with two numbers: the slabs that hold a surviving object, which an
-//! allocator that does not move objects must keep, and what random placement would leave.
+//! A burst: many objects are allocated, and 99 % of them are freed, chosen at random. The remaining
+//! memory is compared with two sets of slabs: those that hold a survivor, which a non-moving
+//! allocator must keep, and those expected if survivors are placed at random.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
-//! The contenders for single objects: our typed caches, and what programs use instead.
+//! The contenders for single objects: our typed caches, and the object pools of other crates.
 //!
-//! Neighbour: [`super::blocks`] has the byte allocators.
+//! [`super::blocks`] has the general-purpose allocators.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! The loads: what a contender does in one timed window, and how long each object takes.
+//! The loads: the work of a contender in one timed window, and the time per object.
 
 use std::hint::black_box;
 use std::sync::Barrier;

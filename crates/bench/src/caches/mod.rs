@@ -1,10 +1,10 @@
-//! `caches`: compares our typed caches with what Rust programs use, in one process.
+//! `caches`: compares our typed caches, in one process, with other allocators of Rust programs.
 //!
-//! For each load, all contenders take turns in timed windows; a ratio is taken within each round,
-//! and the median of these is reported. The contenders are linked into this program: `contenders`
-//! has object pools, `blocks` byte allocators, `libraries` shared libraries whose functions are
-//! called as a C program calls them; `loads` has the work of one window, `burst` measures the
-//! memory after a burst.
+//! For each load, all contenders take turns in timed windows; the result is the median, over all
+//! rounds, of the ratios within a round. The contenders are linked into this program: `contenders`
+//! has object pools, `blocks` general-purpose allocators, `libraries` shared libraries that are
+//! called as from C. `loads` does the work of one window; `burst` measures the memory after a
+//! burst.
 
 mod blocks;
 mod burst;

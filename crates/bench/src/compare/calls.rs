@@ -1,5 +1,5 @@
-//! System calls about memory, counted by strace in one more run of each load on each allocator,
-//! which is not timed.
+//! Counts memory system calls with strace, in an additional, untimed run of each load on each
+//! allocator.
 //!
 //! Neighbour: `runs` starts strace in place of the load; strace preloads the allocator into the
 //! load alone.

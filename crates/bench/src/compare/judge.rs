@@ -2,7 +2,7 @@
 //!
 //! Two measures are checked, wall time and peak RSS, each as the mean over all loads and on each
 //! load. On each load our allocator is compared with the best and the second-best peer on that
-//! load, so that a peer that is good at that load alone does not set the limit.
+//! load, so that a peer that excels at that load alone does not set the limit.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What is run and measured: a load, the measures of a run, and the message if a run fails.
+//! The types of a load, of a run's measurements, and of the message if a run fails.
 //!
 //! Neighbours: `runs` executes runs, `results` stores their results.
 

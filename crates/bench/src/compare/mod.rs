@@ -1,8 +1,8 @@
-//! Runs a program of many loads to its end, on our allocator and on all peers.
+//! Runs each load of a program to completion, on our allocator and on all peers.
 //!
-//! `runs` takes the `measures`, `calls` counts system calls, `results` stores what was measured,
-//! `judge` compares it with the goals and lists the losses, `report` is the file format of all
-//! results, `tables` and `text` print them.
+//! `runs` takes the `measures`, `calls` counts system calls, `results` stores both, `judge`
+//! compares them with the goals and lists the losses. `report` is the file format of all results;
+//! `tables` and `text` print them.
 
 mod calls;
 pub mod judge;

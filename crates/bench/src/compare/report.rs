@@ -1,4 +1,4 @@
-//! Everything that was measured, in the form in which it is written to a file.
+//! All measurements, in the format in which they are written to a file.
 //!
 //! Neighbours: `text` prints it; the suite `programs` writes its results as [`Raw`] too.
 

@@ -1,8 +1,8 @@
 //! The measured samples, and ratios of them.
 //!
-//! Invariant: for a load and an allocator there are samples of every round or of none, so the
-//! samples i of two allocators come from the same round. Where loads have different numbers of
-//! rounds, a mean gives each load the same weight.
+//! Invariant: a load on an allocator has samples from every round or from none, so sample i of two
+//! allocators comes from the same round. Where loads have different numbers of rounds, a mean gives
+//! each load the same weight.
 
 use serde::Serialize;
 

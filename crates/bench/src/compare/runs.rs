@@ -1,8 +1,7 @@
-//! One run (a load of the program, from its start to its end, on an allocator), and all runs, in
-//! rounds.
+//! Runs one load on one allocator to completion, and, in rounds, all loads on all allocators.
 //!
-//! Neighbours: `loads/launch.c` starts the program and takes the `measures`; `results` stores those
-//! of all runs.
+//! Neighbours: `loads/launch.c` starts the program and takes the `measures`; `results` stores them
+//! for all runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! How long single calls take: percentiles for malloc and for free, by thread CPU time, which the
-//! goals use, and by the processor's time-stamp counter, which costs less and includes everything.
+//! Percentiles of the time of single malloc and free calls, by two clocks. The goals use thread CPU
+//! time; the processor's time-stamp counter costs less and also counts interruptions.
 //!
-//! Neighbours: `loads/latency.c` makes and times the calls; `said` parses what one process of it
-//! printed; the allocators take turns, process by process.
+//! Neighbours: `loads/latency.c` makes and times the calls; `said` parses its output. Allocators
+//! take turns, one process each.
 
 mod said;
 

@@ -1,4 +1,4 @@
-//! One look at a process: what its CPU partial lists claim, and what their slabs really hold.
+//! Compares the free objects that a process's CPU partial lists claim with those in their slabs.
 //!
 //! Neighbours: `observe::process` reads the process; `measure` keeps it stopped meanwhile.
 

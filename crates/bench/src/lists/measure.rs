@@ -1,7 +1,7 @@
-//! The runs: timed runs in rounds; then, for each front, one run of each load that counts, and fork
+//! First timed runs, in rounds. Then, for each front, one run of each load with counters, and fork
 //! bombs that are stopped, read from outside and shrunk.
 //!
-//! Neighbours: `look` reads a stopped process; `compare`'s runner starts the others, and
+//! Neighbours: `look` reads a stopped process; `compare`'s runner starts the other runs, and
 //! `load::said` parses their output.
 
 use std::io::{BufRead, BufReader, Read};

@@ -1,8 +1,8 @@
-//! Compares what CPU partial lists claim with what they hold, after Horn's report of January 2021:
-//! after a fork bomb, list by list; how much memory a shrink returns; and how long a free takes
-//! that drains a list.
+//! Reproduces Horn's report of January 2021: compares, list by list after a fork bomb, the free
+//! objects that CPU partial lists claim with those they hold. Also measures how much memory a
+//! shrink returns, and how long a free takes that drains a list.
 //!
-//! Timed runs neither count nor are read from outside. Neighbours: `look` reads a stopped process,
+//! Timed runs keep no counters and are not read from outside. `look` reads a stopped process,
 //! `measure` runs and stops loads, `report` is the file format of all results, `text` prints them;
 //! `fronts` defines the allocators, `counts` reads the counters.
 

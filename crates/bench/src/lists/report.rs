@@ -1,4 +1,4 @@
-//! What `lists` measured, in the form in which it is written to a file.
+//! The results of `lists`, in the format in which they are written to a file.
 
 use std::collections::BTreeMap;
 

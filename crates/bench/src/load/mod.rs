@@ -1,8 +1,8 @@
-//! One load of `loads/kernel`, run in turns on the named allocators.
+//! Runs one load of `loads/kernel` on the named allocators, which take turns.
 //!
-//! Neighbours: `shapes` has the loads and their settings, `said` parses the output of a run,
-//! `report` is the file format of all results, `text` prints them; `compare`'s runner starts a run
-//! and takes its measures.
+//! `shapes` defines the loads and their settings, `said` parses the output of a run, `report` is
+//! the file format of all results, `text` prints them; `compare`'s runner starts and measures a
+//! run.
 
 mod report;
 pub mod said;

@@ -1,4 +1,4 @@
-//! What `load` measured, in the form in which it is written to a file.
+//! The results of `load`, in the format in which they are written to a file.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

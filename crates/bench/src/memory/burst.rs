@@ -1,7 +1,7 @@
 //! Memory that is returned without a request: a burst of small objects is freed, and the program is
 //! then nearly idle for a second.
 //!
-//! Neighbour: `loads/burst.c` says when to read; the program is neither stopped nor told to trim.
+//! `loads/burst.c` says when to read its memory; the process is neither stopped nor asked to trim.
 
 use anyhow::{Result, ensure};
 

@@ -1,6 +1,6 @@
 //! The results of a part of the suite: a table, its samples, and goals.
 //!
-//! Neighbours: the parts produce them; the suite prints those of all parts together.
+//! Each part of the suite produces a [`PartResult`]; the suite prints all of them together.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! Private dirty memory of a program that prints one line, at its end: what its malloc costs every
-//! small process of a machine.
+//! Private dirty memory of a program that prints one line, read before it exits: the cost of malloc
+//! in every small process.
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;

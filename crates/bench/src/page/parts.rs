@@ -1,4 +1,4 @@
-//! What the page shows of each suite: the suite's report file, parsed and shortened.
+//! Parses each suite's report, and shortens it to the tables that the page shows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
-//! Real programs, each on all allocators: wall and CPU time, and peak memory.
+//! Measures real programs on all allocators: wall and CPU time, and peak memory.
 //!
-//! `real` has the programs, `runner` runs one of them. Rounds, samples and tables are those of
-//! `compare`, where a program counts as a load; because a program does not only allocate, means are
-//! shown but not checked against goals.
+//! `real` defines the programs, `runner` runs one of them. Rounds, samples and tables are those of
+//! `compare`, with programs as loads. Programs do more than allocate, so means are shown but not
+//! checked against goals.
 
 mod runner;
 

@@ -1,7 +1,6 @@
-//! One run of a program: on its allocator, from its start to its end; its output must be the same
-//! on every allocator.
+//! Runs a program to completion on one allocator; its output must be the same on every allocator.
 //!
-//! Neighbours: `loads/launch.c` starts it and takes the measures, as for the loads of `compare`;
+//! Neighbours: `loads/launch.c` starts and measures the program, like the loads of `compare`;
 //! `real` says how to run it.
 
 use std::ffi::OsString;

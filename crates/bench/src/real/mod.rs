@@ -1,8 +1,8 @@
 //! The real programs: which ones there are, and how each is run on its input.
 //!
-//! `list` has them all, `prepared` is an installed program with its input, `inputs` makes the
-//! inputs; `redis` and `postgres` are the ones with clients. The suite `programs` measures them;
-//! nothing here deals with measures.
+//! `list` has all programs, `prepared` is an installed program with its input, `inputs` makes the
+//! inputs; `redis` and `postgres` run servers with clients. The suite `programs` does the
+//! measuring.
 
 mod inputs;
 mod list;

@@ -1,6 +1,7 @@
-//! What is run: a load with a number of threads on a number of CPUs.
+//! A cell of the tables: a load, its number of threads, and the number of CPUs.
 //!
-//! Neighbours: `measure` runs these; `loads/kernel` has the loads and the limits of their settings.
+//! Neighbours: `measure` runs these; `loads/kernel` defines the loads and the limits of their
+//! settings.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
-//! The runs: timed runs in rounds, then runs that count, then one that finds the allocator's share
+//! Makes timed runs in rounds, then runs with counters, then one that finds the allocator's share
 //! of the time.
 //!
-//! Neighbours: `compare`'s runner starts each, `load::said` parses what a run prints.
+//! Neighbours: `compare`'s runner starts each, `load::said` parses its output.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
-//! What the series "slub: Delay freezing of CPU partial slabs" (October 2023) changes, on real
-//! CPUs: loads like those of its table, before the series, after each of its patches, and after
-//! all.
+//! Measures the kernel patch series "slub: Delay freezing of CPU partial slabs" (October 2023) on
+//! real CPUs: loads like those of its table run before the series, after each of its patches, and
+//! after the last one.
 //!
-//! Time is measured without counting; slow paths are counted in separate runs. Neighbours: `cells`
-//! defines what is run, `measure` runs it, `report` is the file format of all results, `text`
-//! prints them; `fronts` defines the allocators, `counts` reads the counters.
+//! Timed runs keep no counters; separate runs count slow paths. Neighbours: `cells` defines the
+//! runs, `measure` makes them, `report` is the file format of all results, `text` prints them;
+//! `fronts` defines the allocators, `counts` reads the counters.
 
 mod cells;
 mod measure;

@@ -1,4 +1,4 @@
-//! What `series` measured, in the form in which it is written to a file.
+//! The results of `series`, in the format in which they are written to a file.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! How an image starts and ends: the first instructions of its machine, the serial line, the exit.
 //! A program defines `image`, which returns whether everything passed.
 //!
-//! `virt` is qemu's machine for riscv, `pc` its PC; for other machines an image can be built, to
-//! see its size, but has no serial line.
+//! `virt` is qemu's machine for riscv, `pc` its PC; for other machines an image can be built to
+//! measure its size, but has no serial line.
 
 #[cfg(not(any(target_arch = "riscv32", target_arch = "riscv64", target_arch = "x86_64")))]
 mod other;

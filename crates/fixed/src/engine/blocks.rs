@@ -1,4 +1,4 @@
-//! SLOB: blocks of several sizes in single pages, in the kernel's units of two bytes.
+//! SLOB: blocks of several sizes share a page, in the kernel's units of two bytes.
 //!
 //! Neighbours: [`slabyard::engine::slob`] is the policy; [`crate::slob`] puts the header in front
 //! of blocks from `malloc`.

@@ -4,9 +4,8 @@
 //! a CPU's words of a cache   | slab:16 first:16 | own objects | list's head:16 its slabs:16 |
 //! ```
 //!
-//! The objects that belong to a CPU alone are a separate chain through the slab's free objects; a
-//! CPU partial list is a chain through the page-table entries of its slabs, and counts slabs (as in
-//! kernels since 5.16).
+//! A CPU has a freelist of its own in its slab, apart from the slab's freelist. A CPU partial list
+//! links its slabs through their page-table entries, and counts slabs (as in kernels since 5.16).
 //!
 //! Neighbour: [`slabyard::engine::cpu_slabs`] is the policy.
 

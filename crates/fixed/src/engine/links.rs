@@ -1,4 +1,4 @@
-//! A slab's link in its cache's list, stored in the entry of the slab's first page.
+//! A slab's link in its cache's list, stored in its first page's page-table entry.
 
 use crate::pages::{Entry, PageKind};
 use slabyard::engine::slabs::Links;

@@ -1,7 +1,7 @@
 //! SLUB with sheaves and barns.
 //!
-//! Neighbours: [`slabyard::engine::sheaves`] is the policy, [`super::stacks`] implements the stacks
-//! on which it works.
+//! Neighbours: [`slabyard::engine::sheaves`] is the policy, [`super::stacks`] implements its
+//! sheaves.
 
 use super::slabs::{CacheLimits, FixedSlabs, Object, SlabEngine};
 use slabyard::engine::sheaves::NodeSheaves;

@@ -1,5 +1,5 @@
 //! The slabs of a cache on fixed memory, and the traits of engines with slabs: a policy works on
-//! [`FixedSlabs`], and [`SlabEngine`] says which policy.
+//! [`FixedSlabs`], and [`SlabEngine`] selects the policy.
 //!
 //! A free object is identified by its slab's first page and its index there, in one word
 //! ([`Object`]); the chain of a slab's free objects is stored in these objects ([`crate::pages`]).

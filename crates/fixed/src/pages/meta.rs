@@ -4,7 +4,7 @@
 //!
 //! Neighbours: [`super::buddy`] supplies the pages; [`MetaRef`] refers to a piece. Invariant: the
 //! pages that have a free piece of a size are on that size's list. A piece is free, or belongs to
-//! its owner alone: it never contains an object.
+//! one table: it never contains an object.
 
 use super::buddy::PageBuddy;
 use super::entry::{NONE, PageKind};

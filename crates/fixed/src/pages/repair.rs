@@ -1,14 +1,14 @@
 //! Rebuilds the page table and its lists after a call that was cut short: blocks with a live bit
 //! stay, and all other pages become free.
 //!
-//! Why the page-table heads of blocks in use can be trusted, whatever the call had done: a call
+//! The page-table heads of blocks in use can be trusted, whatever the interrupted call did. A call
 //! writes heads only for pages that it owns, which are free pages or a block whose bit it has
-//! cleared. And each head that it writes there describes such pages again. In blocks with live bits
-//! it changes at most which list a slab is on, by one store to the head.
+//! cleared; each head that it writes describes only such pages. In blocks with live bits, a call
+//! changes at most the list that a slab is on, by one store to the head.
 //!
-//! Neighbours: [`super::buddy`] and [`super::meta`] have the lists; [`crate::repair`] says which
-//! pieces are in use. Invariant: a repair that is cut short is repeated from the start. Therefore
-//! it does not change what it reads: heads and bits of blocks in use, and tables of caches.
+//! Neighbours: [`super::buddy`] and [`super::meta`] own the lists; [`crate::repair`] says which
+//! pieces are in use. Invariant: a repair that is cut short is repeated from the start. Therefore a
+//! repair does not change its input: heads and bits of blocks in use, and tables of caches.
 
 use super::entry::{NONE, PageKind};
 use super::meta::{Pages, size_for};

@@ -7,7 +7,7 @@
 //!
 //! Neighbours: [`super::entry`] defines an entry; [`super::buddy`] hands out pages. One call is
 //! under way at a time ([`crate::Board`]), so the words are plain cells. Invariant: page 0 is never
-//! handed out, because the table starts in it; so the number 0 can end lists.
+//! handed out, because the table starts in it; so the number 0 can terminate lists.
 
 use super::entry::{ENTRY_BYTES, Entry, PageKind};
 use core::cell::Cell;

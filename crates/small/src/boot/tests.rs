@@ -1,4 +1,4 @@
-//! Tests of what a load guarantees.
+//! Tests of a load's guarantees.
 
 extern crate std;
 

@@ -1,5 +1,4 @@
-//! The configuration of a machine, the bugs that can be planted in it, and what it reports about a
-//! thread.
+//! The configuration of a machine, the bugs that can be planted in it, and its counts per thread.
 
 use slabyard_platform::GRANULE;
 

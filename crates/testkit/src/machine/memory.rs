@@ -1,11 +1,10 @@
 //! Memory of the modelled machine: what is reserved, committed and mapped.
 //!
-//! It is a checker: pages that were never committed cannot be decommitted or hold a word, and a
-//! mapping is unmapped once, with exactly the bytes that it has.
+//! It checks its users: pages that were never committed cannot be decommitted or hold a word, and a
+//! mapping is unmapped once, with exactly its length.
 //!
-//! Invariants: `committed_bytes` = pages in all `committed` sets × page size;
-//! `mapped_bytes` = sum over `mappings`; both together stay within the limit;
-//! an address is used once and never again.
+//! Invariants: `committed_bytes` = pages in all `committed` sets × page size; `mapped_bytes` = sum
+//! over `mappings`; both together stay within the limit; an address is never reused.
 
 use super::config::Config;
 use slabyard_platform::Use;

@@ -2,15 +2,15 @@
 //!
 //! Neighbours: `platform` (what yards call), `memory` (reservations, commits, mappings, all
 //! checked), `schedule` (virtual threads that take turns by a seeded choice), `sequence` (pop, push
-//! and exchange, split into steps), `readers` (readers' stores that become visible to other threads
+//! and exchange, split into steps), `readers` (stores of RCU readers, which other threads see
 //! late).
 //!
-//! The addresses of objects are not backed by memory; tables are real memory. A restartable
-//! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token: it reads the
-//! CPU's generation, loads with steps in between, and commits only if the thread is still on that
-//! CPU and the generation is unchanged. Preemption by another thread on that CPU, a signal,
-//! migration and [`PerCpu::fence`](slabyard_platform::PerCpu::fence) abort the sequence, and it
-//! restarts.
+//! Objects have addresses but no memory behind them; tables are in real memory. A restartable
+//! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token. It reads the
+//! CPU's generation and loads, with possible preemptions (steps) between, and commits only if the
+//! thread is still on that CPU and the generation is unchanged. Preemption by another thread on
+//! that CPU, a signal, migration and [`PerCpu::fence`](slabyard_platform::PerCpu::fence) abort the
+//! sequence, and it restarts.
 //!
 //! Invariants:
 //! * inside [`Machine::run`] one virtual thread runs at a time, and another one may run only after

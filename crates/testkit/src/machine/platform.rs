@@ -1,7 +1,8 @@
 //! The machine as a platform: what a yard calls.
 //!
-//! Neighbours: [`super::sequence`] has the steps of pops and pushes, [`super::schedule`] does
-//! turns, sleep and wakes, [`super::readers`] delays stores, [`super::memory`] provides all memory.
+//! Neighbours: [`super::sequence`] makes pops and pushes stepwise, [`super::schedule`] handles
+//! turns, sleeps and wakes, [`super::readers`] delays stores, [`super::memory`] provides all
+//! memory.
 
 use super::Machine;
 use super::config::Broken;

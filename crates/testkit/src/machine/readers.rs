@@ -1,5 +1,5 @@
-//! Readers on the machine: what a thread announces stays in a store buffer of one entry, as on a
-//! CPU whose loads may pass its earlier stores.
+//! RCU readers on the machine: a reader's announcing store waits in a one-entry store buffer, as on
+//! a CPU whose loads may pass earlier stores.
 //!
 //! The store becomes visible to other threads at the thread's next store, at one of its steps by
 //! chance, when another thread is scheduled on its CPU, at a fence, and when time passes.

@@ -1,10 +1,10 @@
-//! Virtual threads: OS threads that take turns, so that one runs at a time.
+//! Virtual threads: OS threads that take turns, so that only one runs at a time.
 //!
 //! `Turns::current` says whose turn it is. A thread passes its turn on in `Machine::step`
 //! (preemption), in a wait, and at its end; a seeded generator chooses the next thread and its CPU.
 //!
-//! Waiting works like a futex: a sleeper is woken by [`Machine::wake_one`] on its word, or early by
-//! chance, so a forgotten wake ends in a deadlock, which is reported.
+//! Waiting works like a futex: [`Machine::wake_one`] wakes a thread that sleeps on a word, and a
+//! wait may by chance return early. A forgotten wake ends in a deadlock, which is reported.
 //!
 //! A panic in a virtual thread ends the run: each other thread is unwound without a message at its
 //! next turn, and the first panic is resumed in the caller of [`Machine::run`].

@@ -5,8 +5,8 @@
 //! kernel moves the thread to the abort address before it continues. So a sequence never combines
 //! halves of two different stacks.
 //!
-//! With private rows (`can_stop` false) there is no token: no other thread uses the row, and
-//! nothing is aborted.
+//! If each thread has private stacks (`can_stop` is false), there is no token, and nothing is
+//! aborted.
 
 use super::Machine;
 use super::config::Broken;

@@ -1,4 +1,4 @@
-//! Whose turn it is: the words of each virtual thread, and the state of all threads.
+//! The scheduler's data: whose turn it is, each virtual thread's words, and all threads' states.
 //!
 //! Neighbour: [`super::schedule`] passes turns on.
 

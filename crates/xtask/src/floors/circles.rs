@@ -2,17 +2,17 @@
 //! children included.
 //!
 //! A module is a file here; inline modules belong to their file. The files of a crate are walked
-//! three times. The first walk finds the modules, and which of them are only for tests; the second
-//! finds what `use` binds, so that a name can be traced to the file that defines it; the third
+//! three times. The first walk finds the modules, and which of them are only for tests. The second
+//! finds what `use` binds, so that a name can be traced to the file that defines it. The third
 //! finds the names, those in `use` and the paths in code.
 //!
-//! Then, in each directory, its files and subdirectories are compared with each other; a directory
+//! Then each directory is searched for circles among its files and subdirectories; a directory
 //! names whatever a file in it names. The directory's own file (`mod.rs`; at the crate's root
-//! `lib.rs` or `main.rs`) is one of them, `self`: it may declare its submodules and re-export them
-//! by `pub use`, and counts as naming one only if its own code does. Code that is compiled only for
-//! tests is exempt.
+//! `lib.rs` or `main.rs`) is one of the files, `self`. It may declare its submodules and re-export
+//! them by `pub use`, and counts as naming a submodule only if its own code does. Code that is
+//! compiled only for tests is exempt.
 //!
-//! Not seen: names that a `*` imports, and methods, which no path names.
+//! Names that a `*` imports are not seen, nor are methods, which no path names.
 
 use super::graph::Graph;
 use crate::source::{Source, Token, Tokens};

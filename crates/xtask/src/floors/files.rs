@@ -1,5 +1,5 @@
-//! Checks that each source file, tests included, is a module of the file above it: a file that no
-//! other names is not compiled, and its tests do not run.
+//! Checks that the file above each source file, tests included, declares it as a module: an
+//! undeclared file is not compiled, and its tests do not run.
 
 use crate::source::{Source, Tokens};
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! The rules about crates and modules. Each is a function from the tree of files to the rule's
+//! The rules about crates and modules. Each takes the tree of files and returns the rule's
 //! breaches, one per line.
 
 mod circles;

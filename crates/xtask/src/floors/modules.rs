@@ -1,5 +1,5 @@
-//! Checks which module of the engine's crate names which: a module may name only those of its floor
-//! or below. Only a name that starts at the crate's root can leave a module, so the rule looks at
+//! Checks that each module of the engine's crate names only modules of its own floor or below. Only
+//! a name that starts at the crate's root can refer to another module, so the rule looks at
 //! `crate::` and at chains of `super::` that reach the root. `lib.rs` and code that is compiled
 //! only for tests are exempt.
 

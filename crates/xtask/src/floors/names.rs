@@ -1,4 +1,4 @@
-//! Checks that no file, directory or module has a name that says nothing.
+//! Checks that no file, directory or module has a vague name, such as `utils`.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

@@ -1,4 +1,4 @@
-//! Sizes measured in lines of text.
+//! Counts the lines in each directory of sources.
 
 use crate::limits::Counts;
 use crate::tree::Tree;

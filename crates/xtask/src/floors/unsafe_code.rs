@@ -1,6 +1,6 @@
-//! Checks that policy contains no `unsafe`, nor do its tests. The compiler rejects it where the
-//! attribute is present, in the code that it compiles; this rule checks that the attribute is
-//! present, and code that is compiled elsewhere.
+//! Checks that policy modules and their tests contain no `unsafe`. The compiler rejects it under
+//! the attribute `forbid(unsafe_code)`, in the code that it compiles; this rule checks that the
+//! attribute is present, and searches all code.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

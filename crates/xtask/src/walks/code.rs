@@ -1,4 +1,4 @@
-//! The code, as the rules about documents see it: its lines, and the parts that people read.
+//! The code, as the rules about documents see it: its lines, comments and strings.
 
 use crate::prose::{ProseOfFile, prose};
 use crate::source::{Source, for_tests};

@@ -1,4 +1,4 @@
-//! Checks that numbers and tables that are in two places agree.
+//! Checks that numbers and tables that appear in two places agree.
 
 use super::documents::documents;
 use crate::rules::Rules;

@@ -1,10 +1,9 @@
 //! The commit at which each number in the documents was measured: the table `ci/measured.toml`, one
-//! row per commit. A row about a library says by how much its size may change before the numbers
-//! count as outdated.
+//! row per commit. A library's row says by how much the library's size may change before the
+//! numbers count as outdated.
 //!
-//! Neighbours: [`super::figures`] checks numbers that are in two places; `ci/figures` reprints
-//! those that come from a command, and checks the sizes of the libraries, which a tree of sources
-//! does not contain.
+//! Neighbours: [`super::figures`] checks numbers that are in two places; `ci/figures` checks those
+//! that a command prints, and the sizes of built libraries.
 
 use super::documents::documents;
 use crate::tree::Tree;

@@ -1,4 +1,4 @@
-//! Checks that the files, the functions in them and the documents that documents name exist.
+//! Checks that each file, function and other document that a document names exists.
 
 use super::code::code_words;
 use super::documents::documents;
