@@ -1,12 +1,12 @@
-//! The child of a fork: it has a copy of its parent's yard at the moment of the fork, without the
-//! parent's other threads, each of which may have been anywhere in a slow path.
+//! The child of a fork: it has a copy of its parent's yard at the moment of the fork. The parent's
+//! other threads are gone, each of which may have been anywhere in a slow path.
 //!
-//! A fork waits for no thread: between its handlers and the fork itself the C library waits for
+//! A fork waits for no thread. Between its handlers and the fork itself the C library waits for
 //! locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
 //! memory. So the child repairs the yard, in its first slow path, if any other thread was in a slow
 //! path at the fork. A CPU's stack is always consistent, because one store commits each change, so
 //! the fast path needs no repair. A fork sees a consistent cut of all stores, which x86-64 makes
-//! visible in program order: while the kernel copies page tables, a running thread writes to pages
+//! visible in program order. While the kernel copies page tables, a running thread writes to pages
 //! that the child shares, until a store faults and waits for the fork. So slow paths write in an
 //! order that makes repair possible wherever the fork cuts them off:
 //!
@@ -23,7 +23,7 @@
 //! thread, and a run on its way to or from a bank.
 //!
 //! Two other designs were rejected. A gate that is closed for a fork makes threads wait for locks
-//! that the allocator does not know; letting threads bypass the gate after a millisecond (an
+//! that the allocator does not know. Letting threads bypass the gate after a millisecond (an
 //! earlier version) cost a mapping per object. A log of each slow path's changes slows every call.
 //!
 //! Neighbours: [`crate::platform::birth`] detects that a process is a child; [`crate::gate`] knows

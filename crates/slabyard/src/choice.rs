@@ -1,7 +1,7 @@
 //! The choices that a yard's user makes before the yard starts: the engine of its caches, and which
 //! caches have debugging.
 //!
-//! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the debugging rules.
+//! Neighbours: [`crate::engine::Any`] holds the engine; `abi::debug` has the debugging rules.
 
 use crate::cache::classes;
 use crate::debugging::large;

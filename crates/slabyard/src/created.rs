@@ -2,11 +2,11 @@
 //!
 //! Destroying a cache needs a complete drain: both stacks of every row are stopped (one fence
 //! serves many stacks) and flushed; then the barn is flushed; then all slabs are discarded. If an
-//! object is still live, the cache is not destroyed, though flushed. If stacks cannot be stopped,
-//! they are taken out of their rows as they are, because no call uses the cache.
+//! object is still live, the flushed cache is kept. If stacks cannot be stopped, they are taken out
+//! of their rows unstopped, which is safe because no call uses the cache.
 //!
-//! Closing the gate instead of the fence was not tried: it would wait for every slow path under
-//! way, even those of threads that the kernel has preempted.
+//! Closing the gate instead of fencing was not tried: it would wait for every slow path under way,
+//! even those of threads that the kernel has preempted.
 //!
 //! Neighbours: [`crate::cache::table`] holds the caches, `reclaim::drain` drains them.
 //! Invariants: creating and destroying hold the drain lock, so reclaim passes, drains, checks and

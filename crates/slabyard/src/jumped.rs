@@ -6,7 +6,7 @@
 //! or later; as long as the mark is intact, the frame may be alive, so the next call checks again.
 //!
 //! The jump leaves the yard in the state that a fork leaves to its child, so the same repair
-//! ([`crate::child`]) corrects it and frees the locks that the thread held; the gate is closed
+//! ([`crate::child`]) corrects it and frees the locks that the thread held. The gate is closed
 //! meanwhile and no other thread is inside. If another thread is inside, the next call tries again;
 //! if that thread waits for a lock that the jump left taken, the repair never succeeds.
 //!

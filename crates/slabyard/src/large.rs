@@ -3,9 +3,9 @@
 //! Neighbours: runs come from the buddy ([`crate::pages::buddy`]), mappings from
 //! [`crate::pages::mappings`].
 //!
-//! The pages of a freed run stay resident for the decay time, and the next run reuses them; those
-//! of a mapping are unmapped at once, and a mapping grows without copying. So a block above
-//! [`LARGEST_RUN`] is a mapping, unless the program frees and allocates such blocks in turn: within
+//! The pages of a freed run stay resident for the decay time, and the next run reuses them. A freed
+//! mapping's pages are unmapped at once; a mapping grows without copying. So a block above
+//! [`LARGEST_RUN`] is a mapping, unless the program frees and allocates such blocks in turn. Within
 //! the decay time after such a free, the next such block is a run. Thus a program that frees a
 //! large block and then goes idle gives its memory back; a program that replaces the block reuses
 //! resident pages. A large block that grows is a mapping, or, if the program replaces such blocks,

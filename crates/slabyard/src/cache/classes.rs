@@ -1,7 +1,7 @@
 //! The size classes of malloc: one row each, and the table by which the fast path finds a class.
 //!
 //! Up to 256 bytes the classes are 16 bytes apart; above, each class is larger than the one before
-//! by at most a sixth, chosen to leave little of a slab of 16 to 256 KiB unused. A request above
+//! by at most a sixth. The sizes leave little of a slab of 16 to 256 KiB unused. A request above
 //! [`LARGEST`] is served by a page run, because from that size on a run wastes at most a fifth.
 //! `docs/geometry.md` shows how much each request wastes; `tests/waste.rs` checks every size.
 

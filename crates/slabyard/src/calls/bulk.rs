@@ -1,6 +1,6 @@
 //! Bulk calls on a created cache: each restartable sequence moves many objects.
 //!
-//! A bulk call pops several objects off this CPU's stack, or pushes several, by one committing
+//! A bulk call pops several objects off this CPU's stack, or pushes several, with one committing
 //! store ([`PerCpu::pop_many`](crate::platform::PerCpu::pop_many)). When the stack is empty, or
 //! full, one object takes the slow path, which exchanges or refills the sheaf; then the bulk call
 //! continues on the stack.

@@ -3,13 +3,13 @@
 //!
 //! A block that grows for the first time gets exactly the requested size. Its new address and size
 //! are recorded in a small table; if the block grows again from there by a small step, it gets a
-//! [`PART`]th more than was requested. A program that multiplies its blocks' sizes makes room
+//! [`PART`]th more than was requested. A program that grows its blocks geometrically makes room
 //! itself, so its blocks get none here. The extra room is part of the block: the program may use it
 //! (`malloc_usable_size`). Pages of the room that were never touched are not resident, and a run or
 //! mapping that the program shrinks gives back all pages above the new size.
 //!
 //! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times; without extra room it moved
-//! 256 times. 2000 live lines that grew to at most 8 KB take 10.8 MiB instead of 10.1. Without the
+//! 256 times. 2000 live text lines of at most 8 KB take 10.8 MiB instead of 10.1. Without the
 //! recorded size, each growth within the room would look like a shrink and release the room.
 //!
 //! Neighbours: [`crate::large`] grows and shrinks runs and mappings in place.

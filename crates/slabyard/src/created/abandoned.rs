@@ -20,9 +20,9 @@
 //! ```
 //!
 //! Neighbours: [`super`] destroys caches; typed caches hold an [`Owner`]. Invariants: the abandoned
-//! bit is set before the words are closed, so that the abandoning thread's own check sees each slow
-//! free that ended before, and each slow free that ends later sees the bit. The owner's memory is
-//! freed by the last of its users: the cache, and those of the cache's objects that are mappings.
+//! bit is set before the words are closed. So the abandoning thread's own check sees each slow free
+//! that has ended, and each slow free that ends later sees the bit. The owner's memory is freed by
+//! the last of its users: the cache, and those of the cache's objects that are mappings.
 
 use crate::cache::CacheId;
 use crate::created::NotDestroyed;

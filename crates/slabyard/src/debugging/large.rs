@@ -3,8 +3,8 @@
 //! While there are fewer than [`MOST_GUARDED`] mappings, a block is a mapping followed by a guard
 //! page; else it is a run. Both have a red zone and a seal (size and checksum) after the requested
 //! bytes ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all
-//! its pages fault, and a second free finds it there. The pages of a freed run are zeroed; before
-//! reuse, a check expects them still zero. A block never grows in place: `realloc` moves it.
+//! its pages fault, and a second free finds it there. The pages of a freed run are zeroed; reuse
+//! first checks that they are still zero. A block never grows in place: `realloc` moves it.
 //!
 //! Neighbours: [`crate::large`] calls this module first; [`crate::yard::looks`] keeps checks away
 //! from changing blocks. Invariant: while large blocks have debugging, every live run and mapping

@@ -2,7 +2,7 @@
 //! created, or the debugging engine, if debugging was chosen.
 //!
 //! The library that contains every engine has a yard of this type; a single-engine yard contains no
-//! code of others. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
+//! code of other engines. Neighbours: a new engine gets a variant here and a row in `abi::engines`.
 
 use super::array_cache::Choice;
 use super::cpu_slabs::{OnCpus, Rules};

@@ -1,5 +1,5 @@
-//! The state of each cache, whatever its engine: its shape, the words that readers see, the partial
-//! list, and whether it is idle.
+//! The state that every cache has, whatever its engine: its shape, the words that readers see, the
+//! partial list, and whether it is idle.
 //!
 //! Neighbours: [`super::shown`] has the words, [`super::partial`] the list; an engine keeps its own
 //! state beside this.

@@ -1,9 +1,9 @@
 //! Floor 4: the engines' policy. Engines move objects between stacks, arrays, barns and slabs,
 //! without `unsafe`.
 //!
-//! An [`Engine`] has the slow paths of one cache ([`slow_paths`]), the queries of checks and
+//! An [`Engine`] provides the slow paths of one cache ([`slow_paths`]), the queries of checks and
 //! readers ([`inspect`]) and the repair in the child of a fork ([`orphans`]). The fast paths never
-//! call it: a pop and a push work on a stack, whatever the engine keeps in that stack (a sheaf, an
+//! call it. A pop and a push work on a stack, whatever the engine keeps in that stack (a sheaf, an
 //! array of objects, the free objects of one slab). An engine without stacks leaves the entries of
 //! its caches zero, so every call takes the slow path.
 //!

@@ -1,5 +1,5 @@
 //! The words of a cache at each memory node that other processes read (`abi::region::NodeWord`),
-//! beside those of the whole cache ([`super::shown`]).
+//! besides those of the whole cache ([`super::shown`]).
 //!
 //! Neighbours: [`super::nodes`] stores them. Code that changes a barn, a shared array or a partial
 //! list publishes its counts here, under its lock. A cache without per-node lists publishes only

@@ -2,10 +2,10 @@
 //!
 //! Each node has a partial list, and the objects that its engine parks there: a shared array and
 //! alien arrays ([`super::array_cache`]), or a barn ([`super::sheaves`]). A CPU's stacks hold only
-//! objects of the CPU's node: their tag is that of the node's part of the region
-//! ([`crate::pages::nodes`]), so that the restartable sequence of every free sends another node's
-//! object to the slow path. New slabs come from the CPU's own node, and from another only if that
-//! node has no memory left.
+//! objects of the CPU's node. Their tag is that of the node's part of the region
+//! ([`crate::pages::nodes`]), so the restartable sequence of every free sends another node's object
+//! to the slow path. New slabs come from the CPU's own node, and from another only if that node has
+//! no memory left.
 //!
 //! A node without free objects may allocate one from another node that has slabs to spare, as often
 //! as `remote_node_defrag_ratio` says (0: never).

@@ -1,5 +1,5 @@
-//! Repairs a cache in the child of a fork if the parent's threads were working on it: locks may
-//! belong to threads that do not exist, lists and counts may be half changed.
+//! Repairs a cache in the child of a fork if the parent's threads were working on it. Locks may
+//! belong to threads that do not exist, and lists and counts may be half changed.
 //!
 //! The bitmaps of its slabs are right, as are the objects in stacks and barns. So the repair
 //! empties the lists ([`empty_list`]), recounts and lists each slab that it finds ([`adopt`]), and

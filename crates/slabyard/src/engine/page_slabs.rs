@@ -1,7 +1,7 @@
 //! The slabs of a yard: the policy's interface to the page heap.
 //!
-//! Neighbours: [`super::slabs`] defines the functions; [`crate::slab::freeset`] has the bits,
-//! [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the stacks.
+//! Neighbours: [`super::slabs`] defines the functions. They use [`crate::slab::freeset`],
+//! [`crate::pages`]'s descriptors and sheaves, and [`crate::platform`]'s stacks.
 
 use super::slabs::{FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs, Stacks};
 use super::{CacheFlags, Counter, Header, Shape, flush, partial};

@@ -4,7 +4,7 @@
 //! slab that just got its first free object waits for more.
 //!
 //! Neighbours: engines take objects here; [`super::flush`] returns them, and relists their slabs;
-//! reclaim discards the empty ones.
+//! reclaim discards empty slabs.
 //!
 //! # States of a slab
 //!

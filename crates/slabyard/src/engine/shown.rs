@@ -6,10 +6,10 @@
 //!
 //! # The version rule
 //!
-//! Each slow path that moves objects holds a [`Moving`](super::Moving): `begun` is incremented before its first
-//! change, `ended` after its last. If a reader finds `begun` and `ended` equal, reads the other
-//! words, and finds both unchanged, no slow path was under way meanwhile: then live = `out` - the
-//! objects in stacks and the barn.
+//! Each slow path that moves objects holds a [`Moving`](super::Moving): `begun` is incremented
+//! before its first change, `ended` after its last. If a reader finds `begun` and `ended` equal,
+//! reads the other words, and finds both unchanged, no slow path was under way meanwhile. Then live
+//! = `out` - the objects in stacks and the barn.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::fmt::{self, Write};

@@ -3,7 +3,7 @@
 //! Nothing is cached for speed: there is no per-CPU state, slabs have at most two pages, and a slab
 //! that becomes empty is discarded at once. The entries of its caches stay zero, so every call
 //! takes the slow path. An allocation takes one object from the slab at the list's head, or from a
-//! new slab, which becomes the head; the first free to a full slab lists it at the tail.
+//! new slab, which becomes the head. The first free to a full slab lists it at the tail.
 //!
 //! Source: the kernel's build option SLUB_TINY (6.2), its help text and commit messages.
 //!

@@ -2,7 +2,7 @@
 //!
 //! One list holds both: a refill takes objects from the list's first slab: a partial slab if there
 //! is one, else the slab that became free last. A free moves its slab behind the last partial one,
-//! whether the slab was full or partial: so the slab's other objects have the longest time to be
+//! whether the slab was full or partial. So the slab's other objects have the longest time to be
 //! freed, too (kernel commit 69e7493958, 2002). A slab that becomes empty becomes the first of the
 //! free ones; slabs are discarded from the tail.
 //!

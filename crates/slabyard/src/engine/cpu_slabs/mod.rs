@@ -1,4 +1,4 @@
-//! CPU slabs: the policy of SLUB in kernels up to 6.19, by [`rules`].
+//! CPU slabs: the policy of SLUB in kernels up to 6.19, with each kernel's [`rules`].
 //!
 //! A cache's free objects are, from the fast path down, in each CPU's slab, whose free objects only
 //! that CPU may take ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); and the node's

@@ -2,16 +2,16 @@
 //!
 //! The slow path of a free flushes objects to their slabs if the barn is full. If the same cache
 //! refills a sheaf from its slabs before the next reclaim pass, the barn should have kept those
-//! objects: they count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the limit
+//! objects. They count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the limit
 //! rises by one. In each pass the limit falls by the number of sheaves that were unused since the
 //! last pass (the depot's working set of Bonwick and Adams, USENIX 2001), and by at least one part
-//! in [`FALL`]: sheaves that are rarely needed are not worth their memory. So if a program's live
-//! objects rise and fall in number by more than the CPUs' sheaves hold, it comes to exchange whole
-//! sheaves; a program that frees for good, or changes to other sizes, parks no more than before.
+//! in [`FALL`]. Sheaves that are rarely needed are not worth their memory. So if a program's live
+//! objects rise and fall in number by more than the CPUs' sheaves hold, it ends up exchanging whole
+//! sheaves. A program that frees for good, or changes to other sizes, parks no more than before.
 //!
 //! For an object of at most a cache line, the sheaf element takes an eighth of the object's size or
-//! more, and programs have millions of such objects: their caches' limits may rise only to a share
-//! of the objects that are out of the slabs.
+//! more, and programs have millions of such objects. So their caches' limits may rise only to a
+//! share of the objects that are out of the slabs.
 //!
 //! Neighbours: [`super::free`] counts the objects that it flushed, [`super::alloc`] those that it
 //! refilled, [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is

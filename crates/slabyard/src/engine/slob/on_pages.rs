@@ -8,8 +8,8 @@
 //!
 //! A unit is 16 bytes, because every object is aligned to 16: smaller fragments could serve no
 //! request. The header is one unit. The free set's bits mark where objects start, so that a free of
-//! any other address is detected; and since blocks tile the page, the bits also show where each
-//! object ends, so that an overwritten header is detected, too.
+//! any other address is detected. Since blocks tile the page, the bits also show where each object
+//! ends, so that an overwritten header is detected, too.
 
 use super::{Lists, Overwritten, Pages, Request, page};
 use crate::engine::{PageSlabs, partial};
