@@ -1,11 +1,9 @@
-//! The errors of predictions for machines other than the traced one, for loads that were measured
-//! on both.
+//! The measured errors of predictions for machines other than the traced one.
 //!
 //! A pair is one load recorded on two guests; the peak on one guest is predicted from the other
-//! guest's trace. `ci/pairs-by-hand` boots and measures them. Neighbours: [`crate::case`] describes
-//! how a machine differs; commands print the [`Accuracy`] below their results. Invariant: the
-//! numbers of a pair are written only here; the table in docs/replay.md repeats them, and a test
-//! compares the two.
+//! guest's trace. `ci/pairs-by-hand` boots the guests and measures the pairs. [`crate::case`]
+//! describes how a machine differs from the traced one; commands print the [`Accuracy`] below their
+//! results. Invariant: a test compares the table in docs/replay.md with the numbers here.
 
 /// In what a machine is not as the traced one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

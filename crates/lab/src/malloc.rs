@@ -2,11 +2,11 @@
 //!
 //! [`crate::record`] writes the requested sizes and malloc's size classes. Here each class becomes
 //! a cache `malloc-N` of a kernel that has no other caches and starts empty; [`snapshot`] describes
-//! these caches. The model itself decides in which slab an object is, and the trace only has to say
-//! which objects are live and in what order, so [`placed`] gives each object an address in slabs of
-//! the caches' geometry: the most recently freed address first. Invariant: at every moment the
-//! trace has the same live objects as the process, except objects from before the recording and
-//! those larger than any class.
+//! these caches. The model itself decides in which slab an object is; the trace only has to give
+//! the order of allocations and frees. [`placed`] therefore gives each object an address in slabs
+//! of the caches' geometry: the most recently freed one first. Invariant: at every moment the trace
+//! has the same live objects as the process, except objects from before the recording and those
+//! larger than any class.
 
 use crate::event::{Event, EventKind};
 use crate::geometry::{self, Request};

@@ -2,15 +2,15 @@
 //! objects per slab, place of the free list, colours, and array limits.
 //!
 //! A slab's free list is an array of indices, one for each object: one byte per index on 4 KiB
-//! pages, two on larger ones. The array is stored in the last free object, which is then allocated
-//! last, if it fits and free objects need not keep their contents (no constructor, not
-//! SLAB_TYPESAFE_BY_RCU); otherwise it is an object of its own, if that saves room, or else is
-//! stored at the end of the slab.
+//! pages, two on larger ones. If the array fits, and free objects need not keep their contents (no
+//! constructor, not SLAB_TYPESAFE_BY_RCU), it is stored in the last free object, which is then
+//! allocated last. Otherwise it is a separate object, if that saves memory, or else is stored at
+//! the slab's end.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), on colours and off-slab lists;
 //! `/proc/slabinfo` of 6.1, every cache of which matches these formulas (`tests/slab.rs`).
-//! Neighbours: [`crate::geometry`] does the same for SLUB; the engine has the array limits
-//! ([`slabyard::engine::array_cache::Limits`]). Invariant: `objects × size + what the list takes of
+//! Neighbours: [`crate::geometry`] does the same for SLUB; the engine computes the array limits
+//! ([`slabyard::engine::array_cache::Limits`]). Invariant: `objects × size + the list's bytes in
 //! the slab + waste = 2^order pages`.
 
 use crate::geometry::SizeError;

@@ -1,10 +1,10 @@
 //! Compares a replay with what the kernel really did, by two tests that find different errors.
 //!
-//! The curve test lets the model run freely and compares slabs over time ([`curves`]): it measures
-//! the total. The one-step test follows the kernel's placement and, whenever a CPU switches to
-//! another slab, predicts which slab the rules would take ([`one_step`]): it finds a wrong rule
-//! that the curve hides. Reports also show a trivial predictor, which knows only the live objects
-//! and nothing about SLUB.
+//! The curve test lets the model choose slabs freely, and compares its slab counts over time with
+//! the kernel's ([`curves`]). The one-step test follows the kernel's placement and, whenever a CPU
+//! switches to another slab, predicts which slab the rules would take ([`one_step`]): it finds a
+//! wrong rule that the curve hides. Reports also show the results of a trivial predictor, which
+//! knows only the live objects.
 
 mod cpu_lists;
 pub mod curves;

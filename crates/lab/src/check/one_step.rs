@@ -1,17 +1,17 @@
 //! The one-step test: the model follows the kernel's own placement, and whenever a CPU switches to
 //! another slab the model predicts which one.
 //!
-//! After a wrong prediction, the slab that the kernel took is removed from wherever the model has
-//! it; where the remaining slabs are is then a guess, so the share of right predictions is a lower
-//! bound. The kernel's choice also proves facts about other slabs, which correct the model
-//! ([`super::pairs`]), but only after the model has made its own choice. When the kernel frees a
-//! slab, the model must have freed it before; a slab that the model freed and the kernel still uses
-//! is put back in its place.
+//! After a wrong prediction, the model takes the kernel's slab from wherever it has that slab. The
+//! positions of its other slabs are then a guess, so the share of right predictions is a lower
+//! bound. The kernel's choice also proves facts about other slabs; [`super::pairs`] corrects the
+//! model by these facts after the model has made its own choice. When the kernel frees a slab, the
+//! model must have freed it before; if the kernel still uses a slab that the model freed, the model
+//! restores that slab.
 //!
-//! A shrink that the trace tells of is done in the model too: it flushes CPUs and sorts lists.
+//! A shrink recorded in the trace is applied to the model too: it flushes CPUs and sorts lists.
 //!
-//! Caches with sheaves are left out, because objects from a sheaf do not show when a CPU switches
-//! slabs; so are caches whose slabs differ from the traced ones.
+//! The test leaves out caches with sheaves, because allocations from a sheaf do not show when a CPU
+//! switches slabs. It also leaves out caches whose slabs differ from the traced ones.
 
 use super::cpu_lists::CpuLists;
 use super::pairs::{ModelChoice, Pairs};

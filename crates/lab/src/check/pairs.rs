@@ -1,22 +1,22 @@
-//! Matches the kernel's slabs to the model's while the model follows what the kernel did.
+//! Matches the kernel's slabs with the model's while the model follows the kernel's choices.
 //!
 //! A trace does not show every object: some tasks are not traced, and some ways of allocating and
-//! freeing leave no events. So an object that the model takes for free may be in use, and the model
+//! freeing leave no events. So an object that the model considers free may be in use, and the model
 //! would choose its slab again at every switch. What the kernel does later proves the error and
 //! corrects the model:
 //!
 //! - a CPU that leaves its slab found no free object in it;
 //! - a CPU that takes a slab from its node's list has none on its CPU partial list;
-//! - a kernel that allocates a slab found no free object on that CPU's list or its node's;
-//! - a slab that is passed over repeatedly is in use, or is on another list;
-//! - a CPU that takes a slab off its node's list takes some more with it, in a known order;
+//! - when the kernel allocates a slab, neither the CPU's nor the node's list has a free object;
+//! - a slab that is passed over repeatedly has no free object, or is on another list;
+//! - a CPU that takes a slab off its node's list also takes further slabs, in a known order;
 //! - an empty slab on a CPU's list is freed when the list is drained, after which the list holds
 //!   only the slab added last.
 //!
-//! Neighbours: [`super::one_step`] predicts first, and only then corrects the model by the kernel's
-//! choice; the engine's [`follow`](slabyard_model::cache::follow) moves the slabs. Invariant, for
-//! each slab: its free objects in the model, plus those that this module has marked as in use, are
-//! at most its free objects by the trace, plus those that the kernel proved to be free.
+//! [`super::one_step`] predicts first, and only then corrects the model by the kernel's choice;
+//! [`follow`](slabyard_model::cache::follow) moves the model's slabs. Invariant, for each slab:
+//! objects free in the model + objects that this module has marked as in use <= objects free by the
+//! trace + objects that the kernel proved to be free.
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
 use slabyard_model::cache::{KernelCache, NONE, Page, State};

@@ -1,10 +1,10 @@
 //! Makes a trace that can be published: addresses, processes, call sites and cache names are
 //! removed, and a replay still gives the same result.
 //!
-//! What a replay needs stays: which objects share a slab, and which pages are contiguous as
+//! The trace keeps what a replay needs: which objects share a slab, and which pages form
 //! higher-order blocks. Therefore addresses are remapped in blocks of the largest order, numbered
-//! as the trace first names them. Processes and call sites are renumbered in the order of their
-//! first events; caches take their numbers from a list that the caller has made (the
+//! in the order of their first events. Processes and call sites are renumbered in the order of
+//! their first events; caches take their numbers from the caller's list (the
 //! [`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and
 //! flags are unchanged.
 

@@ -1,8 +1,8 @@
 //! Makes a trace from others: [a part](cut) of one, [several merged](mod@merge), one without
 //! [names](anonymous), or one with [the names of all caches](named).
 //!
-//! Each edit reads its input once ([`named`] twice) and holds one chunk of it in memory, so a file
-//! may be larger than the memory, unless its header does not say where the machine's memory was
+//! Each edit reads its input once ([`named`] reads it twice) and holds one chunk of it in memory.
+//! So a file may be larger than the memory, if its header says where the machine's memory was
 //! mapped. The caller copies a trace's attachments, because this module does not know what they
 //! mean.
 

@@ -1,4 +1,4 @@
-//! Translates the numbers of names in one trace to those in another.
+//! Translates the name numbers of one trace into those of another trace.
 
 use crate::event::Event;
 use crate::trace::{NO_NAME, Names};

@@ -1,4 +1,5 @@
-//! Reads heaptrack's files after its interpreter (`heaptrack.PROGRAM.PID.zst`), compressed or not.
+//! Reads the files that heaptrack's interpreter writes (`heaptrack.PROGRAM.PID.zst`), compressed or
+//! not.
 //!
 //! ```text
 //! v 10400 3            version, version of the file
@@ -9,8 +10,8 @@
 //!
 //! All numbers are hexadecimal; strings, instruction pointers and traces are counted from 1,
 //! allocation kinds from 0 (heaptrack's own reader is `src/analyze/accumulatedtracedata.cpp`). The
-//! files record neither threads nor CPUs, and do not say which of several objects of a kind was
-//! freed: the resulting trace has one CPU, and frees the most recently allocated object first.
+//! files record neither threads nor CPUs, and do not say which object of a kind was freed. So the
+//! resulting trace has one CPU, and frees the kind's most recently allocated object first.
 
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::malloc;

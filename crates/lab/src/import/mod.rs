@@ -1,6 +1,6 @@
 //! Reads the traces of other recorders.
 //!
-//! [`open`] reads everything that [`crate::trace::open`] reads, and three formats more: `perf.data`
+//! [`open`] reads everything that [`crate::trace::open`] reads, and three more formats: `perf.data`
 //! with `kmem` events, as `perf record -a -e 'kmem:*'` writes it (module `perf`); `trace.dat` of
 //! trace-cmd (`trace_cmd`); and heaptrack's files (`heaptrack`). The text output of `perf script`
 //! and `trace-cmd report` is already a trace format of [`crate::trace`].

@@ -1,12 +1,12 @@
-//! What perf's and trace-cmd's files share: the traced machine's descriptions of its events.
+//! Reads the part that perf's and trace-cmd's files share: the traced kernel's event formats.
 //!
 //! ```text
 //! magic, "tracing", version | order of bytes, bytes of a word, page size
 //! header_page, header_event | ftrace's formats | systems, each with formats | kallsyms | ...
 //! ```
 //!
-//! The format is described in `trace-cmd.dat.v6(5)`, "INITIAL FORMAT" to "KALLSYMS INFORMATION".
-//! Since version 7, each of these parts is a section of its own. A file from a machine with the
+//! The format is described in `trace-cmd.dat.v6(5)`, "INITIAL FORMAT" to "KALLSYMS INFORMATION". In
+//! `trace.dat` version 7, each of these parts is a separate section. A file from a machine with the
 //! other byte order is rejected.
 
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 //!
 //! `READ` copies kernel memory into a map that this process has mapped, `CPU` finds a CPU's element
 //! in a per-CPU map, and `CACHES` iterates over the caches. This module assembles the programs and
-//! loads them by `bpf(2)`, because a BPF loader needs an object file, and so a BPF compiler. The
-//! system calls and the helpers' numbers are those of `include/uapi/linux/bpf.h`.
+//! loads them by `bpf(2)`, because a BPF loader would need an object file, and thus a BPF compiler.
+//! The system calls and the helpers' numbers are those of `include/uapi/linux/bpf.h`.
 //!
-//! Neighbour: [`super::walk`] reads through this module, by the trait [`super::memory::Memory`].
+//! [`super::walk`] reads through this module's [`super::memory::Memory`] trait implementation.
 
 #![allow(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The trait through which the kernel's memory is read.
 //!
-//! Neighbours: [`super::bpf`] implements it, [`super::walk`] reads by it; tests implement it over
-//! made-up memory.
+//! [`super::bpf`] implements the trait for the running kernel, tests for simulated memory;
+//! [`super::walk`] reads through it.
 
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;

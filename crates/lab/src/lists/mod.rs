@@ -1,10 +1,10 @@
 //! The slab lists of a kernel's caches, slab by slab: each node's partial slabs in their order,
 //! each CPU's slab and partial list, and which objects in these slabs are free.
 //!
-//! `/sys/kernel/slab` has only counts, so this module reads the kernel's memory, using the kernel's
-//! description of its structures ([`layout`]). [`walk`] follows the lists and checks what it reads
-//! through the trait [`memory`], which [`bpf`] implements. A slab on no list, in a cache whose
-//! lists were all read, is full.
+//! `/sys/kernel/slab` reports only counts, so this module reads the kernel's memory, using the
+//! kernel's description of its structures ([`layout`]). [`walk`] follows the lists through a trait
+//! ([`memory`]) that [`bpf`] implements, and checks what it reads. If all lists of a cache were
+//! read, its slabs on no list are full.
 //!
 //! Neighbours: [`crate::record`] reads the lists at a recording's start; [`crate::prepare`] and
 //! [`crate::replay`] take them as the initial state; [`json`] is their form in a trace file.

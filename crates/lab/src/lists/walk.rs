@@ -3,7 +3,8 @@
 //! It takes no kernel lock. A list is accepted if its links agree in both directions and its length
 //! equals the node's count. A slab is accepted if it belongs to the cache, its free objects are
 //! within it and as many as its counter says, and it has not changed while its contents were read.
-//! Lists and slabs that fail are read again, a few times; then they are counted and left out.
+//! Lists and slabs that fail these checks are read again, a few times; after that, they are counted
+//! and left out.
 //!
 //! Neighbours: [`super::layout`] supplies the fields' offsets, [`super::memory`] reads the bytes.
 

@@ -1,14 +1,14 @@
-//! A population is the set of objects that a kernel's caches hold, as counted by its snapshot; from
-//! it comes a load that leads to the same counts and can run on a machine with other settings.
+//! A population is the set of objects in a kernel's caches, as counted by a snapshot. This module
+//! turns it into a load that leads to the same counts and can run on a machine with other settings.
 //!
-//! It predicts how much memory a boot would take if slabs had another order. A snapshot says how
-//! many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the same boot after a
-//! shrink says how many objects are live. [`read`] turns these counts into one load of allocations
-//! and frees on CPUs, without slabs; [`PopulationLoad::run`] replays it through the engine's rules.
-//! Neighbours: [`crate::snapshot`] supplies the counts; [`crate::geometry`] and [`crate::rules`]
-//! shape the slabs that the load fills; [`crate::replay`] does the same for a trace, if there is
-//! one. Invariants: a load depends only on its own snapshot and seed; the same load gives the same
-//! outcome.
+//! The load predicts how much slab memory a boot would use if slabs had another order. A snapshot
+//! says how many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the same boot
+//! after a shrink says how many objects are live. [`read`] turns these counts into one load of
+//! allocations and frees on CPUs, without slabs; [`PopulationLoad::run`] replays it through the
+//! engine's rules. Neighbours: [`crate::snapshot`] supplies the counts; [`crate::geometry`] and
+//! [`crate::rules`] shape the slabs that the load fills; [`crate::replay`] makes such predictions
+//! from traces. Invariants: a load depends only on its own snapshot and seed; the same load gives
+//! the same outcome.
 
 mod read;
 mod run;

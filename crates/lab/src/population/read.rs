@@ -1,7 +1,7 @@
 //! Builds a load from snapshots.
 //!
-//! What a snapshot does not say is assumed to equal the mean of the others, or all cases are taken
-//! as equally likely; no number here was fitted to a result:
+//! A number that a snapshot lacks is assumed to equal the mean of those that it has, or all
+//! possible values are assumed equally likely. No number here was fitted to a result:
 //!
 //! - A full slab was filled without a pause: the code that fills slabs at boot does so in a loop.
 //! - The kernel's `cpu_slabs` counts the slabs on a CPU's partial list only if the CPU has a CPU
@@ -10,7 +10,7 @@
 //! - For a cache that was not used again after a shrink, all objects are counted exactly. The
 //!   objects in its slabs that are not full were in CPU slabs before the shrink. The mean fullness
 //!   of these CPU slabs is assumed for all others.
-//! - A slab on a list was full once, as only a free into a full slab puts it there.
+//! - A slab on a list was full once, as only a free into a full slab puts a slab on a list.
 
 use super::{CacheLoad, Error, LeftBehind, PopulationLoad};
 use crate::snapshot::{Cache, KernelSnapshot};

@@ -1,18 +1,20 @@
 //! Checks whether the trace's events are consistent with one another and with the snapshot.
 //!
-//! Missing rows leave contradictions: a free object is freed, a live one is allocated, or pages are
-//! allocated twice. An object freed in a way that leaves no event causes one too; in caches where
-//! that is usual, no free counts as missing ([`super::left_out`]).
+//! Events missing from the trace leave contradictions: a free object is freed, a live one is
+//! allocated, or pages are allocated twice. A free that leaves no event causes a contradiction too;
+//! in caches where such frees are usual, none counts as missing ([`super::left_out`]).
 //!
 //! A snapshot taken at another moment counts other free objects than the trace shows. When the
-//! kernel allocated a slab its lists were empty, so by then every free object on the lists had been
-//! allocated: at most as many as the snapshot counts on lists and in CPUs' hands.
+//! kernel allocated a slab, its lists were empty. So by then it had allocated every object that was
+//! free on them at the start: at most as many as the snapshot counts as free on lists or held by
+//! CPUs.
 //!
-//! The limits come from ten complete traces of different loads: in these, 0 to 0.10 % of the steps
-//! are contradictions; with one row in a hundred removed, 0.8 to 1.1 % are. With the snapshot taken
-//! just before the trace, no complete trace is in doubt; with another snapshot of the same kernel,
-//! two of three are, and the third differs by little. With more than two CPUs a wrong snapshot is
-//! found less often, because each CPU may hold objects that the trace does not show.
+//! The limits come from ten complete traces of different loads. In these, 0 to 0.10 % of the steps
+//! are contradictions; with one event in a hundred removed, 0.8 to 1.1 % are. With the snapshot
+//! taken just before the trace, no complete trace is in doubt; with another snapshot of the same
+//! kernel, two of three traces are, and the third differs by little. With more than two CPUs a
+//! wrong snapshot is found less often, because each CPU may hold objects that the trace does not
+//! show.
 
 use super::oddities::Oddities;
 use super::prepared::Prepared;

@@ -1,4 +1,5 @@
-//! The errors that end the preparation. [`super::Oddities`] counts oddities that are no errors.
+//! The errors that end the preparation. [`super::Oddities`] counts inconsistencies that do not end
+//! it.
 
 use super::input::{MAX_ORDER, NO_CACHE};
 

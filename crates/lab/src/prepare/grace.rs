@@ -4,10 +4,10 @@
 //! depends on the machine and the load: medians of 15 to 40 ms were measured. The trace shows it:
 //! the time from the last free in a slab to the free of its pages is the time for which the empty
 //! slab was kept on a list, plus the grace period. The estimate is therefore the lower quartile of
-//! these times: over the cache's slabs or, if few of them were freed or they waited on lists much
-//! longer, over all such caches. With sheaves in all of them, an object may also wait in a sheaf
-//! after its free, so that only the shortest times are those of a grace period: there the estimate
-//! is the lower sixteenth.
+//! these times over the cache's slabs. If few of them were freed, or they waited on lists much
+//! longer, it is the quartile over all such caches. If all of these have sheaves, freed objects may
+//! also wait in a sheaf, so only the shortest times are grace periods: then the estimate is the
+//! lower sixteenth.
 //!
 //! Neighbours: [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by
 //! it.

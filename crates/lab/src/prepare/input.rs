@@ -1,4 +1,5 @@
-//! The input of the preparation: the trace's events, and what the traced kernel says of its caches.
+//! The input of the preparation: the trace's events, and what the traced kernel reports about its
+//! caches.
 //!
 //! Neighbours: the passes of [`super`] read it; [`super::Prepared`] is their result.
 

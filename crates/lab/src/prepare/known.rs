@@ -4,12 +4,12 @@
 //! The kernel kept running while its lists were read. So each cache's steps begin at the moment
 //! when its lists had been read; the lists already contain the effects of earlier events
 //! ([`begins`]). If an object's first event after that contradicts what was read, the event is
-//! taken as right: either one of the two was a moment late, or an untraced task freed or allocated
-//! the object.
+//! trusted: either the event or the reading was a moment late, or an untraced task freed or
+//! allocated the object.
 //!
-//! Neighbours: [`super::frames`] has found the slabs; [`super::steps`] uses which objects are live,
-//! and the replay's start uses the order of the lists. Invariant: in a cache whose lists were read,
-//! every slab that has a free object at that moment is on a list; the state of all its objects is
+//! [`super::frames`] finds the slabs; [`super::steps`] reads here which objects are live, and the
+//! replay's start reads the order of the lists. Invariant: in a cache whose lists were read, every
+//! slab that has a free object at that moment is on a list; the state of all the slab's objects is
 //! known, except in slabs that changed while they were read.
 
 use super::frames::{CacheStarts, Slab};

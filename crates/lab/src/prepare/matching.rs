@@ -2,12 +2,13 @@
 //!
 //! An object's number is the first number of its slab plus its index in the slab, so one array
 //! matches frees to allocations. An allocation of a live object shows that the trace missed its
-//! free; so does the free of a slab that has live objects. If the first event of an object in an
-//! initial slab is a free, the object was live at the start; if it is an allocation, the object was
-//! free. Nothing is known of objects without an event: in a slab that is freed later they count as
-//! free, in others as live, because a free object would probably have been allocated.
+//! free; so does the free of a slab that still has live objects. If the first event of an object in
+//! an initial slab is a free, the object was live at the start; if it is an allocation, the object
+//! was free. Nothing is known about objects without an event. In a slab that is freed later they
+//! count as free; in other slabs they count as live, because a free object would probably have been
+//! allocated.
 //!
-//! Neighbours: [`super::frames`] supplies the slabs, [`super::order`] the times.
+//! [`super::frames`] supplies the slabs; [`super::order`] decides when each step runs.
 
 use super::error::Error;
 use super::frames::{NO_SLAB, Slab};

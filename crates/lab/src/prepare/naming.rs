@@ -1,9 +1,9 @@
 //! Finds the cache of each event.
 //!
 //! `kmem_cache_alloc` and `kmem_cache_free` name the cache by its first creator's name; after
-//! merging, that name may be an alias. A `kmalloc` event has the size class and the flags that
+//! merging, that name may be an alias. A `kmalloc` event reports the size class and the flags that
 //! choose among the kmalloc families; a few call sites have families of their own. A `kfree` event
-//! has neither: [`super::frames`] finds its cache by address.
+//! reports neither size nor flags: [`super::frames`] finds its cache by address.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,8 +1,8 @@
 //! Object numbers, by which a replay knows which object a step concerns.
 //!
-//! Neighbours: [`super::frames`] numbers the objects known from the start, and [`super::matching`]
-//! those of slabs that the trace opens. Invariant: a number belongs to one object until that
-//! object's slab is closed, and only then to another.
+//! [`super::frames`] numbers the objects known from the start, and [`super::matching`] those of
+//! slabs allocated later. Invariant: a number belongs to one object until that object's slab is
+//! freed, and only then to another object.
 
 use super::error::Error;
 use std::collections::{HashMap, VecDeque};

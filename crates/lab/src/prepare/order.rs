@@ -6,8 +6,8 @@
 //! kernel's next slab from 65 % to 95 % on one trace), and a slab's first allocation when the
 //! slab's pages were allocated.
 //!
-//! If a host preempts a virtual CPU between the work and the tracepoint, the event is dated after
-//! the preemption, but the replay runs it before.
+//! If a host preempts a virtual CPU between the work and the tracepoint, the event's time stamp is
+//! after the preemption, but the replay runs the event before it.
 //!
 //! Whatever is moved, the events of one object keep their order, and so do those of one CPU, except
 //! for a slab's first allocation.

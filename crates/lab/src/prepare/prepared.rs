@@ -4,10 +4,10 @@
 //!
 //! - a step's object belongs to the step's slab, and the slab to the step's cache;
 //! - the steps of one object alternate alloc, free, alloc, ...; they begin with a free if and only
-//!   if the object is live at the start, which only objects of initial slabs are;
-//! - no object is live after the last step before its slab was closed;
+//!   if the object is live at the start, as only objects of initial slabs can be;
+//! - no object is live after the last step before its slab was freed;
 //! - steps are in order of time;
-//! - where steps are not held in memory, an object's number is reused once its slab was closed, and
+//! - where steps are not held in memory, an object's number is reused once its slab was freed, and
 //!   the first two invariants hold for each of the objects in turn.
 
 use std::ops::RangeInclusive;

@@ -3,9 +3,9 @@
 //!
 //! For a trace that stays in its file, memory holds the live objects, a few words for each slab,
 //! and some blocks of events. To put steps in order of time, the iterator holds back the steps of
-//! some blocks. A few steps run long before their event, for example a slab's first allocation when
-//! no event shows the allocation that allocated the pages. The first pass over the steps finds
-//! these, and later passes emit them at the time when they run.
+//! some blocks. A few steps run long before their event, for example a slab's first allocation if
+//! no event shows which allocation requested the pages. The first pass over the steps finds such
+//! steps, and later passes emit them at the time when they run.
 //!
 //! Neighbours: [`super::prepare`] makes the first passes; a replay and its checks iterate over the
 //! steps. Invariant: steps that are made again equal those in memory, in the same order; only the

@@ -1,9 +1,8 @@
 //! Totals over all steps of a trace, which a replay needs before its first step.
 //!
-//! Neighbours: [`super::prepare`] collects them; the replay's start uses them to look ahead,
-//! [`super::left_out`] and [`super::grace`] to decide. Invariant: the order in which steps are
-//! added does not matter, except that steps of the same time are added in the order in which they
-//! run.
+//! [`super::prepare`] collects the totals; the replay's start uses them to look ahead, and
+//! [`super::left_out`] and [`super::grace`] decide by them. Invariant: steps may be added in any
+//! order, except that steps of the same time are added in the order in which they run.
 
 use super::frames::Slab;
 use super::matching::{Step, StepKind};

@@ -1,4 +1,4 @@
-//! What the kernel did: its slab counts over time, from the pages that it allocated and freed for
+//! The kernel's own slab counts over time, derived from the pages that it allocated and freed for
 //! slabs.
 //!
 //! Only changes since the start of the trace are counted: a snapshot is taken some time before the

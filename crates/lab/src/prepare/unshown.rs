@@ -1,12 +1,12 @@
-//! Slabs of which no object shows, in kernels with sheaves.
+//! Finds slabs whose objects have no events, in kernels with sheaves.
 //!
-//! A refill fills a whole sheaf and makes slabs one after the other until that is full. The CPU then
-//! allocates the objects of the last one first, so that the trace may end before an object of the
-//! others shows. Such pages are of the same order, were asked for with the same flags, and no event
-//! of the CPU is between them and those of the next slab.
+//! A refill allocates slabs one after the other until the sheaf is full. The CPU then allocates the
+//! last slab's objects first, so the trace may end before an event names an object of the other
+//! slabs. The pages of such a slab have the same order and allocation flags as those of the next
+//! slab, and no event of the CPU separates the two allocations.
 //!
-//! Neighbour: the walk that finds the slabs that show. Invariant: pages that are found here were
-//! allocated right before a slab of the same cache.
+//! [`super::frames`] finds all other slabs. Invariant: pages that are found here were allocated
+//! right before a slab of the same cache.
 
 use super::input::{CacheFacts, CacheNumber};
 use crate::event::Event;

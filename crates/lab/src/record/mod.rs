@@ -7,14 +7,14 @@
 //! ```
 //!
 //! [`tracefs`] finds the kernel's tracing directory and creates an instance of our own in it;
-//! `ring` decodes the pages of its buffers, `layout` knows the offsets of an event's fields, `kmem`
-//! decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of all CPUs in
-//! order of time. For a process, `process` empties its [`Rings`], `sites` names call sites, and
-//! `spool` stores the calls until the process has ended. [`shrinks`] learns who else shrinks the kernel's
-//! caches meanwhile. `sieve` drops events that concern no slab.
-//! [`Recorder`] runs them. Invariants: memory is bounded, because every queue is; what the kernel
-//! could not keep is counted as lost where it happened; dropping a [`Recorder`] removes its
-//! instance.
+//! `ring` decodes the pages of its buffers, `layout` supplies the offsets of an event's fields,
+//! `kmem` decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of all
+//! CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call sites,
+//! and `spool` stores the calls until the process has ended. [`shrinks`] notes when other processes
+//! shrink the kernel's caches. `sieve` drops events that concern no slab. [`Recorder`] runs all
+//! these parts. Invariants: memory is bounded, because every queue is bounded; events that the
+//! kernel could not keep are counted as lost at their time; dropping a [`Recorder`] removes its
+//! tracefs instance.
 
 mod clock;
 mod error;

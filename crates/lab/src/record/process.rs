@@ -6,13 +6,14 @@
 //!      while the process runs: copied                 when it has ended
 //! ```
 //!
-//! Work during the run takes CPU time from the process, so only what needs the live process is done
-//! then: copying entries and naming call sites; [`Spool`] stores the rest for later. An allocation
-//! becomes a [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of its malloc class, a
-//! free becomes a [`Kfree`](EventKind::Kfree); the names are those of call sites. Requests above
-//! the largest class get pages of their own and have no class: `allocated` is 0. Memory use: the
-//! rings, and one buffer for each ring. Disk use: when the spool has reached its largest size, or
-//! its disk is full, the process waits while the spooled events move to the trace file.
+//! Work during the run takes CPU time from the process, so only work that needs the live process is
+//! done then: copying entries and naming call sites. [`Spool`] stores the entries for later. An
+//! allocation becomes a [`Kmalloc`](EventKind::Kmalloc) whose `allocated` is the size of its malloc
+//! class, a free becomes a [`Kfree`](EventKind::Kfree); both are named after their call sites.
+//! Requests above the largest class get pages of their own and have no class: `allocated` is 0.
+//! Memory use: the rings, and one buffer for each ring. Disk use: when the spool has reached its
+//! largest size, or its disk is full, the process waits while the spooled events move to the trace
+//! file.
 
 use super::clock::Clock;
 use super::error::Error;

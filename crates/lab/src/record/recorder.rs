@@ -1,9 +1,9 @@
 //! The recorder: sets up the kernel's tracing, runs the readers and the merger, and writes the
 //! file.
 //!
-//! Invariant: what a replay starts from stands in the file before the first event, and is written
-//! out within a second of [`Running::begin`]; of a recorder that is killed, or whose disk is full,
-//! all but the last second of events is in the file.
+//! Invariants: the replay's initial state precedes the first event in the file, and is written out
+//! within a second of [`Running::begin`]; if the recorder is killed or its disk is full, at most
+//! the last second of events is missing.
 
 use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};

@@ -1,11 +1,11 @@
-//! Learns which caches others shrink while a kernel is recorded: a shrink discards what CPUs and nodes
-//! hold, and leaves no `kmem` event.
+//! Notes which caches other processes shrink during a recording: a shrink flushes what CPUs and
+//! nodes hold, and leaves no `kmem` event.
 //!
-//! Whoever shrinks a cache writes to its file `shrink` in sysfs, and the kernel tells those who watch
-//! the file (`inotify(7)`). A thread takes the time of each, so that it is right within a fraction of
-//! a millisecond. Invariants: each shrink is returned once, in order; what the kernel had no room
-//! for is counted. Caches that are created later, and shrinks that a driver asks for inside the
-//! kernel, are not seen.
+//! A process shrinks a cache by writing to the file `shrink` in sysfs, and the kernel notifies
+//! those who watch this file (`inotify(7)`). A thread dates each notification, to a fraction of a
+//! millisecond. Invariants: each shrink is returned once, in order; lost notifications are counted.
+//! Shrinks of caches created later, and shrinks that a driver requests inside the kernel, are not
+//! noticed.
 
 use super::reader;
 use rustix::event::{PollFd, PollFlags, poll};

@@ -1,5 +1,5 @@
-//! Ring entries that were copied from a process and not yet converted to events: an unnamed file of
-//! pieces, each from one ring, which is read back in one order of time.
+//! Stores ring entries that were copied from a process and not yet converted to events, in an
+//! unnamed file of pieces, each from one ring. The entries are read back in order of time.
 //!
 //! Neighbour: [`process`](super::process) fills it while the process runs, and empties it
 //! afterwards. Invariants: the pieces of a ring are in the order of its entries, whose times

@@ -1,6 +1,6 @@
 //! The slabs that a run allocated and freed, in order of time.
 //!
-//! Invariant: a slab whose pages wait for RCU readers counts as freed when its pages are.
+//! Invariant: a slab whose pages wait for RCU readers counts as freed when its pages are freed.
 
 use super::pages::Pages;
 use super::plan::Plan;

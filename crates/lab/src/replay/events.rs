@@ -1,15 +1,15 @@
 //! Events of the machine while a trace is replayed: CPUs go offline and come online, caches are
 //! shrunk.
 //!
-//! - A CPU that goes offline gives back everything that it held, as a kernel does for each cache of
-//!   a dead CPU. Its slab and its partial list go to their nodes' lists, the objects in its sheaves
-//!   (under SLAB, in its array) to their slabs, its page lists to the buddy. Its tasks move
-//!   ([`super::tasks`]).
-//! - A CPU that comes online holds nothing, and takes tasks as they wake. A CPU whose first event
+//! - A CPU that goes offline releases everything that it held, as a kernel does for each cache of a
+//!   dead CPU. Its slab and its partial slabs move to their nodes' lists, the objects in its
+//!   sheaves (under SLAB, in its array) to their slabs, its page lists to the buddy allocator. Its
+//!   tasks move to other CPUs ([`super::tasks`]).
+//! - A CPU that comes online holds no slabs, and takes tasks as they wake. A CPU whose first event
 //!   is to come online was offline at the start ([`super::start`]).
 //! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs are freed,
 //!   nodes' lists are sorted. A trace does not say which objects a kernel's shrinkers would free,
-//!   so these stay.
+//!   so these objects stay.
 //!
 //! Neighbours: [`super::replay`] runs each event before the first step of the same or a later time.
 //! Invariant: events are in order of time, and at least one CPU is always online ([`check`]).

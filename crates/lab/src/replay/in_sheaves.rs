@@ -1,14 +1,14 @@
-//! Which free objects CPUs had in their sheaves when a trace begins.
+//! Infers which free objects were in CPUs' sheaves when the trace began.
 //!
-//! No snapshot says it: an object in a sheaf counts as used. But a CPU that allocates more than it
-//! frees comes to the objects that were in its sheaf before, the last one freed first, and refills
-//! the sheaf whole when that is empty; and whatever else happens to a CPU's sheaves, its barn
-//! takes and gives whole ones. So when a refill makes a slab, the objects that the CPU took since
-//! the start, less those that it freed, are those of its sheaf at the start and a number of whole
-//! sheaves. Where a CPU made no slab, it is taken to have had all that it came to take.
+//! No snapshot reports them, because an object in a sheaf counts as used. But a CPU that allocates
+//! more than it frees reaches the objects that were in its sheaf at the start, the last one freed
+//! first, and refills the empty sheaf whole; CPU and barn exchange only whole sheaves. So when a
+//! refill allocates a slab, the CPU's allocations since the start, less its frees, number its
+//! sheaf's objects at the start plus a multiple of the sheaf's capacity. A CPU that allocated no
+//! slab is assumed to have held all objects that it took.
 //!
-//! Neighbours: [`super::start`] leaves these objects out of their slabs, and puts them into sheaves.
-//! Invariant: each is an object of an initial slab, free at the start, and of one CPU.
+//! [`super::start`] takes these objects out of their slabs, and puts them into sheaves. Invariant:
+//! each of them belongs to an initial slab, is free at the start, and is in one CPU's sheaf.
 
 use super::plan::{Plan, Start};
 use crate::prepare::{Prepared, Step, StepKind};

@@ -4,8 +4,8 @@
 //! these are taken. Elsewhere the lists are inferred, by inverting the rules, from the order in
 //! which CPUs came to use slabs.
 //!
-//! Neighbours: [`super::start`] installs the lists in the model; [`super::layout`] cuts them anew
-//! if the machine's slabs have another size. Invariant: each of a cache's initial slabs is on
+//! Neighbours: [`super::start`] installs the lists in the model; [`super::layout`] cuts their slabs
+//! anew if the machine's slabs have another size. Invariant: each of a cache's initial slabs is on
 //! exactly one of its lists.
 
 use super::in_sheaves::InSheaves;

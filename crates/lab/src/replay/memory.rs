@@ -1,5 +1,5 @@
 //! A replay on a machine with limited memory: its slabs, and the other pages of the trace, come
-//! from one [`Pages`]; this module defines what happens when these run out.
+//! from one [`Pages`]; this module defines what happens when the pages run out.
 //!
 //! Pages in use before the trace are placed first: the initial slabs, slabs that the snapshot
 //! counts and no event touches, and pages that the trace only frees. If there is no free block of a

@@ -1,8 +1,7 @@
 //! Runs a prepared trace through the caches of a modelled kernel.
 //!
 //! An allocation takes an object from the model and records its slab; the free returns the object
-//! to that slab, wherever the real kernel had it. What is compared is the number of slabs over time
-//! ([`crate::check`]).
+//! to that slab, wherever the real kernel had it. [`crate::check`] compares slab counts over time.
 //!
 //! Neighbours: [`start`] puts the initial slabs in place, [`run`] executes the steps, [`report`]
 //! describes the state at the end and in between.

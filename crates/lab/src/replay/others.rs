@@ -1,12 +1,12 @@
 //! The pages of a trace that are not slabs: page tables, pipe buffers, stacks and large
 //! allocations, if they were recorded.
 //!
-//! A block that is freed but was not allocated in the trace was in use before. Such a block may be
-//! freed in parts.
+//! A block that is freed but was not allocated in the trace was in use before the trace. Such a
+//! block may be freed in parts.
 //!
-//! Neighbours: [`crate::prepare`] knows which pages are slabs; [`super::memory`] allocates the
-//! others from its machine. Invariant: each page that is freed was allocated, or in use at the
-//! start, exactly once.
+//! [`crate::prepare`] finds out which pages are slabs; [`super::memory`] allocates the other pages
+//! from its machine. Invariant: each page that is freed was allocated, or in use at the start,
+//! exactly once.
 
 use crate::event::{Event, EventKind};
 use crate::prepare::Slab;

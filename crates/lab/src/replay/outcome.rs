@@ -1,4 +1,4 @@
-//! The result of a replay, and the reasons why one ends early.
+//! The result of a replay, and the reasons why a replay ends early.
 
 use super::memory::MemoryOutcome;
 use super::report::Sample;

@@ -1,12 +1,12 @@
-//! The pages of slabs that are allocated and freed: they pass through per-CPU page lists, in front
-//! of one buddy allocator per node.
+//! Allocates and frees slabs' pages through per-CPU page lists, in front of one buddy allocator per
+//! node.
 //!
-//! Neighbours: `slabyard_page_lists` implements the lists, with the policy of a yard;
-//! [`super::replay`] reports which slabs are allocated and freed, and on which CPU. Operations on
-//! the page lists are counted for the cache that causes them.
+//! `slabyard_page_lists` implements the policy of the lists; [`super::replay`] reports which slabs
+//! are allocated and freed, and on which CPU. Operations on the page lists are counted for the
+//! cache that causes them.
 //!
-//! Invariant: an initial slab has pages that never passed through a list; they are taken out of the
-//! buddy when the slab is freed.
+//! Invariant: an initial slab's pages never passed through a list; they are taken out of the buddy
+//! allocator when the slab is freed.
 
 use super::Plan;
 use slabyard_kernels::page_lists::{Rules, Warmth};

@@ -1,6 +1,6 @@
 //! The plan of a replay: the trace, the rules, and the start.
 //!
-//! Neighbours: [`super::start`] carries out [`Start`], [`super::replay`] everything else.
+//! [`super::start`] executes the [`Start`], [`super::replay`] executes the rest.
 
 use super::events::{self, Event};
 use super::others::OtherPages;

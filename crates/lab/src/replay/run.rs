@@ -1,8 +1,8 @@
 //! A run in progress: the modelled machine, its caches, and the results so far.
 //!
 //! A step of the trace becomes one call on one CPU for each copy of its task. Before each call the
-//! run does everything due by then: it allocates and frees the trace's other pages, applies events
-//! to the machine, and reaps by timers.
+//! run does everything due by then: it allocates and frees the trace's non-slab pages, applies the
+//! machine's events, and reaps by timers.
 //!
 //! Neighbours: [`super::replay`] starts and finishes a run; [`super::changes`] records which slabs
 //! a call allocated and freed.

@@ -6,10 +6,10 @@
 //! came to use slabs gives the order of its list.
 //!
 //! If a cache's slabs differ from those of the traced machine, the slabs of each list are [cut
-//! anew](super::layout), always by look-ahead. CPUs that the traced machine lacks begin with
-//! nothing. What a traced CPU held that is missing here goes where a kernel puts an offline CPU's
-//! slabs: its slab to the head of its node's list, its partial list to the tail, and empty slabs
-//! are freed if the node has enough.
+//! anew](super::layout), always by look-ahead. CPUs that the traced machine lacks start without
+//! slabs. If the modelled machine lacks a traced CPU, that CPU's slabs go where a kernel puts an
+//! offline CPU's: its slab to the head of its node's list, its partial slabs to the tail; empty
+//! slabs are freed if the node's list is long enough.
 
 use super::layout::PlannedSlab;
 use super::lists::{Initial, Lists};

@@ -3,25 +3,25 @@
 //! A trace names the task of each event. With the traced CPUs and tasks, each event runs on its
 //! traced CPU. Otherwise a small scheduler places tasks:
 //!
-//! 1. At its first event a task goes to the CPU with the fewest tasks; of several such CPUs, to the
-//!    lowest.
-//! 2. It stays on that CPU, where its objects are warm, while it runs. A task wakes up when it had
-//!    no event for [`WAKE_NS`]: it then moves to the CPU with the fewest tasks if its own CPU has
-//!    at least two more.
+//! 1. At its first event a task goes to the CPU with the fewest tasks; among equals, to the
+//!    lowest-numbered CPU.
+//! 2. It stays on that CPU, where its objects are warm, while it runs. A task's first event after
+//!    [`WAKE_NS`] without one counts as its waking: it then moves to the CPU with the fewest tasks
+//!    if its own CPU has at least two more.
 //! 3. A task counts towards its CPU's load until its last event.
-//! 4. Events of an idle CPU, and of interrupts on it, belong to task 0. Of these, frees are assumed
-//!    to be callbacks, and run on the CPU that allocated the object; the others run on the CPU
-//!    where the traced CPU's last task is.
+//! 4. Events of an idle CPU, and of interrupts on it, belong to task 0. The frees among them are
+//!    assumed to be callbacks, and run on the CPU that allocated the object; the other events run
+//!    on the CPU where the traced CPU's last task is.
 //!
 //! The tasks of a CPU that goes offline move to the CPUs with the fewest tasks, one after the
-//! other; a CPU that comes online has no tasks, and gets some as they wake. Until the first CPU
-//! goes offline or comes online, events run on their traced CPU, if it exists.
+//! other; a CPU that comes online has no tasks, and receives tasks as they wake. Until the first
+//! CPU goes offline or comes online, events run on their traced CPU, if it exists.
 //!
 //! If a machine has more tasks than were traced, each task is copied, with objects of its own. A
 //! copy acts at the same times as its task; objects from before the trace belong to the original.
 //!
-//! Neighbour: [`super::replay`] asks before each step. Limit: a trace of few CPUs never has more
-//! tasks running at once than CPUs, so on more CPUs the replay holds fewer objects at once than a
+//! [`super::replay`] asks this module before each step. Limit: in a trace of few CPUs, no more
+//! tasks than CPUs run at once, so on more CPUs the replay holds fewer objects at once than a
 //! kernel with more tasks would. Invariant: the placement depends only on the trace and on the
 //! numbers of CPUs and copies, so settings that change neither have the same live objects on the
 //! same CPUs at every moment.

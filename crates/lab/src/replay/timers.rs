@@ -1,10 +1,11 @@
 //! When a modelled kernel with SLAB reaps its caches: by timers, or when memory is short.
 //!
-//! In recent kernels all caches are reaped together every 2 s, and node lists every second time;
-//! 2.5 has timers at [different times](reap); 2.4 has the [clock], which advances as often as a
-//! setting says. Neighbours: [`super::replay`] asks before each step; the reaping policy is in the
-//! engine. Invariant: the reaps made are bounded by the trace's steps and objects, not by its time:
-//! where reaps have nothing left to take, those until the next step are skipped.
+//! In recent kernels all caches are reaped together every 2 s, and node lists every second time.
+//! Linux 2.5 has timers that fire at [different times](reap); Linux 2.4 has the [clock] algorithm,
+//! which runs at an interval that users set. [`super::replay`] asks for due reaps before each step;
+//! the engine implements reaping. Invariant: the number of reaps is bounded by the trace's steps
+//! and objects, not by its duration: once reaps find nothing left, those until the next step are
+//! skipped.
 
 use crate::rules::Slab;
 use slabyard::engine::array_cache::policy::Taken;

@@ -1,7 +1,7 @@
 //! Settings of this machine, read from the kernel's files.
 //!
-//! Invariant: a value that cannot be read is taken from the simplest machine, so the commands work
-//! in a sandbox as well.
+//! Invariant: a value that cannot be read is replaced by the simplest machine's, so the commands
+//! also work in a sandbox.
 
 use super::{Machine, count_and_last};
 use std::fs;

@@ -1,7 +1,7 @@
 //! `--set KEY=VALUE` for modelled kernels: what each row of the table of settings does.
 //!
-//! Neighbours: `slabyard_kernels::settings` has the rows, from which help and errors are generated;
-//! [`super::settings`] has the values that they change, and decides which keys can be combined.
+//! `slabyard_kernels::settings` holds the table, from which help and errors are generated;
+//! [`super::settings`] holds the values that keys change, and decides which keys can be combined.
 
 use super::settings::SizeRule;
 use super::{Accounting, CountedCpus, Freezing, Front, OrderFormula, PageLists};

@@ -1,9 +1,9 @@
-//! Runs any kernel's load on SLOB, from an empty machine.
+//! Runs any kernel's load on SLOB, starting on an empty machine.
 //!
-//! The trace's requests go to the model ([`slabyard_model::slob`]): `kmalloc`'s with the requested
-//! bytes, a cache's with its object size and alignment. Objects from before the trace are missing,
-//! and their frees are left out: the page counts are those of the trace's own objects, whatever
-//! kernel was traced.
+//! The trace's requests go to the model ([`slabyard_model::slob`]): `kmalloc` requests with the
+//! requested bytes, a cache's requests with its object size and alignment. Objects from before the
+//! trace are missing, and their frees are left out: the page counts are those of the trace's own
+//! objects, whatever kernel was traced.
 //!
 //! Neighbour: [`super`] compares the model with a kernel that had SLOB.
 

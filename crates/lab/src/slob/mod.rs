@@ -1,7 +1,7 @@
 //! Replays a trace on SLOB: the requests go to the model ([`slabyard_model::slob`]), whose pages
 //! are compared with the kernel's.
 //!
-//! The trace must contain every allocation, as that of a kernel with SLOB does: SLOB's pages are
+//! The trace must contain every allocation, as traces of kernels with SLOB do: SLOB's pages are
 //! identified, among all pages of the trace, by the objects in them.
 //!
 //! What a trace does not say is inferred from its objects' addresses. Pages from before the trace

@@ -1,4 +1,4 @@
-//! The allocators that are compared on a small machine, with the settings that matter there.
+//! The allocators that are compared on small machines, with their settings.
 //!
 //! Neighbour: [`super::kernel`] creates caches by these settings.
 

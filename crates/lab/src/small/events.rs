@@ -2,10 +2,10 @@
 //!
 //! The alignment of a cache's objects is inferred from their addresses; which of Linux's caches are
 //! `SLAB_TYPESAFE_BY_RCU` or reclaimable is known by name ([`FACTS`]). Allocated pages in which no
-//! object ever appears are the load's own page requests; the trace's marks are the load's moments.
-//! Objects from before the trace are missing; [`Load::begin_with`] adds them.
+//! object ever appears are the load's own page requests; markers in the trace become the load's
+//! marked moments. Objects from before the trace are missing; [`Load::begin_with`] adds them.
 //!
-//! Neighbours: [`super::load`], [`crate::trace`], [`super::text`]. Invariant: a free without an
+//! [`super::text`] parses a trace, [`super::load`] defines the load. Invariant: a free without an
 //! allocation is left out and counted.
 
 use super::load::{AllocType, Cache, Load, Step};

@@ -1,13 +1,13 @@
 //! The per-CPU page lists in front of a zone's free blocks, by order and type: pages are taken from
 //! the heads, and returned to the zone from the tails.
 //!
-//! Linux 6.1 has fixed limits, and returns twice as many pages each time that frees follow one
-//! another without an allocation. Since 6.7 the limit adapts between a minimum and a maximum: each
-//! refill raises it, and refills of order 0 double in size while there is no free between them. At
-//! the limit a free returns about as many pages as were freed in a row; below it none, except that
-//! the second free in a row of a block above order 0, after at least a batch of frees, returns up
-//! to 32 batches. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of
-//! both releases; the boots of `tests/small_told.rs` check the model.)
+//! Linux 6.1 has fixed limits; while no page is allocated, each return to the zone is twice as
+//! large as the one before. Since 6.7 the limit adapts between a minimum and a maximum: each refill
+//! raises it, and refills of order 0 double in size while there is no free between them. At the
+//! limit a free returns about as many pages as were freed in a row; below the limit it returns
+//! none. But the second free in a row of a block above order 0, after at least a batch of frees,
+//! returns up to 32 batches. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of both
+//! releases; the boots of `tests/small_told.rs` check the model.)
 //!
 //! Neighbour: [`super::zone`] refills the lists, and frees the pages that they return. Invariant:
 //! `pages` is the number of pages on the lists.

@@ -1,7 +1,7 @@
 //! The kernel's allocator that serves a load: SLOB, or slab caches.
 //!
-//! Neighbours: [`super::slabs`] has the slab caches, which allocate their slabs' pages themselves;
-//! [`super::machine`] supplies SLOB's pages, and takes back those of freed slabs. Invariant: an
+//! [`super::slabs`] has the slab caches, which allocate their slabs' pages themselves;
+//! [`super::machine`] supplies SLOB's pages, and takes back freed slabs' pages. Invariant: an
 //! allocator does nothing unprompted: timers are steps of the load.
 
 use super::contender::Contender;

@@ -2,10 +2,10 @@
 //!
 //! If an object request finds no pages, the allocator releases cached memory, and the request is
 //! repeated once. If a page request finds none, the failure is reported and the load continues, as
-//! a kernel does when a process could not start.
+//! a kernel does when it cannot start a process.
 //!
-//! Neighbours: [`super::kernel`] is the allocator, [`super::pages`] supplies the pages. Invariants:
-//! those of [`super`].
+//! Neighbours: [`super::kernel`] is the allocator, [`super::pages`] supplies the pages. The
+//! invariants of [`super`] hold.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::contender::Contender;

@@ -1,4 +1,4 @@
-//! Where a machine's free pages are: in a plain buddy allocator, or in a zone like a kernel's.
+//! Manages a machine's free pages in a plain buddy allocator, or in a zone like a kernel's.
 //!
 //! Neighbour: [`super::pages`] allocates pages for slabs and requests here, and frees them.
 

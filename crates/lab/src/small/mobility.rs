@@ -1,9 +1,9 @@
-//! Page types by mobility (who may move or reclaim a page), and the differences between kernel
-//! releases in how they treat pages.
+//! Page types by mobility (whether the kernel can move or reclaim a page), and how kernel releases
+//! differ in treating pages.
 //!
 //! Source: `mm/page_alloc.c` of the releases, as confirmed by booting them (`tests/small_told.rs`).
-//! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] follows the part about
-//! per-CPU lists.
+//! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] follows the row's fields
+//! about per-CPU lists.
 
 /// How many types have lists.
 pub(super) const TYPES: usize = 3;

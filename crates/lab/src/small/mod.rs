@@ -3,11 +3,11 @@
 //!
 //! Which allocator leaves most free memory, and whether a block of 2^7 pages is still free, depends
 //! on where slabs are among other pages. So every page that the load requests comes from one
-//! [`buddy`], whether for a slab or for a process's image. [`contender`] names the allocators and
-//! their settings; [`slabs`] creates the load's caches, merged as a kernel merges them; [`machine`]
-//! serves the requests of a [`load`], which is generated from a seed (`slabyard-small`) or made
-//! from a kernel's events. If a kernel reported its [`state`], the machine starts with the kernel's
-//! own free blocks, in a [`zone`].
+//! [`buddy`] allocator, whether for a slab or for a process image. [`contender`] names the
+//! allocators and their settings; [`slabs`] creates the load's caches, merged as a kernel merges
+//! them; [`machine`] serves the requests of a [`load`], which is generated from a seed
+//! (`slabyard-small`) or made from a kernel's events. If a kernel reported its [`state`], the
+//! machine starts with the kernel's own free blocks, in a [`zone`].
 //!
 //! The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
 //! image, page tables) is reserved at the start.

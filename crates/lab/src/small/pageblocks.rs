@@ -1,14 +1,13 @@
 //! Types of a zone's pageblocks, and the fallback if a request's type has no free block: the
 //! request takes the largest block of another type, with all free pages of its pageblock.
 //!
-//! A pageblock's type changes if at least half of its pages are free or compatible with the
-//! request: for a movable request, movable pages; for another request in a movable pageblock, all
-//! pages that are not movable. On a machine too small to group pages by mobility, the type always
-//! changes. A page that was taken for a movable request counts as movable until it is freed; a real
-//! kernel checks whether it can be moved.
+//! The pageblock's type changes if at least half of its pages are free or compatible with the
+//! request. Movable pages are compatible with a movable request; in a movable pageblock, all pages
+//! that are not movable are compatible with other requests. On a machine too small to group pages
+//! by mobility, the type always changes. A page that was taken for a movable request counts as
+//! movable until it is freed; a real kernel checks whether it can be moved.
 //!
-//! Neighbours: [`super::free_lists`], [`super::mobility`]; [`super::zone`] owns the free lists and
-//! the pageblocks.
+//! [`super::mobility`] defines the types; [`super::zone`] owns the free lists and the pageblocks.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::FreeLists;

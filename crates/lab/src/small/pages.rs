@@ -1,10 +1,10 @@
-//! A machine's pages with the slabs in them: caches themselves allocate blocks for new slabs
-//! ([`Supply`]).
+//! A machine's pages with the slabs in them: caches allocate blocks for new slabs here, through
+//! [`Supply`].
 //!
-//! A new slab first requests a block of its cache's order; if a smaller one would do, the kernel
-//! reclaims nothing for it. Then it requests a block of the minimum order, for which the pages on
-//! CPUs' lists are freed. Slabs from before the start are placed whole, in smaller blocks if there
-//! is no large one.
+//! A new slab first requests a block of its cache's order; if a smaller block would do, the kernel
+//! reclaims no pages for this request. If the request fails, the slab requests a block of the
+//! minimum order, for which per-CPU page lists are drained. Slabs from before the start get all
+//! their pages, in smaller blocks if no block is large enough.
 //!
 //! Neighbours: [`super::memory`] holds the free blocks; [`super::machine`] and [`crate::replay`]
 //! use this module. Invariant: free pages + pages on CPUs' lists + slabs' pages, including those

@@ -1,17 +1,18 @@
 //! The free pages of a zone, as a kernel has them after its boot: blocks by order and type, with
 //! per-CPU page lists in front of them.
 //!
-//! - A block is taken from the head of its type's list of the lowest order that has one; when it is
-//!   split, the upper halves go to the heads of their lists ([`super::free_lists`]).
+//! - A block is taken from the head of its type's list of the lowest order that has one; when the
+//!   block is split, the upper halves are added at the heads of their lists
+//!   ([`super::free_lists`]).
 //! - If the type has no block, another type's pageblock is taken over ([`super::pageblocks`]).
 //! - Blocks up to order [`MOST_KEPT`] go through the lists of the requesting CPU ([`super::kept`]).
 //!   The kernel does not count pages on these lists as free.
 //!
-//! Differences between releases are in a row of [`Rules`].
+//! A row of [`Rules`] holds what differs between releases.
 //!
 //! Neighbours: `super::memory` chooses between this zone and [`super::buddy`]; [`super::state`]
-//! reads what a kernel reported. Invariant: a page is in one free block, on one list of a CPU, or
-//! in neither.
+//! reads a kernel's reports. Invariant: a page is in one free block, on one per-CPU list, or in
+//! neither.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};

@@ -3,9 +3,9 @@
 //!
 //! Sources: saved JSON (plain or zstd, recognised by its first bytes; one file may hold several
 //! dumps), files of `slabyard snapshot kernel`, and the [running kernel](KernelSnapshot::live).
-//! Neighbours: tests compare [`crate::rules`] and [`crate::geometry`] with it; `replay` starts from
-//! it. Invariants: caches are in order of their ids; each has a size, an order and objects; what a
-//! source does not report is `None`.
+//! Tests compare [`crate::rules`] and [`crate::geometry`] with snapshots; `replay` starts from a
+//! snapshot. Invariants: caches are in order of their ids; each has a size, an order and objects
+//! per slab; other values are `None` if the source lacks them.
 
 mod live;
 mod numbers;

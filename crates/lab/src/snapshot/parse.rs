@@ -1,8 +1,8 @@
 //! Parses snapshots from JSON.
 //!
-//! Forms: an attribute is a number, or text as sysfs prints it ("17 N0=17"); a file holds one
-//! kernel's caches under `slab`, or several dumps under `dumps`, and values outside the dumps apply
-//! to each of them.
+//! An attribute is a number, or text as sysfs prints it ("17 N0=17"). A file holds one kernel's
+//! caches under `slab`, or several dumps under `dumps`, and values outside the dumps apply to each
+//! of them.
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};

@@ -1,8 +1,8 @@
 //! Writes a kernel's snapshot as JSON, in the form that `parse` reads: one kernel's caches, whatever
 //! file they were read from.
 //!
-//! Invariant: what is read back equals the snapshot, except for the name of its dump and the moments
-//! of its boot, which are of the file that it came from.
+//! Invariant: the JSON, read back, equals the snapshot, except for the dump's name and the boot's
+//! moments, which belong to the snapshot's original file.
 
 use super::{Cache, CpuPartial, KernelSnapshot};
 use serde_json::{Map, Value, json};

@@ -1,9 +1,9 @@
 //! What a trace holds besides its events: the snapshots taken while recording, and how it was
 //! recorded.
 //!
-//! Neighbours: [`super::Writer`] writes it between the chunks of a file, [`super::Reader`] and
-//! [`super::Trace`] return it. It exists since version 2 of the format (`docs/trace-format.md`).
-//! Nothing here interprets its contents.
+//! [`super::Writer`] writes these attachments between the chunks of a file, [`super::Reader`] and
+//! [`super::Trace`] return them. Attachments exist since version 2 of the format
+//! (`docs/trace-format.md`). Nothing here interprets their contents.
 
 use super::format::{Bytes, put_bytes};
 

@@ -1,5 +1,5 @@
-//! What is known of a trace's machine: from the trace's file, from its events, or from the program
-//! that converts it.
+//! What is known about a trace's machine: from the trace's file, from its events, or from the
+//! program that converts it.
 
 use super::frames::Frames;
 use crate::event::Event;

@@ -3,10 +3,11 @@
 //!
 //! [`open`] reads a whole trace in any format; [`Reader`] and [`Writer`] process a trace file chunk
 //! by chunk, in bounded memory. The format is described in `docs/trace-format.md`; `format` has its
-//! constants and number encodings, `chunk` encodes events, `attached` is what a trace holds besides
-//! them. [`csv`] parses the CSV form, whose rows `rows` defines. `script` parses the output of
-//! `perf script` and `trace-cmd report`; [`unnamed`] names the caches where a kernel did not. Both
-//! return a [`Trace`]. `times` finds damaged time stamps. Nothing here knows what the events mean to an allocator.
+//! constants and number encodings, `chunk` encodes events, `attached` holds the rest of a trace.
+//! [`csv`] parses the CSV form, whose rows `rows` defines; `script` parses the output of `perf
+//! script` and `trace-cmd report`. Both return a [`Trace`]. [`unnamed`] names the caches where a
+//! kernel did not. `times` finds damaged time stamps. Nothing here knows what the events mean to an
+//! allocator.
 
 mod attached;
 mod chunk;

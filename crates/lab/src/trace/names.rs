@@ -1,7 +1,7 @@
 //! Names of caches and call sites, each stored once: an event holds an index into them.
 //!
 //! Index 0 is always the empty name, which page events have. An index whose name was in a damaged
-//! chunk is empty too.
+//! chunk yields the empty name too.
 
 use std::collections::HashMap;
 

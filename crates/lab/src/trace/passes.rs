@@ -1,7 +1,8 @@
 //! Events that can be read repeatedly: from memory, or from a trace file, one block at a time.
 //!
-//! Neighbours: [`super::Source`] holds what else is known of a trace; [`crate::prepare`] makes the
-//! passes. Invariant: each pass yields the same events, or ends with an error.
+//! Neighbours: [`super::Source`] holds everything else that is known about a trace;
+//! [`crate::prepare`] makes the passes. Invariant: each pass yields the same events, or ends with
+//! an error.
 
 use super::error::Error;
 use super::reader::Reader;

@@ -1,6 +1,6 @@
-//! The columns of a CSV row, and what can be wrong with one.
+//! The columns of a CSV row, and what can be wrong with a row.
 //!
-//! Neighbours: [`super::csv`] reads them.
+//! [`super::csv`] reads the rows.
 
 use std::io;
 use thiserror::Error;

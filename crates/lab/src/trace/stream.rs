@@ -1,7 +1,8 @@
 //! Reads a trace of any format piece by piece: a trace file with one chunk in memory at a time,
 //! other formats as a whole.
 //!
-//! Neighbours: [`super::Reader`] and [`super::Trace`]; [`crate::edit`] makes its traces by this.
+//! [`super::Reader`] reads the chunks, [`super::Trace`] the other formats; [`crate::edit`] reads
+//! its input here.
 
 use super::attached::Attached;
 use super::error::{Damage, Error};

@@ -1,9 +1,9 @@
-//! Finds time stamps that cannot be of the same trace as the others: a damaged one is mostly years
-//! away from them.
+//! Finds damaged time stamps, by their distance from the trace's other time stamps: most are years
+//! away.
 //!
-//! Neighbours: [`super::csv`] and `script` look at each row as they read it, readers of other
-//! recorders' files look at all events in order of time. Invariant: a time that is refused changes
-//! nothing of what is said of the others.
+//! [`super::csv`] and `script` check each row as they read it; readers of other recorders' files
+//! check all events in order of time. Invariant: a single rejected time does not change whether
+//! other rows are accepted.
 
 use crate::event::Event;
 

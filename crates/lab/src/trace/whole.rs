@@ -1,6 +1,6 @@
 //! A whole trace in memory, and how it is saved.
 //!
-//! Neighbours: [`super::Reader`] and [`super::csv`] build it.
+//! [`super::Reader`] and [`super::csv`] build such traces.
 
 use super::attached::Attached;
 use super::error::{Damage, Error};

@@ -1,5 +1,5 @@
 //! Writes a trace file chunk by chunk, with the attachments between the chunks. What is written so
-//! far can be read even if the writer never finishes.
+//! far is readable even if the writer never finishes.
 
 use super::attached::Attached;
 use super::chunk::{self, ChunkHeader};

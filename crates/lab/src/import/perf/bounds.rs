@@ -1,11 +1,11 @@
-//! Checks that the sizes in a `perf.data` lie within the file.
+//! Checks that the parts of a `perf.data` file, by their stated sizes, lie within the file.
 //!
-//! The crate that reads such files allocates memory by sizes and counts before it reads what
-//! follows, so a damaged file could request more memory than there is, which would kill the
-//! program. So each such size is first compared with the file's size; the crate itself reports all
+//! The crate `linux-perf-data` allocates memory by the file's sizes and counts before it reads the
+//! data. So a damaged file could request more memory than there is, which would kill the program.
+//! This module first compares each such size with the file's size; the crate itself reports all
 //! other faults.
 //!
-//! Format: `tools/perf/Documentation/perf.data-file-format.txt` of Linux. Neighbour: [`super`].
+//! Linux describes the format in `tools/perf/Documentation/perf.data-file-format.txt`.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 

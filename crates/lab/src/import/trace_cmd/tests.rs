@@ -1,4 +1,4 @@
-//! Generated files of both versions: read whole, cut off at any byte, and with any byte changed.
+//! Reads generated files of both versions: whole, cut off at any byte, and with any byte changed.
 
 use super::*;
 use crate::event::EventKind;

@@ -1,4 +1,4 @@
-//! Walks over made-up memory.
+//! Tests the walk on simulated kernel memory.
 
 use super::*;
 use crate::lists::layout::{Bits, CacheLayout, CpuLayout, NodeLayout, SlabLayout};
