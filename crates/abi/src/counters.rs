@@ -1,9 +1,8 @@
-//! The table of all numbers of a cache, of a yard, and of what a kernel reports. One row per
-//! number: its name (the same in counter, file and screen), its unit, how it behaves, and its help.
-//! Each row generates the field of the struct that the engine fills in ([`CacheCounters`],
-//! [`YardCounters`]), the name in the report, the word that is counted ([`Counter`],
-//! [`PressureCounter`]), the column, the JSON key, the OpenMetrics series, and the row of
-//! `docs/counters.md`.
+//! The table of all numbers about a cache, a yard, and a kernel's caches. Each number has a row:
+//! name (the same in counter, file and screen), unit, kind, and help text. Each row generates the
+//! field of the struct that the engine fills in ([`CacheCounters`], [`YardCounters`]), the name in
+//! the report, the word in which it is counted ([`Counter`], [`PressureCounter`]), the column, the
+//! JSON key, the OpenMetrics series, and the row of `docs/counters.md`.
 //!
 //! ```text
 //! name: (Unit flags) "help", report N "help in the report", word N Counter "its help";
@@ -12,10 +11,10 @@
 //! or a model keeps its count in word N. If the report or the counter has no help of its own, the
 //! row's help applies to it.
 //!
-//! Neighbours: [`crate::report`] writes the numbers; [`crate::stats`] and [`crate::pressure`] say
-//! where the words are; the crate `observe` reads and shows them. Invariants: words are never
-//! renumbered, because readers of other processes identify them by number; the totals that are a
-//! `part` add up to `committed` (asserted by the reader's tests).
+//! Neighbours: [`crate::report`] writes the numbers; [`crate::stats`] and [`crate::pressure`]
+//! define where the words are; the crate `observe` reads and shows them. Invariants: words are
+//! never renumbered, because readers of other processes identify them by number; the totals with
+//! the flag `part` add up to `committed` (asserted by the reader's tests).
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Debugging of caches: the flags, one row each, and the rules that say which cache has which
-//! flags, in the syntax of the kernel's `slab_debug=`.
+//! Debugging of caches: the flags, one row each, and the rules that assign flags to caches, in the
+//! syntax of the kernel's `slab_debug=`.
 //!
 //! ```text
 //! rules   block ; block ; ...
@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The first block that names a cache applies to it; if none does, the last block without names
-//! applies. A block without flags stands for [`DebugFlags::DEFAULT`], and `-` for none. Neighbours:
-//! `slabyard run --slab-debug`, the option `SLABYARD_DEBUG`, and a cache's settings.
+//! applies. A block without flags means [`DebugFlags::DEFAULT`], and `-` for none. Neighbours:
+//! `slabyard run --slab-debug` and the option `SLABYARD_DEBUG` accept these rules; a cache's
+//! settings contain flags.
 
 /// Which debugging a cache has: a set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

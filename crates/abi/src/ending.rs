@@ -1,5 +1,5 @@
-//! The page that `slabyard run` and the program that it started share: through it the program asks
-//! to be read when it ends in a way that runs no destructor.
+//! A page shared by `slabyard run` and the program that it started: through the page, a program
+//! that ends without running destructors asks `run` to read its yard.
 //!
 //! `exit` runs our destructor, which writes the report (see [`crate::report`]). `_exit` and
 //! `quick_exit` do not: there the library sets a request on this page, and waits until `run` has

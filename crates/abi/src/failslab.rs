@@ -1,8 +1,8 @@
-//! The rule by which allocations from caches with the debug flag A are made to fail, as by the
-//! kernel's `failslab`.
+//! The rule that makes allocations from caches with the debug flag A fail, like the kernel's
+//! `failslab`.
 //!
 //! One of every `interval` allocations may fail, at random, and at most `times` fail in all.
-//! Neighbours: [`crate::debug`] has the flag; the library counts the allocations.
+//! Neighbours: [`crate::debug`] defines the flag; the library counts the allocations.
 
 /// Which allocations of caches that have the flag fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! What crosses a process boundary: the counters of a cache and of a yard, the text report that
-//! carries them, and the page through which a process asks to be read at its end; options cross it
-//! in the form of `slabyard-kernels`. Both sides and all libraries use [`ticks`] and
+//! Data that crosses a process boundary: the counters of a cache and of a yard, the text report
+//! that carries them, and the page through which a process asks to be read at its end.
+//! (`slabyard-kernels` encodes options.) Both sides and all libraries use [`ticks`] and
 //! [`shared_library`].
 //!
 //! Floor 1 of the workspace: any crate may depend on it, and it depends only on `slabyard-kernels`.
-//! The walk "I am a number on the screen" starts here: a counter's name is written once, in
-//! [`counters::FIELDS`] or [`counters::TOTALS`], and the writer, the reader, the table's heading
-//! and the JSON key use it.
+//! The walk "I am a number on the screen" in `docs/design.md` starts here: a counter's name is
+//! written once, in [`counters::FIELDS`] or [`counters::TOTALS`], and the writer, the reader, the
+//! table's heading and the JSON key use it.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,7 +1,7 @@
-//! What the shared libraries request from the linker, and how they read the processor's counter.
+//! Macros for what shared libraries request from the linker, and for reading the processor's
+//! timestamp counter.
 //!
-//! These are macros, so that the unsafe code belongs to the crate that needs it: this crate has
-//! none.
+//! Macros keep the unsafe code in the crate that uses them: this crate contains none.
 
 /// What a shared library without the standard library needs from the linker.
 ///

@@ -1,6 +1,6 @@
 //! The sources by which a process learns that memory is short (`SLABYARD_PRESSURE`), as text and as
-//! values, and its counters of memory pressure ([`PressureCounter`]). The command checks the text
-//! with the same parser.
+//! values, and its counters of memory pressure ([`PressureCounter`]). The command `slabyard` checks
+//! the text with the same parser.
 //!
 //! ```text
 //! psi                        stalls for memory, of the cgroup, else of the machine

@@ -11,9 +11,10 @@
 //! a reader:
 //!
 //! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and slow paths ended
-//!   in its high half. If two reads are equal and their halves too, only the fast path has moved
-//!   objects in between, and it changes only the tops of stacks. Then live = out - parked.
-//! * Otherwise each slow path under way may hold the objects of two sheaves, and live is a range.
+//!   in its high half. If two reads return the same word and its halves are equal, only the fast
+//!   path has moved objects in between, and it changes only the tops of stacks. Then live = out -
+//!   parked.
+//! * Otherwise each slow path under way may hold the objects of two sheaves, and `live` is a range.
 //!
 //! Numbers are little-endian on every platform that this version supports.
 

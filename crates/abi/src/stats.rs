@@ -1,5 +1,5 @@
-//! Slow-path counters of a cache: the kernel's (`SLUB_STATS`) under the kernel's names, and others
-//! that the kernel lacks.
+//! Slow-path counters of a cache: the kernel's counters (`SLUB_STATS`) under the kernel's names,
+//! and others that the kernel lacks.
 //!
 //! A process that counts keeps [`CACHE_WORDS`] 64-bit words for each row of stacks and each cache:
 //! one for each [`Counter`], in order, then three for each of the [`DRAINS`].

@@ -2,8 +2,8 @@
 //! kernel has.
 //!
 //! Sources: commit messages of the kernel: 49e2258586b4 (CPU partial lists); 23e98ad1ce89 (four
-//! times the objects) and b47291ef02b0 (slabs counted), both 5.16; the series "slub: Delay freezing
-//! of CPU partial slabs" (6.8).
+//! times as many objects) and b47291ef02b0 (slabs are counted), both 5.16; the series "slub: Delay
+//! freezing of CPU partial slabs" (6.8).
 
 /// A number for each band of sizes: below 256 bytes, below 1024, below a page, and a page or
 /// more.

@@ -1,13 +1,13 @@
 //! What each Linux kernel release does in its slab allocators, as data.
 //!
-//! [`RELEASES`] has a row for each release that changed something. Each type of its columns has a
-//! table of [words](mod@words), which are the words that people type and that reports show; their
-//! numbers cross process boundaries. [`settings`] has a row for each setting that people may
-//! change, through any interface, and [`engines`] one for each allocator.
+//! [`RELEASES`] has a row for each release that changed something. The type of each column has a
+//! table of [words](mod@words): people type them, reports show them, and their numbers cross
+//! process boundaries. [`settings`] has a row for each setting that people may change, through any
+//! interface, and [`engines`] one for each allocator.
 //!
 //! Neighbours: the engines implement the rules; libraries read [`settings`] from their environment,
-//! and the lab replays with them. Invariant: nothing here depends on an allocator, on the standard
-//! library or on memory.
+//! and the lab's replays apply them. Invariant: nothing here depends on an allocator, on the
+//! standard library or on memory.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

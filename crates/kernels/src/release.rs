@@ -1,8 +1,8 @@
 //! The table of kernel releases.
 //!
-//! Neighbours: [`super::cpu_slabs`] and [`super::sheaves`] have the rules of both; the lab computes a cache's numbers
-//! from a row and a machine. Invariant: rows are in order of their versions, and those with CPU
-//! slabs come first.
+//! Neighbours: [`super::cpu_slabs`] and [`super::sheaves`] define the rules that rows name; the lab
+//! computes a cache's geometry and limits from a row and a machine. Invariant: rows are in order of
+//! their versions, and those with CPU slabs come first.
 
 use crate::cpu_slabs::{Accounting, Bands, Freezing};
 use crate::sheaves::KernelSheaves;

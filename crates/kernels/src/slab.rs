@@ -1,8 +1,8 @@
-//! What SLAB does with a node's free slabs: a row for each kernel that changed it.
+//! How SLAB reclaims a node's free slabs: one row per kernel that changed this.
 //!
 //! Sources: kmem_cache_reap of 2.4; the patch "slab reclaim balancing" (b65bbded39, September 2002,
 //! in 2.5.39) and the thread about it; M. Spraul's series of October 2002 (in 2.5.45); `mm/slab.c`
-//! of 5.9. Neighbour: `slabyard::engine::array_cache` does what a [`Policy`] says.
+//! of 5.9. Neighbour: `slabyard::engine::array_cache` implements each [`Policy`].
 
 /// What happens to a slab when the last of its objects is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

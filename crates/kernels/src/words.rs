@@ -2,7 +2,7 @@
 //! they cross a process boundary.
 //!
 //! Invariant: a number that `words!` decodes is the index of its word in the list that an option
-//! shows, so what one side encodes the other decodes.
+//! shows, so each side decodes the numbers that the other encodes.
 
 /// True if two words are the same: `-` and `_` are, in it.
 #[must_use]

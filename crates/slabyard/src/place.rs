@@ -1,7 +1,6 @@
 //! Finds the kind of memory that an address is in, by the page map and the descriptors.
 //!
-//! Neighbours: `realloc`, `malloc_usable_size`, and frees of a pointer that is no live object call
-//! this.
+//! Neighbours: `realloc`, `malloc_usable_size`, and frees of pointers to no live object call this.
 //! Invariant: no lock is taken; for a live allocation that the caller owns, the answer is exact.
 
 use crate::cache::classes::CLASSES;

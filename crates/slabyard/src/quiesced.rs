@@ -1,7 +1,7 @@
 //! A yard while no slow path is under way; its stacks are stopped, or still in use by fast paths.
 //!
-//! Neighbours: [`crate::observe`] closes the gate first; the child of a fork
-//! ([`crate::child`]) has no other threads.
+//! Neighbours: [`crate::observe`] first closes the gate; [`crate::child`] need not: a forked child
+//! has one thread.
 
 use crate::cache::Cache;
 use crate::cache::slots::{number_of, slot_of};

@@ -2,12 +2,12 @@
 //! thread may advance the clock.
 //!
 //! The yard's drain lock replaces the kernel's semaphore; a reclaim pass already holds it, and
-//! reaps once, as the kernel did when it needed memory. [`reap`] is for callers who want
-//! memory at once, and for measuring what one semaphore costs in comparison with a lock per cache.
+//! reaps once, as the kernel did when it needed memory. [`reap`] serves callers who need memory at
+//! once, and measures what one semaphore costs compared with a lock per cache.
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] has the policy; `reclaim::pass` calls
 //! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass). Invariant: the position of the clock is
-//! stored in the first class's engine, and the clock serves all caches of a yard or none.
+//! stored in the first size class's engine, and the clock serves all caches of a yard or none.
 
 use crate::engine::Engine;
 use crate::engine::array_cache::clock::{self, Reaped};

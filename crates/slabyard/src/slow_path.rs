@@ -1,8 +1,8 @@
 //! The slow path: a thread enters through the gate, serves its call, and leaves. On leaving it
 //! does a bounded piece of the background work that is due.
 //!
-//! Neighbours: on entry, it serves a requested drain ([`super::reclaim::drain`]) and another
-//! process's request ([`crate::observe`]); on leaving, it runs deferred frees
+//! Neighbours: on entry, a slow path serves a requested drain ([`super::reclaim::drain`]) and
+//! another process's request ([`crate::observe`]); on leaving, it runs deferred frees
 //! ([`crate::waiting::deferred`]) and a slice of a reclaim pass ([`super::reclaim::ticker`]), and
 //! coalesces a block of a freed run (`pages::coalesce`).
 //! Invariants: a thread is in at most one slow path; a signal handler that interrupts it finds

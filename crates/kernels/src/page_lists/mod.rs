@@ -1,6 +1,6 @@
 //! The kinds of per-CPU lists of free pages in front of the buddy allocator.
 //!
-//! Neighbour: [`rules`] computes the limits of each for a zone of memory.
+//! Neighbour: [`rules`] computes the limits of each kind for a zone of memory.
 
 mod rules;
 #[cfg(test)]

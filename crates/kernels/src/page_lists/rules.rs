@@ -1,7 +1,7 @@
-//! The kinds of per-CPU page lists, one row each, the numbers that result for a zone, and what a
-//! tuned kind learns from refills and frees.
+//! The kinds of per-CPU page lists, one row each; the limits that follow for a zone; and how a
+//! tuned kind adapts to refills and frees.
 //!
-//! Neighbour: `slabyard_page_lists::policy` allocates and frees by these numbers.
+//! Neighbour: `slabyard_page_lists::policy` allocates and frees by these limits.
 //!
 //! Sources: "hot-n-cold pages" as announced for 2.5.45 (M. Bligh and A. Morton, October 2002); the
 //! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186; the

@@ -1,7 +1,7 @@
 //! The words of options whose values no kernel release determines.
 //!
-//! Neighbours: [`super::table`] has the rows that accept them; libraries decode their numbers by
-//! the same words.
+//! Neighbours: [`super::table`] has the rows that accept them; libraries use the same tables to
+//! decode a word's number.
 
 /// How CPUs are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! Key types: [`Opt`] is an option of a library, whose values are numbers; [`ReplayRow`] is a
 //! setting of a modelled kernel; [`TunableRow`] can be set while a process runs. Neighbour:
-//! [`super::table`] has the rows.
+//! [`super::table`] consists of such rows.
 
 use crate::engines::EngineName;
 use crate::words::is_same;

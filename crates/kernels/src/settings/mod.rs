@@ -1,10 +1,10 @@
 //! Settings: everything that people may set, from one table for all interfaces.
 //!
-//! Neighbours: [`table`] has the rows, [`kinds`] says what a row is and how its values are parsed,
+//! Neighbours: [`table`] has the rows, [`kinds`] defines the types of rows and parses values,
 //! [`choices`] has the words of options that no release determines. Libraries read the options from
 //! their environment, into which `slabyard run --set` puts them after the same [`parse`]; the lab
-//! applies each [`ReplayKey`]. Invariant: the number that [`parse`] returns for a word is decoded
-//! by the word's own table.
+//! applies each [`ReplayKey`] to a replay. Invariant: the table that encodes a word as the number
+//! that [`parse`] returns also decodes that number.
 
 pub mod choices;
 mod kinds;

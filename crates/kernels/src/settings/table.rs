@@ -2,10 +2,10 @@
 //! environment variables with `run --set` and `compare`, the keys of `replay` and `geometry`, and
 //! the tunables of `set`.
 //!
-//! A row has a column for each interface that accepts the setting. What a library does not show
-//! (help texts, names, what a setting requires) is in separate tables, which are not linked into
-//! the library. Neighbour: [`super::kinds`] says what a row is, and parses its values. Invariant: a
-//! key's number is the index of its row, since both are generated from the row.
+//! A row has a column for each interface that accepts the setting. Texts that a library never shows
+//! (help, names, requirements) are in separate tables, which are not linked into it. Neighbour:
+//! [`super::kinds`] defines the types of rows, and parses their values. Invariant: a key's number
+//! is the index of its row, since both are generated from the row.
 
 use super::choices::{CpuMode, NodeCount, OnMisuse, PlantedBug, PressureDrain, SlubFront};
 use super::kinds::{

@@ -1,20 +1,20 @@
 //! Advises the kernel against huge pages for sparse extents. An extent is the 2 MiB of one huge
-//! page; a sparse one has given some of its pages back to the kernel while the rest is in use.
+//! page; it is sparse if some of its pages were given back to the kernel while others are in use.
 //!
-//! If the kernel makes huge pages everywhere, `khugepaged` would fill such an extent again within
-//! minutes, and the pages that were given back would be resident again. So the page heap advises
-//! the kernel against huge pages for a sparse extent, and withdraws the advice once all of it is
-//! free.
+//! If transparent huge pages are enabled everywhere, `khugepaged` would fill such an extent again
+//! within minutes, and the pages that were given back would be resident again. So the page heap
+//! advises the kernel against huge pages for a sparse extent, and withdraws the advice once all of
+//! it is free.
 //!
 //! Neighbouring extents with different advice are separate mappings, of which a process may have 65
 //! 530 (`vm.max_map_count`): so the number of such borders is bounded.
 //!
-//! In a 300 MB heap of which each 2000th object stayed, 10 MiB were resident after a trim and 282
-//! some seconds later (glibc: 4 and 289); with the advice it stays at 10 (cdfef7f,
+//! After all but each 2000th object of a 300 MB heap were freed, a trim left 10 MiB resident; some
+//! seconds later 282 MiB were (glibc: 4 and 289). With the advice 10 MiB remain (cdfef7f,
 //! `ci/collapse-by-hand`).
 //!
-//! Neighbours: [`super::purge`] reports which pages it gave back; [`super::huge`] decides about the
-//! region's first pages before the program touches them.
+//! Neighbours: [`super::purge`] reports which pages it gave back; [`super::huge`] decides whether
+//! the region's first pages may be huge, before the program touches them.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicBool, AtomicU16, Lock, Ordering, Rank};

@@ -1,6 +1,6 @@
-//! Advice on huge pages, given to the kernel when the heap asks for it.
+//! Advises the kernel against huge pages after a purge, or for them again once an extent is free.
 //!
-//! Neighbour: [`super::advice`] records the advice in force.
+//! Neighbour: [`super::advice`] records which advice the kernel has.
 
 use super::advice::{LARGE, SMALL};
 use crate::pages::PageHeap;

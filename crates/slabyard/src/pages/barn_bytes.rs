@@ -1,8 +1,8 @@
 //! The bytes that the full sheaves of all barns hold, and their limit: one number for the yard,
 //! since all caches share its memory.
 //!
-//! Neighbours: the engine of sheaves counts; reclaim passes flush the excess.
-//! Invariant: while no thread is in a slow path, `parked` is the sum over the barns
+//! Neighbours: the sheaf engine counts these bytes; reclaim passes flush the excess.
+//! Invariant: while no thread is in a slow path, `parked` equals the sum of all barns' bytes
 //! ([`crate::verify`]).
 
 use crate::sync::{AtomicUsize, Ordering};

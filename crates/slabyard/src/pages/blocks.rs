@@ -1,13 +1,13 @@
-//! The lists of free blocks of 2^order granules, aligned to their size; the search in them for a
-//! new run's position.
+//! The lists of free blocks of 2^order granules, aligned to their size, and the search of these
+//! lists for a new run's position.
 //!
 //! Each order has two lists: blocks with a dirty granule, newest first, and clean blocks. The
-//! search prefers dirty blocks to clean ones, even of higher orders: their pages are resident.
+//! search tries the dirty lists of all orders first, because dirty pages are resident.
 //!
 //! Neighbours: [`super::buddy`] splits and coalesces the blocks, under the lock of the lists.
 //!
 //! Equation (checked by `verify`): granules on the lists and in the freed runs that are not
-//! coalesced yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
+//! coalesced yet ([`super::coalesce`]) = `free_granules`; set dirty bits of these granules =
 //! `dirty_granules`.
 
 use super::descriptor::{GranuleKind, NIL};

@@ -1,13 +1,13 @@
 //! The page descriptor: the state of one granule (4096 bytes) of the region, in one cache line of a
 //! table that is separate from the granules.
 //!
-//! Neighbours: [`super::region`] has the table; buddy, per-CPU lists and slabs each use the fields
-//! of their own runs.
+//! Neighbours: [`super::region`] owns the table; the buddy, per-CPU lists and slabs each use the
+//! descriptors of their own runs.
 //!
-//! Only the first descriptor of a run has another [`GranuleKind`] than [`GranuleKind::None`]. So
-//! one load shows whether a run starts at a granule. The free set of a slab extends over the
-//! descriptors of all its granules: 256 bits each, enough for 16-byte objects; slabs of smaller
-//! objects hold further bits themselves.
+//! Only the first descriptor of a run has a kind other than [`GranuleKind::None`]. So one load
+//! shows whether a run starts at a granule. The free set of a slab extends over the descriptors of
+//! all its granules: 256 bits each, enough for 16-byte objects; slabs of smaller ones hold the
+//! other bits.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::Zeroed;

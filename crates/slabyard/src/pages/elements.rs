@@ -8,14 +8,14 @@
 //!                ^ top of an empty stack
 //! ```
 //! The guard holds 0: a pop that reads it finds the stack empty. A row refers to an element by its
-//! number ([`crate::platform::stack`]). A stack's tag, if it has one, follows the stack's end: in
-//! the last two words, or in unused elements if the capacity is lower.
+//! number ([`crate::platform::stack`]). A stack's tag (which objects it accepts), if any, follows
+//! the stack's end: in the last two words, or in unused elements if the capacity is lower.
 //!
-//! A sheaf of large objects holds few objects: if all sheaves had one size, each would touch a page
-//! of its own, while sheaves of the smaller sizes share pages. Each size has its own part of the
-//! memory, so that an element's number determines the size of its sheaf.
+//! A sheaf of large objects holds few: if all sheaves had one size, each would touch a page of its
+//! own, while smaller sheaves share pages. Each size has its own part of the memory, so that an
+//! element's number determines the size of its sheaf.
 //!
-//! Neighbours: [`super::sheaf`] hands the arrays out; other processes read them by
+//! Neighbours: [`super::sheaf`] is the handle of an array; other processes read it by
 //! `abi::region::sheaf`.
 
 use crate::platform::stack::{ELEMENT_BYTES, Tag};

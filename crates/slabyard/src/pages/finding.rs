@@ -1,9 +1,9 @@
-//! A debugging finding, and the hooks that a yard calls for caches with debugging: they know
-//! stacks, threads and standard error, which the allocator does not.
+//! A debugging finding, and the hooks that a yard calls for caches with debugging: they walk
+//! stacks, name threads and print, which the allocator cannot.
 //!
-//! Neighbours: [`crate::slab::debug`] checks; the library that contains the yard reports.
-//! Invariant: no lock of the yard is held during such a call; what the hook allocates is served as
-//! in a signal handler that interrupts a slow path.
+//! Neighbours: [`crate::slab::debug`] finds errors; the library around a yard has the hooks.
+//! Invariant: no lock of the yard is held in a hook's call; its allocations are served like those
+//! of a signal handler that interrupts a slow path.
 
 /// Frames of a stack that are kept.
 pub const FRAMES: usize = slabyard_abi::region::debugging::FRAMES;

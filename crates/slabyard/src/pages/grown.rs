@@ -1,7 +1,7 @@
 //! Growth of a run: in place, if the granules after it are free, or by moving its pages to a
 //! mapping of its own, which grows without copying.
 //!
-//! Neighbours: [`super::buddy`] allocates runs where free granules follow; [`super::mappings`]
+//! Neighbours: [`super::buddy`] places runs that may grow before free granules; [`super::mappings`]
 //! records the mapping.
 
 use super::blocks::free_from;

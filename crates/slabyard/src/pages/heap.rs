@@ -1,8 +1,8 @@
-//! The page heap as a value: the platform and all parts that use its pages.
+//! The page heap as one struct: the platform and all parts that manage its pages.
 //!
-//! Each field is a part with its own file, whose head names its state, its lock and its invariants.
-//! Functions that work on one part take that part; those that move memory between parts take the
-//! whole heap.
+//! Each field is a part that has its own file, whose head names its state, its lock and its
+//! invariants. Functions that work on one part take that part; those that move memory between parts
+//! take the whole heap.
 
 use super::barn_bytes::BarnBytes;
 use super::descriptor::NIL;

@@ -1,11 +1,11 @@
 //! Discarded slabs whose pages wait for readers: those of caches with
 //! [`CacheFlags::TYPESAFE_BY_RCU`](crate::cache::CacheFlags). Their pages are freed after a grace
-//! period that began after their last object was freed.
+//! period that began after the slab's last object was freed.
 //!
-//! Each slab records the epoch that it waits for. The kernel uses one callback per slab.
+//! Each slab records the epoch that it waits for. (The kernel has one RCU callback per slab.)
 //!
-//! Neighbours: the engine's slabs are put here when they are discarded; [`crate::waiting`] takes
-//! out those whose grace period is over.
+//! Neighbours: the engine puts discarded slabs here; [`crate::waiting`] takes out those whose grace
+//! period is over.
 
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;

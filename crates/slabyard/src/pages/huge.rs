@@ -1,11 +1,10 @@
-//! Huge pages: which parts of the region's start may have them, if the kernel makes them everywhere
-//! (`always`).
+//! Decides which parts of the region's start may have huge pages, in THP mode `always`.
 //!
 //! A huge page is resident as a whole once any part of it is touched, and a program may never touch
-//! much of a small heap: large objects that are not written to their end, pages that were given
-//! back, objects in sheaves that were never used. The page size of new memory of the region can be
-//! chosen only before it is touched. So the region examines the preceding pages: if at least nine
-//! tenths of them are resident, the next ones may be huge.
+//! much of a small heap: the ends of large objects, pages that were given back, objects in sheaves
+//! that were never used. The page size of new memory of the region can be chosen only before it is
+//! touched. So the region examines the preceding pages: if at least nine tenths of them are
+//! resident, the next ones may be huge.
 //!
 //! Neighbours: [`super::region`] calls this while it grows, which one thread does at a time.
 

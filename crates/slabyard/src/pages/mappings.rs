@@ -2,14 +2,14 @@
 //! to its size. The tables have no lock, so that a signal handler that interrupts a slow path can
 //! use them.
 //!
-//! They use open addressing. A search is bounded by the largest distance that any address ever had
-//! from its home slot. So a slot that was freed needs no tombstone, and a search for an absent
-//! address is short however many mappings were made and freed. At most half of a table's slots are
-//! used, which keeps that distance small.
+//! The tables use open addressing. A search is bounded by the largest distance that any address
+//! ever had from its home slot. So a slot that was freed needs no tombstone, and a search for an
+//! absent address is short however many mappings were made and freed. At most half of a table's
+//! slots are used, which keeps that distance small.
 //!
 //! The first table exists from the start. The second is made when a program has more mappings than
-//! the first has room for: from then on smaller blocks come from the region, which sparse ones
-//! would otherwise fill.
+//! the first has room for. From then on blocks of up to 16 MiB come from the region; larger ones
+//! may be sparse, and would fill it.
 
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};

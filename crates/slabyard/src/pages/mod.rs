@@ -1,10 +1,10 @@
-//! Floor 2: the page heap. It has a region of reserved address space, a page descriptor per
+//! Floor 2: the page heap. It consists of a region of reserved address space, a page descriptor per
 //! granule, the buddy that allocates runs of granules, each CPU's lists of free runs, separate
 //! mappings for larger blocks, and the memory of the sheaves.
 //!
-//! [`PageHeap`] owns all of these and the platform; engines build on it. The files of its parts
-//! ([`advice`], [`buddy`], [`mappings`], [`region`], [`sheaf_pool`]) are below [`heap`], those of
-//! its functions above.
+//! [`PageHeap`] owns all of these and the platform; engines build on it. [`heap`] imports the files
+//! of its parts ([`advice`], [`buddy`], [`mappings`], [`region`], [`sheaf_pool`]); the files with
+//! its functions import [`heap`].
 
 pub mod advice;
 pub(crate) mod advise;

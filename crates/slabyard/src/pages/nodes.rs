@@ -1,4 +1,4 @@
-//! Memory nodes: which parts of the region belong to which node.
+//! NUMA nodes: which parts of the region belong to which node.
 //!
 //! ```text
 //! granule   0        4096       8192       12288
@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The region is cut into stripes of [`STRIPE`] granules, which are assigned to the nodes in turn.
-//! Its start is aligned so that some bits of an address are the node's number: a restartable
-//! sequence finds an object's node by a mask. As with a kernel's emulated nodes (`numa=fake`), a
-//! node is a set of addresses; if it is a real node, the kernel is asked to place the stripe's
-//! pages there.
+//! The region's start is aligned so that some bits of an address are the node's number: a
+//! restartable sequence finds an object's node by a mask. As with a kernel's emulated nodes
+//! (`numa=fake`), a node is a set of addresses; if it is a real node, the yard asks the kernel to
+//! place the stripe's pages there.
 //!
-//! Neighbours: [`super::region`] grows by whole stripes if needed; [`super::blocks`] searches for a
-//! run only among a node's blocks.
+//! Neighbours: [`super::region`] grows by whole stripes if needed; [`super::blocks`] searches the
+//! blocks of one node for a run.
 //! Invariant: if there is more than one node, no block and no run spans two stripes.
 
 use super::blocks::Lists;

@@ -1,7 +1,7 @@
-//! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot per order;
-//! these slots precede those of the caches.
+//! Per-CPU lists of free runs, in front of the buddy: each is one of the CPU's stacks, with one
+//! slot per order. These slots precede those of the caches.
 //!
-//! A run on such a list has kind [`GranuleKind::Parked`] and is dirty. Runs that programs freed are
+//! A run on such a list has kind [`GranuleKind::Parked`] and is dirty. Runs freed by programs are
 //! on other stacks, in later slots ([`super::bank`]).
 //!
 //! Neighbours: slabs take and free their runs here; [`super::buddy`] serves requests that the lists

@@ -8,12 +8,12 @@
 //! The purge also releases the metadata of a large free block: its descriptors (except the first)
 //! and its part of the page map read as zeros, as in memory that was never touched. Without this,
 //! 88 MB stayed resident 3 s after 3 GB were freed, instead of 46 (462e753). The first descriptor's
-//! `granules` counts the slices of its metadata that were released; a block with all of them is
-//! *released*. A small heap defers this: its descriptors take little memory, and an allocation from
-//! the block would fault their pages in one by one.
+//! `granules` counts the released slices of the block's metadata; a block whose slices all were is
+//! called *released*. A small heap defers this: its descriptors take little memory, and an
+//! allocation from the block would fault their pages in one by one.
 //!
-//! Neighbours: reclaim passes call it, and slow paths with a purge backlog; it takes blocks from
-//! [`super::buddy`]; [`super::advice`] learns which extents became sparse.
+//! Neighbours: reclaim passes call the purge, as do slow paths with a purge backlog; it takes
+//! blocks from [`super::buddy`], and reports sparse extents to [`super::advice`].
 
 use super::blocks::ORDERS;
 use super::descriptor::{Descriptor, GranuleKind};

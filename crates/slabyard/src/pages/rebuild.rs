@@ -3,9 +3,9 @@
 //!
 //! Page descriptors are always right: a live run or slab gets its kind and its size before its
 //! owner gets it, and loses the kind before any other thread gets its memory. All granules between
-//! them are free, even if a thread was moving them; they are dirty where their dirty bits say so,
-//! which are set before the kind is cleared. So one walk over the descriptors rebuilds the buddy's
-//! lists ([`rebuild`]). It writes only to free memory's descriptors, so the child copies few pages.
+//! runs are free, even if a thread was moving them at the fork. Their dirty bits are right too:
+//! they are set before the kind is cleared. So one walk over the descriptors rebuilds the buddy's
+//! lists ([`rebuild`]). It writes only to descriptors of free memory, so a child copies few pages.
 //!
 //! Neighbours: [`crate::child`] calls it and examines each slab on the way.
 //! Invariant: no other thread is in a slow path.

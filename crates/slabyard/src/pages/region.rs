@@ -1,16 +1,16 @@
-//! The region: one reservation of address space, of granules of 4096 bytes, in use from its start
-//! up to `top`; and three tables beside it: descriptors, the page map (granule to slot, which
+//! The region: one reservation of address space, divided into granules of 4096 bytes and in use up
+//! to `top`. Three tables describe the granules: descriptors, the page map (granule to slot, which
 //! `free` reads), and the dirty bits.
 //!
-//! It is committed in larger steps than those in which `top` moves. When it grows for a large run,
-//! `top` moves only to the run's end, so that no free block follows: its descriptors would be
-//! resident memory, even if the program never touches its large blocks. If a program frees and
-//! allocates large runs in turn, free memory after one lets the next one take its place.
+//! Memory is committed in larger steps than those in which `top` moves. When the region grows for a
+//! large run, `top` moves only to the run's end: descriptors of a free block after it would be
+//! resident, even if the program never touches its large blocks. If a program frees and allocates
+//! large runs in turn, free memory after a run lets a larger one take its place.
 //!
 //! Granule 0 is never allocated: index 0 terminates lists.
 //!
-//! A set dirty bit means that a free granule may contain nonzero bytes. The free of a run sets it,
-//! a purge clears it.
+//! A set dirty bit means that a free granule may contain nonzero bytes. Freeing a run sets it, a
+//! purge clears it.
 //!
 //! Neighbours: [`super::buddy`] grows the region and allocates from it; [`super::huge`]
 //! decides which page sizes a new part may have.

@@ -1,9 +1,9 @@
 //! The counts of errors that the yard found in the program, and the hooks that it calls for them:
 //! misuse, which every yard reports, and findings of debugging ([`super::finding`]).
 //!
-//! Neighbours: [`super::PageHeap::misuse`] reports; [`crate::engine::debug`] and
-//! [`crate::slab::debug`] find the errors. Invariant: an object that was reported is in no stack,
-//! barn or free set; it counts as set aside.
+//! Neighbours: [`super::PageHeap::misuse`] reports misuse; [`crate::engine::debug`] and
+//! [`crate::slab::debug`] find errors in debugged caches. Invariant: an object that was reported is
+//! in no stack, barn or free set; it counts as set aside.
 
 use super::finding;
 use crate::sync::{AtomicU64, Once, Ordering};

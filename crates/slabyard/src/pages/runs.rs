@@ -1,6 +1,6 @@
-//! Runs: allocated from the buddy's blocks, and returned to them.
+//! Allocates runs of granules from the buddy's blocks, and returns freed runs to them.
 //!
-//! Neighbours: [`super::buddy`] has the free blocks; [`super::coalesce`] keeps freed runs for a
+//! Neighbours: [`super::buddy`] owns the free blocks; [`super::coalesce`] keeps freed runs for a
 //! while before they are coalesced; [`super::region`] grows when no block is free.
 
 use super::blocks::Lists;

@@ -1,7 +1,7 @@
-//! A sheaf in private use: the handle to an array of elements ([`super::elements`]) that is in no
-//! entry and in no barn. It can become a stack or a list item, and a handle again.
+//! A sheaf in private use: the handle to an array of elements ([`super::elements`]) that is no
+//! CPU's stack and in no barn. It can be turned into a stack or a list item, and back.
 //!
-//! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
+//! A [`Sheaf`] is in transit: its holder alone owns the array and the objects in it.
 //!
 //! Neighbours: [`super::sheaf_pool`] makes sheaves; engines publish them as stacks.
 

@@ -1,7 +1,7 @@
 //! The sheaf pool's operations on a handle: push and pop elements, publish it as a stack, take it
 //! back, list it.
 //!
-//! Neighbours: [`super::sheaf`] is the handle; [`super::sheaf_pool`] has the arrays.
+//! Neighbours: [`super::sheaf`] is the handle; [`super::sheaf_pool`] owns the arrays.
 
 use super::elements::LARGE;
 use crate::pages::Sheaf;

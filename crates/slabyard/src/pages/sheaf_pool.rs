@@ -1,8 +1,8 @@
-//! The pool of sheaves: it makes arrays of elements in three sizes ([`super::elements`]), for the
-//! stacks of rows and for barns, and keeps the unused ones.
+//! The pool of sheaves: it makes arrays of elements in three sizes ([`super::elements`]), for CPUs'
+//! stacks and for barns, and keeps the unused ones.
 //!
 //! Neighbours: engines take sheaves here, as handles ([`super::sheaf`]); a reclaim pass purges the
-//! pages of the unused ones.
+//! pages of unused arrays.
 
 use super::elements::{LARGE, LINES, Line, ROOM, SIZES, size_for};
 use super::sheaf::{NO_SHEAF, Sheaf};

@@ -1,11 +1,11 @@
-//! Floor 9: yards of a program that links this crate: each is a `static` that starts at its first
-//! use, from any thread, and stays consistent through forks and thread exits.
+//! Floor 9: yards of a program that links this crate. Each yard is a `static` that starts at its
+//! first use, from any thread, and stays consistent through forks and thread exits.
 //!
 //! Neighbours: typed caches and the global allocator use a [`ProcessYard`]; the malloc library
 //! starts its own yard, with options and earlier than this module could.
 //! Invariants: each yard that has started is on a list that only grows. One yard starts at a time,
-//! under a lock that a fork takes as well ([`started`]). Non-generic code names no particular yard
-//! here, so a library with a yard of its own gets no second copy of the code.
+//! under a lock that a fork takes as well ([`started`]). Non-generic code here names no particular
+//! yard, so a library with a yard of its own gets no second copy of the code.
 
 pub mod fork;
 mod started;

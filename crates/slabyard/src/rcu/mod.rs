@@ -6,9 +6,9 @@
 //! place's word  | epoch:48 | 1 | FENCED:1 | nest:14 |   of a thread; 0: nobody's place
 //! ```
 //!
-//! * A reader that opens its outermost section copies the epoch word into its slot, with a nest
-//!   count of 1; opening and closing an inner section add and subtract 1. That takes one load and
-//!   one store, no locked instruction and no fence.
+//! * A reader that opens its outermost section copies the epoch word into its thread's place, with
+//!   a nest count of 1; opening and closing an inner section add and subtract 1. That takes one
+//!   load and one store, no locked instruction and no fence.
 //! * A [grace](periods) period increments the epoch, fences all threads by one system call, and
 //!   then polls each place until it shows no section, or one of the new epoch. A reader's store may
 //!   still be in its store buffer when the epoch rises: either the fence makes it visible before

@@ -1,4 +1,4 @@
-//! Grace periods: one at a time; any thread that waits for one to end can advance it, in slices.
+//! Grace periods, one at a time: any thread that waits for one can advance it, in slices.
 //!
 //! Neighbours: [`super`] explains why one phase suffices; [`crate::waiting`] polls in slow paths.
 //! Invariant: at the end of grace period e, every section whose epoch is below e is over, and every

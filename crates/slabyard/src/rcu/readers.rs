@@ -1,7 +1,7 @@
 //! The readers of a yard: their places, and the sections that they open and close.
 //!
-//! Neighbours: [`super::periods`] ends grace periods; [`super::slow`] counts sections without a
-//! place.
+//! Neighbours: [`super::periods`] ends grace periods; [`super::slow`] counts the sections of
+//! threads that have no place.
 
 use super::grace::{EPOCH_SHIFT, FENCED, Grace, NEST, TAKEN};
 use crate::platform::Platform;

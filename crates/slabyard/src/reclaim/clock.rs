@@ -2,8 +2,8 @@
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] has the policy; [`super::pass`] and
 //! [`crate::reap`] advance the clock.
-//! Invariant: the position of the clock is stored in the first class's engine, and the clock serves
-//! all caches of a yard or none.
+//! Invariant: the position of the clock is stored in the first size class's engine, and the clock
+//! serves all caches of a yard or none.
 
 use crate::engine::Engine;
 use crate::engine::array_cache::clock::{Chain, Look};

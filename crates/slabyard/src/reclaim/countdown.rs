@@ -1,14 +1,14 @@
 //! The countdown of a CPU's row: how many frees this CPU makes before a free takes the slow path
 //! although its sheaf has room.
 //!
-//! A program may otherwise never enter a slow path, as one that allocates and frees one object in a
-//! loop. So each free decrements its row's word ([`crate::platform::stack::Rows::countdown`]), and
-//! a free that finds it negative takes the periodic slow path, which reads the clock and leaves the
-//! sheaf as it is. While the reclaim ticker runs, the countdown starts at the ticker's interval;
+//! Otherwise a program that allocates and frees one object in a loop would never enter a slow path.
+//! So each free decrements its row's word ([`crate::platform::stack::Rows::countdown`]), and a free
+//! that finds it negative takes the periodic slow path, which reads the clock and leaves the sheaf
+//! as it is. While the reclaim ticker runs, the countdown starts at the ticker's interval;
 //! otherwise at the largest number that fits the word.
 //!
 //! The decrement costs each free two instructions, 1 to 3 % of the time of a load of small objects.
-//! Rejected: allocations that popped from the spare sheaf while the ticker ran; this cost no
+//! Tried and rejected: allocations popped from the spare sheaf while the ticker ran; this cost no
 //! instruction, but the object freed last was not allocated next, and ten loads took 5 % longer
 //! with peaks 2.5 % higher (22fc58f).
 //!
@@ -16,8 +16,8 @@
 //! countdowns and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
 //!
 //! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and kicks again at its
-//! end if there was a kick meanwhile; [`super::ticker`] sets the interval, and kicks, as
-//! [`super::drain`] does.
+//! end if there was a kick meanwhile; [`super::ticker`] sets the interval and kicks,
+//! [`super::drain`] kicks.
 //! Invariant: the word is a hint. Several threads write it without a lock, and a store may be lost.
 //! Code that must reach every row also marks the stacks ([`crate::platform::Entry::ask`]).
 

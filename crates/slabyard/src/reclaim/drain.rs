@@ -1,12 +1,12 @@
 //! Whole drains, on request: every parked object returns to its slab at once.
 //!
-//! Causes: a trim, a request of another process, a page that the kernel refused, the exit of a
-//! thread with a private slot, and rows that a fork left behind. Drains are exempt from the bound
-//! on one call ([`crate::bound`]).
+//! These cause a drain: a trim, another process's request, a page that the kernel refused, the exit
+//! of a thread with a private slot, and rows that a fork left behind. Drains are exempt from the
+//! bound on one call ([`crate::bound`]).
 //!
-//! Of CPU partial lists the empty slabs can be drained alone; a CPU's others stay on its list.
+//! A drain may take only the empty slabs off CPU partial lists, and leave the others there.
 //!
-//! Neighbour: [`super::pass`] drains idle stacks unrequested, in slices.
+//! Neighbour: [`super::pass`] drains idle stacks without a request, in slices.
 
 use crate::cache::Cache;
 use crate::cache::slots::number_of;

@@ -1,5 +1,5 @@
-//! What reclaim needs to know of the whole yard: how much memory is live, whether the program frees
-//! slowly, and whether it has freed a large block recently.
+//! Computes what reclaim asks about the whole yard: how much memory is live, whether the program
+//! frees slowly, and whether it has freed a large block recently.
 
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};

@@ -2,7 +2,7 @@
 //! small slices, one per slow path.
 //!
 //! A pass goes through the phases of [`Phase`]; the drain lock protects its position. A slow path
-//! that finds a pass open and gets the lock without waiting runs one slice, which
+//! that finds a pass under way and gets the lock without waiting runs one slice, which
 //!
 //! * stops idle stacks by one fence and flushes them;
 //! * or flushes part of an unused sheaf of a barn;
@@ -13,7 +13,7 @@
 //! Invariants: a slice stays within the bound ([`crate::bound`]), however much is left to do; it
 //! leaves no stack stopped and no object in transit.
 //!
-//! Neighbours: [`super::ticker`] begins a pass; [`super::drain`] does all of its work at once, on
+//! Neighbours: [`super::ticker`] begins a pass; [`super::drain`] does all its work at once, on
 //! request.
 
 use super::drain::{BATCH, Stops};

@@ -1,26 +1,28 @@
 //! Sparse caches: few of their objects are live, and parked objects keep their slabs in use.
 //!
-//! A parked object holds its slab as a live one does. If a program frees its objects in random
-//! order, each slab may be left with one object in a sheaf, and no page becomes free. A pass would
-//! flush the idle sheaves, but only calls advance a pass, and no call can know that it is the last
-//! before the program goes idle ([`crate::reclaim::surplus`]).
+//! A parked object keeps its slab in use as a live one does. If a program frees its objects in
+//! random order, each slab may be left with one object in a sheaf, and no page becomes free. A pass
+//! would flush the idle sheaves, but only calls advance a pass, and no call can know that it is the
+//! last before the program goes idle ([`crate::reclaim::surplus`]).
 //!
 //! A slab without a live object can be discarded once all its parked objects are flushed. So a
 //! cache with more slabs than live objects is *sparse*: at least the difference can be discarded. A
 //! slow free that finds its cache sparse, by enough to be worth a flush, requests the flush. From
-//! then on slow paths run slices: they stop the stacks of all CPUs and flush them, then flush the
-//! barn and discard empty slabs. The next free on each CPU finds no stack; while the cache is
+//! then on slow paths run slices of it: they stop the stacks of all CPUs and flush them, then flush
+//! the barn and discard empty slabs. The next free on each CPU finds no stack; while the cache is
 //! sparse, it frees the object to its slab (`Header::is_sparse`).
 //!
 //! A program that fills and empties its heap in a loop would refill the flushed objects from their
-//! slabs. So each object that is flushed here takes a token, as a page of the surplus does, and
-//! tokens accrue with time: at most four per page of the heap, of which a process starts with one.
+//! slabs. So each object that is flushed here takes a token, like a page of the
+//! [surplus](super::surplus). Tokens accrue with time, up to four per heap page; a process starts
+//! with one per page.
 //!
 //! Tried and rejected: four tokens per page at the start (1.04 times the time of short loads); none
-//! at the start (43 MiB when idle instead of 11); unlimited tokens (1.3 times the time of eight
-//! queues); a check of eight caches in each rare free (1.6 % more instructions, no less memory).
+//! at the start (43 MiB when idle instead of 11); unlimited tokens (1.3 times the time of the load
+//! `eight_queues`); checks of eight caches at once, not two (1.6 % more instructions, no less
+//! memory).
 //!
-//! Neighbours: slow frees request a flush, [`crate::reclaim::ticker`] has them run slices.
+//! Neighbours: slow frees request a flush, [`crate::reclaim::ticker`] makes them run slices.
 //! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock
 //! protects.
 

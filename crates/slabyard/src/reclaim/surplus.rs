@@ -3,23 +3,23 @@
 //!
 //! The ticker gives back pages that have been free for the decay time, but only calls advance it.
 //! No call can know that it is the last before the program goes idle. So a slow path that finds
-//! more dirty free pages than [`LEAST`] and a [`LIVE_PART`]th of the live memory gives back a slice
-//! of them, and the free of a block larger than a slice gives back pages in proportion to its size.
+//! more dirty free pages than [`LEAST`] plus a [`LIVE_PART`]th of the live memory gives back a
+//! slice of them; freeing a block larger than a slice gives back pages in proportion.
 //!
 //! A program that fills and empties its heap in a loop would fault each page in again. So each page
 //! that is given back here takes a token, and one token accrues per millisecond. A heap that
-//! *collapsed*, to a quarter of its size or less, gets tokens for all its pages, if it was a
-//! quarter larger than the last heap that collapsed: so the cost of all such heaps together is
-//! proportional to the largest. Pages for which there is no token wait for the decay time. (A leaky
-//! bucket, ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost
-//! optimal algorithm for unbounded searching", 1976.)
+//! *collapsed*, to a quarter of its size or less, gets tokens for all its pages if it was a quarter
+//! larger than the heap at the last collapse: so the cost of all such heaps together is
+//! proportional to the largest. Pages for which there is no token wait for the decay time. (Tokens
+//! form a leaky bucket, ITU-T I.371, as in [`crate::large`]; the quarter is a factor of an
+//! unbounded search, Bentley and Yao, 1976: "An almost optimal algorithm for unbounded searching".)
 //!
-//! Tried and rejected: to count the pages that were touched again and to stop when they were many
+//! Tried and rejected: counting the pages that were touched again, and stopping when they were many
 //! (73,000 page faults in the load `large` instead of 49,000); and tokens that accrue while the
 //! program frees and allocates large blocks in turn (60,600).
 //!
 //! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a pass; the
-//! ticker has the bound recomputed.
+//! ticker has this module recompute the bound.
 //! Invariant: the words are hints, which threads overwrite without a lock: a lost update makes a
 //! guess wrong.
 

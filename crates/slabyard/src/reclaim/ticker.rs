@@ -5,13 +5,13 @@
 //! pass ([`super::pass`]), and each slow path runs one slice of it until it ends. A helper thread
 //! may do so too ([`help_reclaim`](crate::calls::help::help_reclaim)); nothing here depends on one.
 //!
-//! Dirty free pages beyond 32 MiB and a quarter of the live memory do not wait for the decay time:
+//! Dirty free pages beyond 32 MiB plus a quarter of the live memory do not wait for the decay time:
 //! they are the purge backlog, which slow paths purge first. A program that frees a gigabyte makes
 //! many calls meanwhile, and may make few afterwards.
 //!
-//! While dirty free pages wait to be purged, the ticker runs: each CPU's row takes a slow path at
-//! least once in `interval` frees ([`super::countdown`]); the interval is computed from the
-//! program's rate of frees and the remaining work ([`crate::yard::rate`]).
+//! While dirty free pages wait to be purged, the ticker runs: each CPU takes a slow path at least
+//! once in `interval` frees ([`super::countdown`]); the interval is computed from the program's
+//! rate of frees and the remaining work ([`crate::yard::rate`]).
 
 use crate::engine::Engine;
 use crate::pages::runs;

@@ -1,8 +1,8 @@
 //! Walks over the stacks of all rows, visiting the entries that a drain, a pass or a check needs.
 //!
 //! Neighbours: [`crate::cache::used`] records which slots are in use, so a walk costs in proportion
-//! to them; [`super`] and [`crate::observe`] walk.
-//! Invariant: a walk over the stacks of created caches holds the drain lock.
+//! to them; [`super`] and [`crate::observe`] use these walks.
+//! Invariant: the caller holds the drain lock during a walk over the stacks of created caches.
 
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, SPARE};

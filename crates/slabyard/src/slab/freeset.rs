@@ -20,9 +20,9 @@
 //! * [`take`], under the list lock or on a slab that no other thread has seen, looks for as many
 //!   bits as it may take, subtracts them from `free` and then clears them. The bits are set,
 //!   because `put` sets them before it counts them; they stay set, because no other thread takes.
-//! * `version` differs between slabs, and is 0 where no slab is: a thread that saw `free` leave 0
-//!   or reach all objects, and then takes the list lock, compares it to see whether this is still
-//!   the same slab. A slab gets a new version when it joins a list that counts exactly
+//! * `version` differs between slabs, and is 0 without a slab. A thread that saw `free` rise from 0
+//!   or reach the maximum, and then takes the list lock, sees by `version` whether the slab is the
+//!   same. A slab gets a new version when it is put on a CPU partial list with exact counts
 //!   ([`park_slab`](crate::slab::frozen::park_slab)).
 //!
 //! Equation: free + parked + in transit + live = objects, while no `put` is under way.
@@ -31,11 +31,11 @@
 //!
 //! A free list of 16-bit indices, in tables beside the descriptors, was built behind the same
 //! interface and rejected. It took 1.25 to 2.0 times the time in each of nine loads, at equal or
-//! higher peaks, and two concurrent frees of one object corrupt its list (`docs/decisions.md`,
-//! "Free sets").
+//! higher peaks, and two concurrent frees of one object corrupted it (`docs/decisions.md`, "Free
+//! sets").
 //!
-//! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list
-//! decides who may take.
+//! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list decides
+//! who may take bits.
 
 use super::Geometry;
 use crate::pages::descriptor::DESCRIPTOR_BITS;

@@ -3,16 +3,17 @@
 //!
 //! * [`FROZEN`]: a CPU holds the slab, as its CPU slab or on its partial list. Frees only add bits
 //!   to it; only that CPU takes bits.
-//! * [`PARKED`]: the slab is on a CPU partial list that counts exactly. The free that makes the
-//!   slab empty takes it off the list, by the exchange that clears the flag.
+//! * [`PARKED`]: the slab is on a CPU partial list with exact counts. The free that makes the slab
+//!   empty takes it off the list, by the exchange that clears the flag.
 //!
-//! The objects' bits are in separate words, so a free for which the kernel needs one double-word
-//! exchange costs one more atomic instruction here.
+//! The objects' bits are in separate words, so a free, for which the kernel needs one double-word
+//! exchange, costs one more atomic instruction here.
 //!
 //! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these functions; each
 //! returns how many of its compare-exchanges failed because another thread had changed the word.
-//! Invariants: those of the free set: bits are set before they are counted, and cleared after; a
-//! thread that takes bits owns the slab: it is frozen, or on no list, or the list's lock is held.
+//! Invariants: as in the free set, bits are set before they are counted, and cleared after they are
+//! subtracted. A thread takes bits only of a slab that its CPU froze or that no list has, or under
+//! the list's lock.
 
 use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;

@@ -10,8 +10,8 @@
 //!                 |<---- size ----->|
 //! ```
 //!
-//! If the slab's descriptors lack room for all words of the free set, the others are at the slab's
-//! start, in whole cache lines: this occurs only for 8-byte objects.
+//! If the slab's descriptors lack room for all words of the free set, the remaining words are at
+//! the slab's start, in whole cache lines. This occurs only for 8-byte objects.
 
 use super::word::Word;
 use crate::pages::descriptor::DESCRIPTOR_BITS;

@@ -1,4 +1,4 @@
-//! The objects of one bulk call, with one owner: one word per object, and no box.
+//! A batch owns the objects of one bulk call: it has one word per object, and no boxes.
 //!
 //! ```text
 //! Batch  | cache | lies | address 0 | address 1 | ... | address N - 1 |
@@ -8,8 +8,8 @@
 //! that pushes them back reads them here. So no address is copied in between.
 //!
 //! Neighbour: [`super::bulk`] has the bulk calls that return boxes.
-//! Invariant: the batch borrows the handle of its cache, so the cache's words stay open while its
-//! objects are freed in bulk.
+//! Invariant: the batch borrows the handle of its cache, so bulk frees of its objects may use the
+//! cache's fast path.
 
 use super::boxed::CacheBox;
 use super::cache::no_memory;

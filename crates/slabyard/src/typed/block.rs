@@ -8,8 +8,8 @@
 //!
 //! An object that was allocated in a signal handler that interrupted a slow path, or while another
 //! thread forked, is in a mapping and not in a slab. Its box points to the second record, whose
-//! slot is 0: so its free takes the slow path, which reads the page map, and fast frees need not
-//! read it.
+//! slot is 0. So freeing the object takes the slow path, which reads the page map; fast frees need
+//! not.
 
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, ObjectKind};

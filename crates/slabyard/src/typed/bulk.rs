@@ -1,10 +1,9 @@
 //! Bulk calls on typed caches: many objects by few restartable sequences.
 //!
-//! The guards that free the objects after a panic hold the addresses by reference: a counter beside
-//! them would stay in memory, and each object would wait for the store of the one before.
+//! The guards that free the objects after a panic hold the addresses by reference. A counter beside
+//! them would stay in memory, and each object would wait for the preceding store to it.
 //!
-//! Neighbour: [`crate::calls::bulk`] has the bulk calls on untyped caches, which look each address
-//! up.
+//! Neighbour: [`crate::calls::bulk`] has the bulk calls on untyped caches, which look addresses up.
 
 use super::boxed::CacheBox;
 use super::cache::no_memory;

@@ -7,7 +7,7 @@
 //! The engine's constructor, which runs when a slab is allocated, only records that the object has
 //! no value yet; the user's constructor runs when an object is first allocated, outside of the
 //! yard. So the user's constructor may allocate, and panic. The values in a discarded slab are
-//! dropped inside of the yard: their own frees are deferred, and a panic aborts the process.
+//! dropped inside of the yard: destructors' frees are deferred, and a panic aborts the process.
 
 use super::home::Home;
 use super::record::{Lies, Record};

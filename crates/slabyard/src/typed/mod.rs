@@ -1,10 +1,10 @@
-//! Floor 10: typed object caches: the allocator of one type, with a name.
+//! Floor 10: typed object caches. Each has a name, and allocates objects of one type.
 //!
 //! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
 //! free a push; both are inlined into the caller's code: they make no call, use no locked
 //! instruction, and do not read the page map. `tests/inlined.rs` pins their instructions.
 //!
-//! Neighbours: a cache lives in a [`Home`], usually a [`crate::process::ProcessYard`];
+//! Neighbours: a cache is created in a [`Home`], usually a [`crate::process::ProcessYard`];
 //! [`crate::created`] creates, abandons and destroys the untyped cache below it.
 //! Invariants: a box points to its cache's block, which outlives it. No user function runs inside
 //! of the yard, except destructors of kept objects whose slabs are discarded.

@@ -1,7 +1,6 @@
-//! Prefilled sheaves of typed caches: objects reserved before a part of the program in which an
-//! allocation must not fail.
+//! Prefilled sheaves of typed caches: objects reserved before code whose allocations must not fail.
 //!
-//! Neighbours: [`crate::calls::prefill`] has those of untyped caches, and does the work.
+//! Neighbours: [`crate::calls::prefill`] has such sheaves of untyped caches, and does the work.
 //! Invariant: an object in the sheaf is the cache's memory without a value; in a kept cache it may
 //! hold a value that was made before.
 

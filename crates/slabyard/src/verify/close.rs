@@ -13,9 +13,9 @@
 //!
 //! The checks write nothing and stop no stack. For an object that the caller owns the result is
 //! exact: the caller owned it already when the check read the top of a stack, so no element below
-//! that top held it then, and none can before it is freed. (The read of the top pairs with each
-//! commit of a top: an owner got its object after the pop.) For other objects, as at exit, a check
-//! while other threads move them only guesses, and [`crate::verify`] decides.
+//! that top held it then, and none can hold it before it is freed. (The read of the top pairs with
+//! each commit of a top: an owner got its object after the pop.) For other objects, as at exit, a
+//! check that runs while threads move them only guesses; [`crate::verify`] decides.
 //!
 //! Neighbour: [`crate::reclaim::countdown`] sends the frees to be checked to the slow path, and
 //! marks the rows on which objects were freed.

@@ -1,4 +1,4 @@
-//! What the checker finds.
+//! The faults that the whole-yard checker reports.
 
 use crate::pages::Cause;
 use core::fmt;

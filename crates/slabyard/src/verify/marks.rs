@@ -2,9 +2,9 @@
 //! slab's bitmap, so that a clear bit means a live object.
 //!
 //! Neighbours: [`super`] checks the bits, [`crate::live`] walks over the live objects. In the child
-//! of a fork that cut a check off, [`crate::child`] clears the marks.
-//! Invariant: marks are cleared in the order in which they were set, so that those behind the first
-//! fault, which were not set, are not cleared.
+//! of a fork that interrupted a check, [`crate::child`] clears the marks.
+//! Invariant: marks are cleared in the order in which they were set, so that marks after the first
+//! fault, which were never set, are not cleared.
 
 use super::fault::Fault;
 use crate::cache::debug_of;

@@ -11,8 +11,8 @@
 //! * every granule below the top has exactly one owner; free granules are on the buddy's lists,
 //!   where dirty ones are counted, parked ones on a CPU's list.
 //!
-//! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other rows,
-//! the checker skips the objects that are parked there.
+//! While it runs, the yard is quiesced ([`Yard::quiesce`]). If the platform cannot stop other CPUs'
+//! stacks, the checker skips the objects that are parked there.
 
 pub mod close;
 mod fault;

@@ -1,8 +1,8 @@
-//! Fills batches of objects that wait for readers; once a batch's epoch is over, frees its objects
-//! onto the CPU's stack as usual, so that they are soon allocated again; full sheaves move from
+//! Fills batches of freed objects that wait for readers. Once a batch's epoch is over, its objects
+//! are pushed onto the CPU's stack, so that they are soon allocated again; full sheaves move from
 //! there to the barn.
 //!
-//! Neighbours: [`crate::yard::waiting`] stores the batches; [`super`] decides when.
+//! Neighbours: [`crate::yard::waiting`] stores the batches; [`super`] decides when to free one.
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;

@@ -2,7 +2,7 @@
 //! may hold locks, so the handler only links the object into a list that runs through the freed
 //! objects; the end of the next slow path frees them.
 //!
-//! Neighbour: [`crate::slow_path`], whose end calls [`run_deferred`].
+//! Neighbour: [`crate::slow_path`] calls [`run_deferred`] at its end.
 
 use crate::cache::slots::slot_of;
 use crate::debugging::large::free_guarded;

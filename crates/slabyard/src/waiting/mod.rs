@@ -1,12 +1,12 @@
-//! Floor 7: frees that wait for readers ([`crate::rcu`]), and discarded slabs whose pages do.
+//! Floor 7: frees that wait for readers ([`crate::rcu`]), and discarded slabs that wait likewise.
 //!
 //! None of this needs a thread of its own: the end of each slow path ([`batches::serve_waiting`])
 //! advances the grace period and frees one batch of objects and some slabs; [`Yard::rcu_barrier`]
-//! frees all that wait.
+//! frees all that are waiting.
 //!
 //! Neighbours: [`crate::calls::readers`] has the functions for programs; [`batches`] frees the
 //! objects; [`deferred`] has the frees that wait for the end of a slow path. Invariant: in a yard
-//! without readers, all that this module adds to a call is the read of one word.
+//! without readers, this module adds only the read of one word to a call.
 
 pub(crate) mod batches;
 pub(crate) mod deferred;

@@ -1,5 +1,5 @@
-//! The depth word of a thread: whether the thread is inside of a slow path, and how many calls it
-//! made, as its slow paths estimate.
+//! The depth word of a thread: whether the thread is inside of a slow path, and its slow paths'
+//! estimate of how many calls it made.
 //!
 //! Neighbour: [`crate::slow_path`] sets it.
 //! Invariant: a signal handler that interrupts a slow path finds [`INSIDE`], and enters none.

@@ -1,4 +1,4 @@
-//! What a yard records about its large blocks, and which sizes are served by runs.
+//! A yard's state for its large blocks, and the limits of the sizes that runs serve.
 //!
 //! Neighbours: [`crate::large`] allocates and frees them; [`crate::calls::resize`] resizes them.
 //! Invariant: the words are hints: concurrent threads may lose a count.

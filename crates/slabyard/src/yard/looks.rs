@@ -1,13 +1,13 @@
 //! Checks of live large blocks while other threads allocate and free them.
 //!
 //! A block is registered before it has its seal, and its pages fault once it is freed: a check must
-//! meet neither state. A check names the block, reads it only if no change is under way, and uses
-//! the result only if no change began meanwhile. A thread that allocates or frees a block counts
-//! that it began, and does not unmap the pages of a block that is being checked.
+//! not read a block in these states. A check announces the block, reads it only if no change is
+//! under way, and uses the result only if no change began meanwhile. A thread that allocates or
+//! frees a block counts a change, and does not unmap the pages of a block that is being checked.
 //!
 //! All accesses are SeqCst: a check stores the block and then reads the counts, a change increments
-//! its count and then reads the block, so that at least one sees the other (Dekker's argument). No
-//! thread waits for ever: a change may interrupt a check on the same thread, in a signal handler.
+//! its count and then reads the block, so that at least one sees the other (Dekker's argument).
+//! Both wait for a bounded time: a signal handler that changes a block may interrupt a check.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: [`crate::calls`] has the functions for programs, [`crate::reclaim`] returns idle
 //! memory to the kernel, [`crate::bound`] limits how much of that one call does, [`crate::observe`]
-//! counts, and [`crate::verify`] checks the whole yard.
+//! computes the counters, and [`crate::verify`] checks the whole yard.
 //! Invariant: no part calls another part's functions.
 
 pub(crate) mod checks;

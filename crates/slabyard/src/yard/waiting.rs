@@ -1,7 +1,7 @@
-//! A yard's state for objects and slabs that wait for readers, and the hooks by which the rest of
-//! the yard calls that code: a yard without readers includes none of it.
+//! A yard's state for objects and slabs that wait for readers, and the hooks by which the yard
+//! calls the code that frees them: a yard without readers links none of it.
 //!
-//! Freed objects wait in batches: arrays of addresses, filled by the CPUs that free, each closed
+//! Freed objects wait in batches: arrays of addresses, filled by the CPUs that free. Each is closed
 //! with the epoch that it waits for (the kernel's `kfree_rcu` fills a sheaf or a page of pointers
 //! per CPU).
 //!

@@ -7,12 +7,12 @@
 //! +---------------------+------------------+------------+-----------+- - - - - - -+
 //! ```
 //!
-//! The track records the caller that allocated the block, if the flag U is set.
+//! The track records the caller that allocated the block, if the debug flag U is set.
 //!
 //! The seal holds the requested size, the function that allocated ([`Maker`]), and a checksum of
 //! these and the address; a free invalidates it, so that only one of two concurrent frees succeeds.
-//! A mapping is followed by a page that faults; after its free, all of its pages fault until it
-//! leaves quarantine ([`crate::debugging::large`]).
+//! A mapping is followed by a page that faults; after the mapping is freed, all of its pages fault
+//! until it leaves quarantine ([`crate::debugging::large`]).
 
 use super::Maker;
 use super::object::check_of;

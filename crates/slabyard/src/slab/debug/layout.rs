@@ -10,11 +10,11 @@
 //! |<---------------------------------- stride ----------------------------------->|
 //! ```
 //!
-//! Zones exist with the flag Z, tracks with U, poison with P. A zone is filled with 0xcc while the
-//! object is live, with 0xbb while free. A free object is filled with 0x6b and ends with 0xa5; a
-//! new one is filled with 0x5a, which tells reads of unwritten memory from reads after a free.
-//! (These are the kernel's bytes, except that it fills new objects with 0x6b too; SLAB used 0x5a
-//! there.) The link is for deferred frees, so that these overwrite none of the owner's bytes.
+//! The debug flag Z adds zones, U tracks, P poison. A zone is filled with 0xcc while the object is
+//! live, with 0xbb while free. A free object is filled with 0x6b and ends with 0xa5; a new one is
+//! filled with 0x5a, which distinguishes reads of unwritten memory from reads after a free. (These
+//! are the kernel's bytes, except that it fills new objects with 0x6b too; SLAB used 0x5a there.)
+//! Deferred frees are linked by the link field, so that they overwrite none of the owner's bytes.
 //!
 //! Neighbour: [`super::object`] fills and checks the parts.
 

@@ -1,4 +1,4 @@
-//! Debugging of slabs, the mechanism: objects that have red zones, poison, tracks and a state word.
+//! The mechanism of slab debugging: objects with red zones, poison, tracks and a state word.
 //!
 //! [`layout`] computes where the parts are, [`object`] fills and checks them, [`track`] records the
 //! callers of an object, [`whole`] prepares a slab, checks the bytes after its last object and takes

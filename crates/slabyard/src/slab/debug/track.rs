@@ -2,7 +2,7 @@
 //! caller that allocated a block.
 //!
 //! Neighbour: [`super::Layout`] says where the tracks are. Invariant: only the owner of the object
-//! or its state writes the tracks; reports of others read them, while they may change.
+//! or its state writes the tracks; other threads' reports read them, and may see them change.
 
 use super::Layout;
 use super::layout::WORDS;

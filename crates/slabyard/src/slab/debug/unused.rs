@@ -1,4 +1,4 @@
-//! Free pages: a program that writes there used a stale pointer, or wrote far past an object.
+//! Checks free pages: a program that wrote to one used a stale pointer or overran an object.
 //!
 //! ```text
 //! never used ----------------------------------------+
@@ -6,14 +6,14 @@
 //! slab or run --ended or freed, given back--> clean: zeros --taken--> looked at --> slab or run
 //! ```
 //!
-//! A free page that is clean reads as zeros, which saves `calloc` the zeroing. With debugging the
+//! A free page that is clean reads as zeros, which saves `calloc` the zeroing. With debugging, the
 //! pages of a discarded slab or a freed large block are given back to the kernel at once, so that
 //! they become clean too ([`PageHeap::free_clean`]). Clean pages are checked when they are used
 //! again, and by a check of all objects (`crate::verify`). A write to a dirty page is not detected;
 //! such pages come from caches without debugging.
 //!
-//! Invariant: no lock is held while a finding is reported, and pages that other threads allocate
-//! meanwhile are not reported.
+//! Invariant: no lock is held while a finding is reported; pages allocated meanwhile are not
+//! reported.
 
 use crate::pages::finding::{By, Bytes, Finding, FindingKind};
 use crate::pages::{GranuleKind, PageHeap};

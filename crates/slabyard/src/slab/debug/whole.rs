@@ -1,16 +1,17 @@
-//! A slab with debugging as a whole: its objects as it begins, the bytes behind the last, and the
-//! mark of a slab whose memory was found corrupt.
+//! Debugging of whole slabs: sets up a new slab's objects, checks the bytes after the last one, and
+//! marks a slab whose memory was found corrupt.
 //!
 //! ```text
 //! slab | object and its parts | ... | object and its parts | tail, 0x5a |
 //! ```
 //!
-//! With the flag P the tail, which no object uses, is poisoned, so that a write far past the last
-//! object is detected, as by the kernel's check of a slab's padding.
+//! With the debug flag P the tail, which no object uses, is poisoned, so that a write far past the
+//! last object is detected, as by the kernel's check of a slab's padding.
 //!
-//! The objects of a slab that is set aside are not allocated any more, and frees to it have no
-//! effect: its free objects leave the free set, so that lists and counters treat the slab as full;
-//! its live objects stay with their owners. The descriptor's `granules` field holds the mark.
+//! A corrupt slab is set aside: its objects are not allocated any more, and frees to it have no
+//! effect. Its free objects are removed from the free set, so that lists and counters treat the
+//! slab as full; its live objects stay with their owners. The descriptor's `granules` field holds
+//! the mark.
 
 use super::object::POISON_NEW;
 use super::{Layout, object, track};
