@@ -6,9 +6,8 @@
 //! only for a trim, another process's request, or a page that the kernel refused. Frees that a
 //! signal handler deferred to the interrupted slow path are exempt too: each counts as a call of
 //! its own. The cost of a request above [`crate::yard::LARGEST_RUN`] is proportional to its size.
-//! The block is mapped and unmapped whole, and the request may purge as many bytes as it takes, in
-//! whole huge pages. The free of a run above [`SHEDDING`] may purge up to [`SHED`] times the run's
-//! size.
+//! The block is mapped and unmapped whole, and the request may purge up to its own size, in whole
+//! huge pages. The free of a run above [`SHEDDING`] may purge up to [`SHED`] times the run's size.
 //!
 //! The tests count the work of each call and compare it with these numbers.
 

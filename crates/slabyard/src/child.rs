@@ -1,8 +1,8 @@
 //! The child of a fork: it has a copy of its parent's yard at the moment of the fork. The parent's
-//! other threads are gone, each of which may have been anywhere in a slow path.
+//! other threads, each of which may have been anywhere in a slow path, are gone.
 //!
-//! A fork waits for no thread. Between its handlers and the fork itself the C library waits for
-//! locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
+//! A fork waits for no thread. Between the fork handlers and the fork itself the C library waits
+//! for locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
 //! memory. So the child repairs the yard, in its first slow path, if any other thread was in a slow
 //! path at the fork. A CPU's stack is always consistent, because one store commits each change, so
 //! the fast path needs no repair. A fork sees a consistent cut of all stores, which x86-64 makes

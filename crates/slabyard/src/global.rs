@@ -1,7 +1,7 @@
 //! Floor 10: the allocator of a whole program.
 //!
 //! Neighbours: [`crate::process`] starts its yard at the first allocation, before `main`; typed
-//! caches may share that yard. [`crate::yard`] serves the calls, the fast path first.
+//! caches may share that yard. [`crate::yard`] serves the calls, and tries the fast path first.
 //! Invariant: the yard's memory is never unmapped, because a [`Global`] need not be a `static`: it
 //! may be dropped.
 

@@ -1,4 +1,4 @@
-//! Serves a call within a slow path, by a cache's engine, or as a large block.
+//! Serves a call within a slow path, through a cache's engine or as a large block.
 //!
 //! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees
 //! deferred objects with these functions.

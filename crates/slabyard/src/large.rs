@@ -5,17 +5,17 @@
 //!
 //! The pages of a freed run stay resident for the decay time, and the next run reuses them. A freed
 //! mapping's pages are unmapped at once; a mapping grows without copying. So a block above
-//! [`LARGEST_RUN`] is a mapping, unless the program frees and allocates such blocks in turn. Within
-//! the decay time after such a free, the next such block is a run. Thus a program that frees a
-//! large block and then goes idle gives its memory back; a program that replaces the block reuses
-//! resident pages. A large block that grows is a mapping, or, if the program replaces such blocks,
-//! a run with as much room as the last freed large block had. A run that outgrows its room moves
-//! its pages out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its `mmap` threshold to
-//! the sizes of freed blocks for the same reason: mallopt(3).) In a process whose first frees were
-//! checked closely ([`crate::verify::close`]), blocks from [`SMALLEST_FAULTING`] to [`LARGEST_RUN`]
-//! are mappings too, as many as [`Large::may_fault`](crate::yard::large) allows, so that a use
-//! after free faults. Their cost in system calls and page faults is bounded per unit of time, so
-//! the check may last for ever; a program that always replaces large blocks gets runs.
+//! [`LARGEST_RUN`] is a mapping, unless the program frees and allocates such blocks in turn. It is
+//! a run if it is allocated within the decay time after such a block was freed. Thus a program that
+//! frees a large block and then goes idle gives its memory back; a program that replaces the block
+//! reuses resident pages. A large block that grows is a mapping, or, if the program replaces such
+//! blocks, a run with as much room as the last freed large block had. A run that outgrows its room
+//! moves its pages out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its `mmap`
+//! threshold to the sizes of freed blocks for the same reason: mallopt(3).) In a process whose
+//! first frees were checked closely ([`crate::verify::close`]), blocks from [`SMALLEST_FAULTING`]
+//! to [`LARGEST_RUN`] are mappings too, as many as [`Large::may_fault`](crate::yard::large) allows,
+//! so that a use after free faults. Their cost in system calls and page faults is bounded per unit
+//! of time, so the check may last for ever; a program that always replaces large blocks gets runs.
 
 use crate::debugging::large::{alloc_guarded, free_guarded};
 use crate::engine::Engine;

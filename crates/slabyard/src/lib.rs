@@ -30,11 +30,11 @@
 //! | 2 | [`pages`]: region, buddy, per-CPU page lists, mappings; [`rcu`]: readers, grace periods |
 //! | 1 | the crate `slabyard-platform`, as [`platform`]: per-CPU stacks, Linux; [`gate`]; [`table`]: metadata at fixed addresses; [`sync`]: atomics, ranked locks |
 //!
-//! Of these, [`typed`], [`global`], [`process`] and `allocator` are stable. The others are hidden,
-//! for the repository's own libraries: `cargo doc` shows them with `--document-hidden-items`.
+//! Of these, [`typed`], [`global`], [`process`] and `allocator` are stable. The others, for the
+//! repository's own libraries, are hidden: `cargo doc` shows them with `--document-hidden-items`.
 //!
-//! `docs/design.md` has the walks through the code "I am a malloc(64) call" and "I am a freed
-//! object".
+//! `docs/design.md` follows a call and an object through the code: "I am a malloc(64) call" and "I
+//! am a freed object".
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 // What only the doors of Linux use.

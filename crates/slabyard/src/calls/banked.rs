@@ -1,6 +1,6 @@
 //! Allocates and frees page runs through this CPU's banks of free runs, without a slow path.
 //!
-//! Neighbour: [`crate::pages::bank`] has their restartable sequences.
+//! Neighbour: [`crate::pages::bank`] implements the restartable sequences.
 
 use crate::engine::Engine;
 use crate::large::{SMALLEST_FAULTING, note_freed};

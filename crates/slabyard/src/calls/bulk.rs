@@ -5,8 +5,8 @@
 //! full, one object takes the slow path, which exchanges or refills the sheaf; then the bulk call
 //! continues on the stack.
 //!
-//! Neighbours: [`crate::created`] has the calls for single objects; [`crate::calls::prefill`] fills
-//! its sheaves with these calls.
+//! Neighbours: [`crate::created`] allocates and frees single objects; [`crate::calls::prefill`]
+//! fills its sheaves with bulk calls.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;

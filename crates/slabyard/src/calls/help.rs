@@ -1,4 +1,4 @@
-//! Work outside of the program's calls, in helper threads or in a thread that another process
+//! Does work outside of the program's calls, in helper threads or in a thread that another process
 //! stopped: slices of reclaim, answers to requests, and a drain when memory is short.
 //!
 //! Neighbours: [`crate::reclaim::ticker`] runs slices; [`crate::mail`] answers requests.

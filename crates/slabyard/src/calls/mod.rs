@@ -13,8 +13,8 @@
 //! and [`prefill`] move many objects; [`trim`] and [`help`] give memory back on request;
 //! [`readers`] has RCU read-side sections and deferred frees.
 //!
-//! Neighbours: [`crate::slow_path`] and [`crate::inside`] are below; [`crate::created`] has the
-//! calls on created caches.
+//! Neighbours: [`crate::slow_path`] and [`crate::inside`] do the slow work; [`crate::created`]
+//! serves created caches.
 
 pub(crate) mod banked;
 pub mod bulk;

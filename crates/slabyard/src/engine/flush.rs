@@ -13,8 +13,8 @@
 //! 17 % longer, a899870); comparing each object with the one flushed before it (1 to 6 % more
 //! instructions in four loads, and no gain).
 //!
-//! It checks once per group that the addresses are in a slab of this cache, and for each address
-//! that an object starts there.
+//! The flush checks once per group that the addresses are in a slab of this cache, and for each
+//! address that an object starts there.
 
 use super::slabs::{FlushTarget, Group, Slabs};
 use super::{Counter, Shape};

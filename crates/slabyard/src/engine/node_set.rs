@@ -1,7 +1,7 @@
 //! A cache's state at its memory nodes, whether one or several.
 //!
 //! A policy keeps state per node. An engine stores it in a [`NodeSet`]: in `One`, which is one
-//! node's state and costs no further instruction, or in `Nodes`, an array of states. The number of
+//! node's state and costs no extra instruction, or in `Nodes`, an array of states. The number of
 //! nodes in use is known when the yard starts; with one node, `Nodes` does what `One` does.
 //!
 //! Neighbours: [`super::nodes`] defines `Nodes`.

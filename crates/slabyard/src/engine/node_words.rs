@@ -1,9 +1,9 @@
 //! The words of a cache at each memory node that other processes read (`abi::region::NodeWord`),
 //! besides those of the whole cache ([`super::shown`]).
 //!
-//! Neighbours: [`super::nodes`] stores them. Code that changes a barn, a shared array or a partial
-//! list publishes its counts here, under its lock. A cache without per-node lists publishes only
-//! the words of the whole cache, with the heads of its barn and its list.
+//! Neighbours: [`super::nodes`] stores the words. Code that changes a barn, a shared array or a
+//! partial list publishes its counts here, under its lock. A cache without per-node lists publishes
+//! only the words of the whole cache, with the heads of its barn and its list.
 //! Invariant: each count of the cache is the sum over its nodes; its limit is their highest limit.
 
 use super::Header;

@@ -1,10 +1,10 @@
 //! Repairs a cache in the child of a fork if the parent's threads were working on it. Locks may
 //! belong to threads that do not exist, and lists and counts may be half changed.
 //!
-//! The bitmaps of its slabs are right, as are the objects in stacks and barns. So the repair
-//! empties the lists ([`empty_list`]), recounts and lists each slab that it finds ([`adopt`]), and
-//! counts the chains of sheaves, which one store changes. Objects that a thread was moving stay
-//! live for ever: at most one sheaf's.
+//! The slabs' bitmaps are right, as are the objects in stacks and barns. So the repair empties the
+//! lists ([`empty_list`]), recounts and lists each slab that it finds ([`adopt`]), and counts the
+//! chains of sheaves, which one store changes. Objects that a thread was moving stay live for ever:
+//! at most one sheaf of them.
 //!
 //! Neighbours: [`crate::child`] walks over caches and slabs; an engine with more state than a list
 //! repairs the rest ([`Repair`]).

@@ -1,6 +1,6 @@
 //! The slabs of a yard: the policy's interface to the page heap.
 //!
-//! Neighbours: [`super::slabs`] defines the functions. They use [`crate::slab::freeset`],
+//! Neighbours: [`super::slabs`] defines the functions. The code here uses [`crate::slab::freeset`],
 //! [`crate::pages`]'s descriptors and sheaves, and [`crate::platform`]'s stacks.
 
 use super::slabs::{FlushTarget, Group, Held, NodeList, Rules, SheafAccess, Slabs, Stacks};

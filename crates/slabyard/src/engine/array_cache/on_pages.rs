@@ -1,6 +1,6 @@
 //! Array caches of a yard: a CPU's array is its main stack, whose capacity is the array's limit.
 //!
-//! Neighbour: [`super::engine`] uses these.
+//! Neighbour: [`super::engine`] works on these arrays.
 
 use super::node::Shared;
 use super::{Arrays, NodeArrays, array, lists};

@@ -1,9 +1,9 @@
 //! Reaping: frees, a fifth at a time, objects and slabs unused since the last reap.
 //!
 //! A kernel's timer reaps each CPU's own arrays every 2 s, and the node's shared array and free
-//! slabs every 4 s. In a yard the reclaim pass replaces the timer. It flushes whole arrays whose
-//! tops did not move since the last pass, as it does for every engine; in every second pass it
-//! reaps the node.
+//! slabs every 4 s. In a yard the reclaim pass replaces the timer. The pass flushes whole arrays
+//! whose tops did not move since the last pass, as it does for every engine; in every second pass
+//! it reaps the node.
 //!
 //! Neighbours: a reclaim pass calls [`NodeArrays::reclaim_piece`]; on request,
 //! [`drain`](NodeArrays::drain) frees everything.

@@ -2,13 +2,13 @@
 //!
 //! One sheaf of the pool is cut into banks of `abi::region::front::BANK` elements: the tops of two
 //! arrays, the CPU's slab and its partial list. A CPU uses the bank that its row's number selects;
-//! with more rows than banks, some rows share. Only slow paths use banks, and any thread may take
-//! an array out of one, by an atomic exchange, so a drain needs no fence.
+//! with more rows than banks, some rows share one. Only slow paths use banks, and any thread may
+//! take an array out of one, by an atomic exchange, so a drain needs no fence.
 //!
 //! Four slots per cache in every engine were rejected: they would have doubled the cache lines that
 //! the fast path of the preload library touches.
 //!
-//! Neighbours: [`super::engine`] is the engine; [`super::on_pages`] implements the policy's
+//! Neighbours: [`super::engine`] uses the banks; [`super::on_pages`] implements the policy's
 //! interface. Invariant: an array is in one bank, or held by one thread.
 
 use super::{CpuPartialLists, CpuSlab, CpuSlabs, Rules, alloc, free, lists};

@@ -2,8 +2,8 @@
 //! as in those caches of 6.18 that request sheaves.
 //!
 //! Neighbours: the policy is in [`super::alloc`], [`super::free`] and [`super::lists`]; it works on
-//! the structures of [`super::on_pages`]. [`crate::engine::sheaves`] is the policy of the sheaves,
-//! with the kernel's rules; [`super::below`] has the CPU slabs below them.
+//! the structures of [`super::on_pages`]. [`crate::engine::sheaves`] is the sheaves' policy, with
+//! the kernel's rules; [`super::below`] stores the CPU slabs below sheaves.
 //!
 //! Invariant: objects leave a sheaf for their slabs one by one, never grouped by a flush, which
 //! ignores frozen slabs.

@@ -3,8 +3,8 @@
 //! A CPU's main stack represents its slab: the elements are the slab's objects that only this CPU
 //! may take; the tag lets a free push only objects of this slab. A CPU partial list is the spare
 //! stack, whose elements are [`Parked`] slabs; only a thread that checked it out pushes to it or
-//! pops from it. The first note of an array ([`Sheaf`]) names the CPU's slab, or counts the list's
-//! objects. If sheaves take the stacks, both arrays are in a bank ([`super::below`]).
+//! pops from it. A word of each array ([`Sheaf`]'s first note) names the CPU's slab, or counts the
+//! list's objects. If sheaves take the stacks, both arrays are in a bank ([`super::below`]).
 //!
 //! [`Sheaf`]: crate::pages::Sheaf
 

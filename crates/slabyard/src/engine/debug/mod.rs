@@ -15,7 +15,8 @@
 //! # Locks
 //!
 //! The list lock protects the list, the quarantine and the clearing of free bits. The thread that
-//! owns an object by its state fills and checks the object's parts, without a lock.
+//! owns an object, according to the object's state, fills and checks the object's parts without a
+//! lock.
 //!
 //! # Equations (asserted by `verify`)
 //!

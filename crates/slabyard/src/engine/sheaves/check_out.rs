@@ -2,8 +2,8 @@
 //! private, and checks it in.
 //!
 //! While a sheaf is checked out, its entry looks both empty and full: another thread on the CPU
-//! takes the slow path too, and may check in a sheaf first. The sheaf that this thread then finds
-//! in the entry is surplus, and moves to the barn.
+//! takes the slow path too, and may check in a sheaf first. The sheaf that the first thread then
+//! finds in the entry is surplus, and moves to the barn.
 
 use super::NodeSheaves;
 use crate::engine::slabs::{Held, Stacks};

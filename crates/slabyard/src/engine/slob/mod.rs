@@ -19,8 +19,8 @@
 //! # Locks
 //!
 //! One lock protects the lists and the blocks of all pages. A page is allocated and returned
-//! without it. There is no per-CPU state, and an allocation may search all pages: many partly free
-//! pages make it slow.
+//! without the lock. There is no per-CPU state, and an allocation may search all pages: many partly
+//! free pages make it slow.
 //!
 //! # Equations (asserted by `verify`)
 //!
