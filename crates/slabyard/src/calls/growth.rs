@@ -9,7 +9,7 @@
 //! mapping that the program shrinks gives back all pages above the new size.
 //!
 //! A buffer that grows to 1 MB by 1000 bytes at a time moves 12 times; without extra room it moved
-//! 256 times. 2000 live text lines of at most 8 KB take 10.8 MiB instead of 10.1. Without the
+//! 256 times. 2000 live lines, grown to at most 8 KB, take 10.8 MiB instead of 10.1. Without the
 //! recorded size, each growth within the room would look like a shrink and release the room.
 //!
 //! Neighbours: [`crate::large`] grows and shrinks runs and mappings in place.

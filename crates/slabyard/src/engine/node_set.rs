@@ -4,7 +4,7 @@
 //! node's state and costs no extra instruction, or in `Nodes`, an array of states. The number of
 //! nodes in use is known when the yard starts; with one node, `Nodes` does what `One` does.
 //!
-//! Neighbours: [`super::nodes`] defines `Nodes`.
+//! Neighbours: [`super::nodes`] defines `One` and `Nodes`.
 
 use super::page_slabs::Ruled;
 use super::{Found, PageSlabs, PassState, partial};

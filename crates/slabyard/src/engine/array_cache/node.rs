@@ -3,7 +3,8 @@
 //! The shared array holds surplus objects of CPUs' arrays, for the node's other CPUs. Without it, a
 //! CPU that only allocates would refill from slabs, and one that only frees would flush to them;
 //! both exchange batches here. The shared array holds at most
-//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects.
+//! [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, as far as one sheaf has
+//! room.
 //!
 //! Neighbours: [`super::share`] moves batches, [`super::lists`] keeps the free slabs.
 
