@@ -1,9 +1,10 @@
 //! The fronts of `libslabyard_engines.so`: allocators that are this one library with different
 //! settings.
 //!
-//! A front's name is words joined with `+`. The first is `sheaves`, another engine (`slab`), or a
-//! kernel release (`6.1`), whose CPU slabs it has; the others are differences from that release.
-//! The words are those of `slabyard_kernels`, so this module needs no list of its own.
+//! A front's name is words joined with `+`. The first word is `sheaves`, another engine (`slab`),
+//! or the kernel release (`6.1`) whose CPU slabs the front has; further words name differences from
+//! that release. The words are those of `slabyard_kernels`, so this module needs no list of its
+//! own.
 //!
 //! Neighbours: `load`, `compare`, `programs`, `series` and `lists` accept fronts beside peers;
 //! `find` checks that the library runs.

@@ -1,7 +1,7 @@
 //! Instructions of one pair of malloc(64) and free, counted by valgrind's callgrind.
 //!
 //! The pair load runs N and 2N pairs. The difference divided by N is the count per pair, which
-//! includes about seven instructions of the load's loop and the PLT. valgrind does not support
+//! includes about seven instructions of the load's loop and the PLT. Valgrind does not support
 //! restartable sequences (rseq), so our library runs in its private-slot mode, unlike in
 //! production.
 

@@ -1,7 +1,8 @@
 //! The loads of `loads/load.c`, which run as long as requested.
 //!
-//! `worker` keeps such a process waiting for its next window; `speed`, `look` and part of `memory`
-//! measure it. The loads of `compare` run to completion, and are in other programs.
+//! `worker` keeps a load's process waiting for its next window; `speed`, `look` and part of
+//! `memory` measure the loads. The loads of `compare` are in other programs, which run to
+//! completion.
 
 pub struct Load {
     pub name: &'static str,

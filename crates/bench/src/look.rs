@@ -2,7 +2,7 @@
 //!
 //! Time: one load on our library, alternately with and without a reader. The reader reads the
 //! process's memory from outside and stops nothing, so the only cost is the reader's own processor
-//! time, on a machine where both share CPUs. Instructions: the same load under callgrind, with and
+//! time, where reader and load share CPUs. Instructions: the same load under callgrind, with and
 //! without a reader; both counts must be equal.
 
 use std::path::{Path, PathBuf};

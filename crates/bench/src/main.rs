@@ -5,8 +5,8 @@
 //! library's. `compare` runs many loads to completion, on ours and all `peers`; `programs` runs
 //! real programs. `rest` measures how much memory is returned after a burst, `latency` how long
 //! single calls take, `look` what a reader costs. `load` runs one load on any allocators, `series`
-//! runs two on CPU slabs with eager and with delayed freezing, `lists` compares the claims of CPU
-//! partial lists with their contents. `all` runs the suites that compare against all peers; it
+//! runs two loads on CPU slabs with eager and with delayed freezing, `lists` compares the claims of
+//! CPU partial lists with their contents. `all` runs the suites that compare against all peers; it
 //! writes `raw`, from which `page` generates the document. `caches` compares typed caches with
 //! object pools that are linked into this program. The loads are C programs (`loads/`), linked to
 //! no allocator; `build/` builds them and the peers. `allocators` preloads allocators into

@@ -1,8 +1,8 @@
 //! The command lines of `series` and `lists`, which reproduce what two threads of the kernel's
 //! mailing list discussed.
 //!
-//! Neighbours: `args` parses them, the suites use them. They are in a module of their own because
-//! the suites use modules that depend on `args`.
+//! Neighbours: `args` parses these command lines, the suites use the options. The command lines
+//! have a module of their own because the suites use modules that depend on `args`.
 
 use std::path::PathBuf;
 

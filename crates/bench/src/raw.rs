@@ -1,6 +1,6 @@
 //! The file that `all --json` writes: all measurements, by suite.
 //!
-//! Neighbours: `all` fills it and keeps parts of an earlier file, `page` reads it.
+//! `all` fills this file and keeps parts of an earlier one; `page` reads it.
 
 use std::collections::BTreeMap;
 use std::fs;

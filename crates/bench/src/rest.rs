@@ -1,8 +1,8 @@
 //! How much memory is returned after a burst of which one object in a hundred stays live, while the
 //! program makes pairs of malloc and free, or no calls.
 //!
-//! Neighbours: `loads/rest.c` knows which pages hold none of its objects, and asks the kernel how
-//! many of them are still resident; the allocator is neither queried nor told to trim.
+//! Neighbours: `loads/rest.c` knows which pages hold none of its live objects, and asks the kernel
+//! how many of them are still resident; the allocator is neither queried nor told to trim.
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;

@@ -2,7 +2,7 @@
 //! time, and reports which library it was in.
 //!
 //! What the kernel does for the allocator (page faults, system calls) counts as the kernel's time
-//! here. Neighbour: `series` uses this, in a run that is not timed.
+//! here. `series` measures this share in a run that is not timed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

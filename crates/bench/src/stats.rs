@@ -2,11 +2,11 @@
 //!
 //! Allocators are compared within a round, in which all of them run within about a second: a
 //! disturbance of the machine affects them alike. So a ratio is taken within each round, and the
-//! result is the median of these ratios. On a noisy machine this is more repeatable than the ratio
-//! of the two medians. Evidence: 1316 comparisons of two allocators, in eight versions of the
+//! result is the median of these ratios. On a noisy machine this median is more repeatable than the
+//! ratio of the two medians. Evidence: 1316 comparisons of two allocators, in eight versions of the
 //! results that the repository once held. Results from the two halves of the rounds differ by 0.18
-//! instead of 0.22 (root mean square), and by 0.073 instead of 0.095 (median):
-//! `crates/bench/repeats.py 4aa01db`.
+//! for the median of ratios and 0.22 for the ratio of medians (root mean square), or 0.073 and
+//! 0.095 (median): `crates/bench/repeats.py 4aa01db`.
 //!
 //! The interval comes from resampling rounds (Efron, "Bootstrap methods: another look at the
 //! jackknife", 1979; the percentile interval).

@@ -1,8 +1,8 @@
 //! Serves the boot-like load on a yard, and reads the yard's state at each checkpoint.
 //!
 //! Each process requests 2^7 contiguous pages for its image. The first such request that fails
-//! prints the kernel's report; after the load all caches are shrunk, and then as many such blocks
-//! as possible are allocated.
+//! prints the kernel's report of a failed page allocation. After the load all caches are shrunk,
+//! and then as many blocks of 2^7 pages as possible are allocated.
 
 use crate::machine::Machine;
 use crate::tables::{Slot, Tables};

@@ -1,4 +1,4 @@
-//! The program for Linux: the same loads, in memory laid out like the machine's.
+//! The program for Linux: the same loads, in memory laid out like the image's.
 
 use slabyard_firmware::{MEMORY_BYTES, Machine, Tables, report};
 use std::alloc::{Layout, alloc};

@@ -7,10 +7,10 @@
 //!            (SLOB: a live block has these eight bytes)
 //! ```
 //!
-//! A yard whose users may be killed during a call (`Robust`) has one. A repair can rebuild the
-//! yard's lists, chains, sheaves and counts from it and from the page-table entries of blocks in
-//! use ([`crate::repair`]). So a call may be cut short anywhere, and no engine depends on the order
-//! of its stores.
+//! A yard whose users may be killed during a call (`Robust`) has a live map. A repair can rebuild
+//! the yard's lists, chains, sheaves and counts from this map and the page-table entries of blocks
+//! in use ([`crate::repair`]). So a call may be cut short anywhere, and no engine depends on the
+//! order of its stores.
 //!
 //! Invariants: a block's bit is set after all stores that set up the block, and cleared before
 //! those that dismantle it, with a compiler fence between. A thread that is killed has executed all

@@ -1,4 +1,4 @@
-//! Yards whose engine has slabs: turns addresses into objects, and sizes into classes.
+//! Turns addresses into objects, and sizes into classes, for yards whose engine has slabs.
 
 use crate::caches::{CLASSES, CacheSettings, Core, FixedEngine, Repair};
 use crate::engine::{Cache, CacheLimits, FixedSlabs, Object, SlabEngine};

@@ -1,4 +1,4 @@
-//! Parts of the repair that tests omit or reorder, to check that they detect the fault.
+//! Parts of the repair that tests omit or reorder, to check that this fault is detected.
 
 /// What is left out, or done too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //!
 //! Always correct are the live map ([`LiveMap`]), the page-table heads of blocks in use, and the
 //! table of caches. Everything else is rebuilt from these, so it does not matter where the call was
-//! cut: it took effect, or it did not. At worst, the call's block stays live without an owner.
+//! cut: the call took effect, or it did not. At worst, the call's block stays live without an
+//! owner.
 //!
 //! Neighbours: [`crate::pages`] rebuilds pages, [`crate::engine`] caches and slabs; `shared` sets
 //! up yards that need this. Invariant: a repair that is cut short is repeated by the next call.

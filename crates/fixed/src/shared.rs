@@ -4,7 +4,7 @@
 //! shared memory   | yard: lock, lists, live map's state | live map | entries | ... | page | page | ...
 //! ```
 //!
-//! Neighbours: [`Robust`] is the board, the next call after a death runs [`crate::repair`].
+//! Neighbours: [`Robust`] is the board; the next call after a death runs [`crate::repair`].
 
 use crate::board::Board;
 use crate::caches::{FixedEngine, Settings};

@@ -7,7 +7,7 @@
 //! MMU; if that fails, the load continues, so that a seed makes the same requests whether or not
 //! they succeed.
 //!
-//! [`crate::tables`] says which objects, and how many. The crate's head states the invariants.
+//! [`crate::tables`] lists the objects and their numbers. The crate's head states the invariants.
 
 use crate::caches::ObjectType;
 use crate::random::Random;

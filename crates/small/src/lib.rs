@@ -1,8 +1,9 @@
 //! The requests that the boot of a small machine makes to its kernel's allocator, one by one.
 //!
 //! A [`boot::Boot`] generates such a load from a seed, using only its own memory: it runs without
-//! an OS as well as in the lab, and makes the same requests. It is an iterator of [`Request`]s. The
-//! program that serves them stores what it allocated for each slot, and needs no other state:
+//! an OS as well as in the lab, and makes the same requests. A `Boot` is an iterator of
+//! [`Request`]s. The program that serves them stores what it allocated for each slot, and needs no
+//! other state:
 //!
 //! ```
 //! use slabyard_small::boot::Boot;

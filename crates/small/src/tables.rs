@@ -2,7 +2,8 @@
 //!
 //! Sizes are those of a 64-bit kernel with few options. The numbers have the proportions of a
 //! traced boot of Linux 6.1 on one CPU (`docs/small-machines.md`), scaled up to the slab memory of
-//! a machine of 8 MiB with a memory card and a shell. [`crate::boot`] turns these into requests.
+//! a machine of 8 MiB with a memory card and a shell. [`crate::boot`] turns these objects into
+//! requests.
 
 use crate::caches::ObjectType;
 

@@ -1,4 +1,4 @@
-//! The project's rules that no compiler checks. `ci/floors` and `ci/walks` run it.
+//! The project's rules that no compiler checks. `ci/floors` and `ci/walks` run this program.
 //!
 //! A rule is a function that takes the repository's files, held in memory ([`tree`]), and the
 //! tables of `ci/rules.toml` and `ci/words.toml` ([`rules`]), and returns its breaches, one per

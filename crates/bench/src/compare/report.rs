@@ -1,6 +1,6 @@
 //! All measurements, in the format in which they are written to a file.
 //!
-//! Neighbours: `text` prints it; the suite `programs` writes its results as [`Raw`] too.
+//! `text` prints a report; the suite `programs` writes its results as [`Raw`] too.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Compares the free objects that a process's CPU partial lists claim with those in their slabs.
 //!
-//! Neighbours: `observe::process` reads the process; `measure` keeps it stopped meanwhile.
+//! Neighbours: `observe::process` reads the process; `measure` keeps the process stopped meanwhile.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -1,5 +1,5 @@
-//! First timed runs, in rounds. Then, for each front, one run of each load with counters, and fork
-//! bombs that are stopped, read from outside and shrunk.
+//! Makes timed runs, in rounds. Then, for each front, runs each load once with counters, and stops
+//! fork bombs, reads their memory from outside and shrinks their caches.
 //!
 //! Neighbours: `look` reads a stopped process; `compare`'s runner starts the other runs, and
 //! `load::said` parses their output.

@@ -2,8 +2,8 @@
 //! about 20 MB of JSON.
 //!
 //! The program reads its own `VmHWM`, which starts afresh at exec; `ru_maxrss` would start at its
-//! parent's value. Python takes objects up to 512 bytes from its own pools, so the second row has
-//! all objects from malloc.
+//! parent's value. Python takes objects up to 512 bytes from its own pools, so a second row
+//! measures Python with all objects from malloc.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! The programs: how each is found, and how it is run on its input.
 //!
-//! A program is one process that does the same work each time and writes the same output. Where
-//! that is not the default, options set here make it so: hash seeds, codegen units, the destination
-//! of the output.
+//! A program is one process that does the same work each time and writes the same output. Where a
+//! program does otherwise by default, options set here prevent it: hash seeds, codegen units, the
+//! destination of the output.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! An installed program with its input, and how it is then run.
+//! An installed program with its input, and the command that runs it.
 //!
 //! Neighbours: `list`, and the modules of programs with clients, prepare it; the suite `programs`
 //! runs it.

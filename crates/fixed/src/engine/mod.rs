@@ -1,8 +1,8 @@
 //! Engines of a yard on fixed memory: the policy of `slabyard::engine`, with a page-table entry of
 //! ten bytes per page.
 //!
-//! They follow the kernel's rules, so that a machine of 8 MiB behaves as with a kernel: at each
-//! call they allocate and free the same slabs as the lab's modelled kernel.
+//! The engines follow the kernel's rules, so that a machine of 8 MiB behaves as with a kernel: at
+//! each call, they allocate and free the same slabs as the lab's modelled kernel.
 //!
 //! Neighbours: [`slabs`] implements a cache's slabs, [`stacks`] sheaves and arrays; [`sheaves`],
 //! [`cpu_slabs`], [`array_cache`] and [`tiny`] are the engines with slabs, [`blocks`] is SLOB;

@@ -4,8 +4,8 @@
 //! Nothing is parked afterwards: objects that were in sheaves, arrays or CPU slabs, or that the
 //! call held, are free in their slabs.
 //!
-//! Neighbours: [`crate::pages`] rebuilds the page table before this; [`crate::repair`] walks over
-//! caches and slabs.
+//! Neighbours: [`crate::pages`] rebuilds the page table first; [`crate::repair`] walks over caches
+//! and slabs.
 
 use super::slabs::{Cache, CacheLimits, FixedSlabs, SlabEngine};
 use crate::pages::{NONE, PageKind};

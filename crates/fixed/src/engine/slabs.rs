@@ -1,7 +1,7 @@
 //! The slabs of a cache on fixed memory, and the traits of engines with slabs: a policy works on
 //! [`FixedSlabs`], and [`SlabEngine`] selects the policy.
 //!
-//! A free object is identified by its slab's first page and its index there, in one word
+//! A free object is identified by its slab's first page and its index in the slab, in one word
 //! ([`Object`]); the chain of a slab's free objects is stored in these objects ([`crate::pages`]).
 //!
 //! Neighbours: [`slabyard::engine::slabs`] defines what a policy needs from slabs;

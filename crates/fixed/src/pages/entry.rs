@@ -5,7 +5,7 @@
 //! head         | kind:4 | order:4 | cache:8 |
 //! ```
 //!
-//! The kind of an entry says what its other words mean. For a slab these are the number of free
+//! The kind of an entry says what its other words mean. A slab's entry has the number of free
 //! objects, the first free object, and the slab's neighbours on a list.
 //!
 //! Neighbour: [`super::table`] has an entry for each page. Invariant: a slab's link to a free

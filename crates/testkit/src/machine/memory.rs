@@ -1,7 +1,7 @@
 //! Memory of the modelled machine: what is reserved, committed and mapped.
 //!
-//! It checks its users: pages that were never committed cannot be decommitted or hold a word, and a
-//! mapping is unmapped once, with exactly its length.
+//! The modelled memory checks its users: pages that were never committed cannot be decommitted or
+//! hold a word, and a mapping is unmapped once, with exactly its length.
 //!
 //! Invariants: `committed_bytes` = pages in all `committed` sets × page size; `mapped_bytes` = sum
 //! over `mappings`; both together stay within the limit; an address is never reused.

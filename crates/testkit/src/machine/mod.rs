@@ -6,11 +6,11 @@
 //! late).
 //!
 //! Objects have addresses but no memory behind them; tables are in real memory. A restartable
-//! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token. It reads the
-//! CPU's generation and loads, with possible preemptions (steps) between, and commits only if the
-//! thread is still on that CPU and the generation is unchanged. Preemption by another thread on
-//! that CPU, a signal, migration and [`PerCpu::fence`](slabyard_platform::PerCpu::fence) abort the
-//! sequence, and it restarts.
+//! sequence (rseq) is modelled as load-linked and store-conditional on a CPU's token. The sequence
+//! reads the CPU's generation and makes its loads, with possible preemptions (steps) between, and
+//! commits only if the thread is still on that CPU and the generation is unchanged. Preemption by
+//! another thread on that CPU, a signal, migration and
+//! [`PerCpu::fence`](slabyard_platform::PerCpu::fence) abort the sequence, and it restarts.
 //!
 //! Invariants:
 //! * inside [`Machine::run`] one virtual thread runs at a time, and another one may run only after

@@ -1,5 +1,5 @@
-//! RCU readers on the machine: a reader's announcing store waits in a one-entry store buffer, as on
-//! a CPU whose loads may pass earlier stores.
+//! RCU readers on the machine: the store that announces a reader waits in a one-entry store buffer,
+//! as on a CPU whose loads may pass earlier stores.
 //!
 //! The store becomes visible to other threads at the thread's next store, at one of its steps by
 //! chance, when another thread is scheduled on its CPU, at a fence, and when time passes.

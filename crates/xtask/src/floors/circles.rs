@@ -8,9 +8,9 @@
 //!
 //! Then each directory is searched for circles among its files and subdirectories; a directory
 //! names whatever a file in it names. The directory's own file (`mod.rs`; at the crate's root
-//! `lib.rs` or `main.rs`) is one of the files, `self`. It may declare its submodules and re-export
-//! them by `pub use`, and counts as naming a submodule only if its own code does. Code that is
-//! compiled only for tests is exempt.
+//! `lib.rs` or `main.rs`) is one of the files, `self`. This file may declare its submodules and
+//! re-export them by `pub use`; it counts as naming a submodule only if its own code does. Code
+//! that is compiled only for tests is exempt.
 //!
 //! Names that a `*` imports are not seen, nor are methods, which no path names.
 

@@ -1,5 +1,5 @@
-//! Checks which crate depends on which. Dev-dependencies are exempt: they are in no program that is
-//! distributed.
+//! Checks that a crate depends only on the crates of its row in `ci/rules.toml`. Dev-dependencies
+//! are exempt: no distributed program contains them.
 
 use crate::rules::Rules;
 use crate::tree::Tree;

@@ -1,4 +1,4 @@
-//! The rules about crates and modules. Each takes the tree of files and returns the rule's
+//! The rules about crates and modules. Each rule takes the tree of files and returns the rule's
 //! breaches, one per line.
 
 mod circles;

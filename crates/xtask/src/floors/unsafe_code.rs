@@ -1,6 +1,6 @@
-//! Checks that policy modules and their tests contain no `unsafe`. The compiler rejects it under
-//! the attribute `forbid(unsafe_code)`, in the code that it compiles; this rule checks that the
-//! attribute is present, and searches all code.
+//! Checks that policy modules and their tests contain no `unsafe`. The compiler rejects `unsafe`
+//! under the attribute `forbid(unsafe_code)`, in the code that it compiles; this rule checks that
+//! the attribute is present, and searches all code.
 
 use crate::rules::Rules;
 use crate::source::{Source, Tokens};

@@ -2,8 +2,8 @@
 //! row per commit. A library's row says by how much the library's size may change before the
 //! numbers count as outdated.
 //!
-//! Neighbours: [`super::figures`] checks numbers that are in two places; `ci/figures` checks those
-//! that a command prints, and the sizes of built libraries.
+//! Neighbours: [`super::figures`] checks numbers that are in two places; `ci/figures` checks
+//! numbers that a command prints, and the sizes of built libraries.
 
 use super::documents::documents;
 use crate::tree::Tree;

@@ -1,6 +1,6 @@
-//! The rules that compare documents and comments with the code. Each takes the tree of files and
-//! returns the faults that it finds, one per line. A document is a Markdown file in the root or in
-//! `docs`; Markdown files of crates are checked where a rule says so.
+//! The rules that compare documents and comments with the code. Each rule takes the tree of files
+//! and returns the faults that it finds, one per line. A document is a Markdown file in the root or
+//! in `docs`; Markdown files of crates are checked where a rule says so.
 
 mod code;
 mod diffs;
