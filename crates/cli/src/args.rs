@@ -1,5 +1,5 @@
 //! The command line's grammar: the subcommands, each with its own arguments. Help, completions and
-//! manual pages are generated from this and from `abi`'s tables.
+//! manual pages are generated from this grammar and from `abi`'s tables.
 
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;

@@ -1,6 +1,6 @@
-//! `slabyard diff`: the differences between two looks at a source, or between two sources.
+//! `slabyard diff`: the differences between two samples of a source, or between two sources.
 //!
-//! Invariant: the exit code is 1 exactly when a difference is shown, like that of `diff`.
+//! Invariant: the exit code is 1 exactly if a difference is shown, as for diff(1).
 
 use crate::failure::Failure;
 use crate::{look, stdout};

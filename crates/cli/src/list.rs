@@ -1,7 +1,7 @@
 //! `slabyard list`: the caches of a source, one line each.
 //!
-//! Neighbours: `observe::view` has the output formats; this module chooses caches and fields, and
-//! so how much must be read.
+//! Neighbours: `observe::view` defines the output formats; this module chooses the caches and
+//! fields, and thereby how much is read.
 
 use crate::failure::Failure;
 use crate::{look, stdout};

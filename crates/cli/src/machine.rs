@@ -1,5 +1,5 @@
-//! The options that describe a modelled machine, for every command that has one, and the parser of
-//! sizes.
+//! The options that describe a modelled machine, for every command that models one, and the parser
+//! of sizes.
 
 use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::settings::bytes;

@@ -1,10 +1,10 @@
 //! The `slabyard` command.
 //!
-//! Floor 7 of the workspace: it depends on `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
-//! the engine reaches a program as a preloaded library, never from here. The modules are layered:
-//! each names only modules of its layer or of those below, and no two modules name each other,
-//! directly or through others. A subcommand's own arguments are in its module; its `run` does the
-//! work and prints.
+//! Floor 7 of the workspace: this crate depends on `slabyard-lab`, `slabyard-observe` and
+//! `slabyard-abi`, and does not contain the engine, which a program gets as a preloaded library.
+//! The modules are layered: each refers only to modules of its own or a lower layer, and no
+//! references form a cycle. A subcommand's module defines its arguments; the module's `run` does
+//! the work and prints.
 //!
 //! ```text
 //! 4  main       parses and dispatches

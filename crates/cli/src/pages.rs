@@ -1,5 +1,5 @@
-//! What an installation needs besides the command: completions and manual pages, generated from the
-//! same definitions as the help.
+//! Completions and manual pages for an installation, generated from the same definitions as the
+//! help.
 
 use crate::args::{Args, CompletionsArgs, ManArgs};
 use crate::failure::Failure;

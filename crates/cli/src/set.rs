@@ -1,7 +1,7 @@
 //! `slabyard set`: changes a kernel's writable attributes, or a running process's tunables.
 //!
-//! Invariant: a key or value that can never be valid is exit code 2; one that the source refuses or
-//! does not serve is 3.
+//! Invariant: a key or value that can never be valid gives exit code 2; one that the source rejects
+//! or does not support gives 3.
 
 use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
-//! `--set KEY=VALUE`: a key is the last part of an option's environment variable, in lower case
-//! (`decay_ms` is `SLABYARD_DECAY_MS`).
+//! Parses `--set KEY=VALUE`: a key is the last part of an option's environment variable, in lower
+//! case (`decay_ms` is `SLABYARD_DECAY_MS`).
 //!
-//! Neighbour: `slabyard_kernels::settings`, whose table and parser the library uses as well, so
-//! that both accept and reject the same values.
+//! Neighbour: the library also uses the table and parser of `slabyard_kernels::settings`, so that
+//! both accept the same values.
 
 use slabyard_abi::engines::EngineName;
 use slabyard_kernels::settings::{

@@ -1,6 +1,7 @@
 //! Trace files: opens one, and writes one that is complete or absent.
 //!
-//! Neighbours: [`crate::trace`] and [`crate::record`] write; the lab has the format.
+//! Neighbours: [`crate::trace`] and [`crate::record`] write such files; `slabyard-lab` defines the
+//! format.
 
 use crate::failure::Failure;
 use crate::stdin;

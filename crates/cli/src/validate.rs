@@ -1,4 +1,5 @@
-//! `slabyard validate`: asks a process to check the objects of all its caches with debugging.
+//! `slabyard validate`: asks a process to check the objects of all its caches that have debugging
+//! on.
 //!
 //! Neighbour: [`RequestWait`] sends the request; the process itself prints what it finds, on its
 //! standard error, because it knows its functions' names.

@@ -1,9 +1,9 @@
 //! The differences between two snapshots: the new value minus the old one, for each number that
 //! both have.
 //!
-//! Neighbours: [`crate::snapshot`] below, [`crate::view::diff`] above. Invariants: a number that
-//! only one snapshot has gives no difference; equal numbers give none either, even if they are
-//! ranges; the difference of two ranges is the range of all possible differences.
+//! Neighbour: [`crate::view::diff`] prints the differences. Invariants: for a cache in both
+//! snapshots, a number is listed only if both report it and the two values differ; the difference
+//! of two ranges is the range of all possible differences.
 
 use crate::fields::{self, FIELDS, FieldKind, TOTALS, Unit};
 use crate::snapshot::{Cache, Snapshot, SourceKind};

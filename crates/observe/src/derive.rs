@@ -1,7 +1,6 @@
-//! Numbers that are computed from what a source reported; [`crate::fields`] says which numbers
-//! these are.
+//! Computes numbers from those that a source reported; [`crate::fields`] lists the computed ones.
 //!
-//! A number that the source itself reports is used as it is; otherwise it is derived, or `None` if
+//! A number that the source itself reports is used unchanged; otherwise it is derived, or `None` if
 //! an input is unknown.
 
 use crate::snapshot::{Cache, Snapshot, SourceKind};

@@ -1,8 +1,8 @@
 //! How long slow frees took, grouped by how many slabs each of them drained from a CPU partial
 //! list.
 //!
-//! A source reports them under the names of `slabyard_abi::stats`: `drain_N`, `drain_N_ns`,
-//! `drain_N_longest_ns`. Neighbours: views print them.
+//! A source reports these counts and times under the names of `slabyard_abi::stats`: `drain_N`,
+//! `drain_N_ns`, `drain_N_longest_ns`. Views print them.
 
 use crate::snapshot::Cache;
 use serde::Serialize;

@@ -1,8 +1,8 @@
-//! The numbers of a cache and all totals, from which every view is built, and how each number is
-//! read. The rows are those of `abi::counters`, the one table of numbers.
+//! The table of a cache's numbers and of the totals, from which every view is built, and the
+//! function that reads each number. The rows are defined once, in `abi::counters`.
 //!
 //! Neighbours: [`crate::snapshot`] holds sampled values, [`crate::derive`] computes others from
-//! them; [`value`] returns either.
+//! them; [`value`] returns a number of either kind.
 
 use crate::derive;
 use crate::snapshot::{Cache, Snapshot};

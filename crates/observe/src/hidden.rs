@@ -1,9 +1,8 @@
-//! How many free objects a kernel hides: its `objects` (slabinfo's active objects) exclude only
-//! objects that are free on node partial lists. Objects that are free in CPU slabs, on CPU partial
-//! lists, in sheaves and in barns are counted as active.
+//! How many free objects a kernel counts as active: its `objects` (slabinfo's active objects)
+//! exclude only free objects in slabs on node partial lists. Free objects in CPU slabs, on CPU
+//! partial lists, in sheaves and in barns are counted as active.
 //!
-//! A kernel reports how many slabs CPUs hold and how many objects a sheaf takes, which gives an
-//! upper bound:
+//! A kernel reports how many slabs CPUs hold and a sheaf's capacity, which give an upper bound:
 //!
 //! ```text
 //! CPU slabs and CPU partial lists   cpu_slabs × objs_per_slab     (each may be free)
@@ -11,13 +10,13 @@
 //! barns      nodes × 10 full sheaves × sheaf_capacity
 //! ```
 //!
-//! and never more than the active objects. Since 7.0 there are no CPU slabs; before 6.18 there are
-//! no sheaves. Objects count as live if they are in full sheaves that wait for readers
-//! (`kfree_rcu`) or in prefilled sheaves that a user holds, because no file has their number. A
-//! kernel counts a barn's sheaves without taking the barn's lock: for a moment there may be a few
-//! more.
+//! The bound never exceeds the active objects. Since Linux 7.0 there are no CPU slabs; before 6.18
+//! there are no sheaves. Objects in full sheaves that wait for RCU readers (`kfree_rcu`), or in
+//! prefilled sheaves that a caller holds, count as live, because no file reports their number. A
+//! kernel checks a barn's size without taking its lock, so a barn may briefly hold a few more
+//! sheaves.
 //!
-//! Neighbours: [`crate::kernel`] samples; `derive` turns the bound into ranges.
+//! Neighbours: [`crate::kernel`] samples the inputs; `derive` turns the bound into ranges.
 
 use crate::release::Release;
 use crate::snapshot::{Cache, Snapshot, SourceKind};

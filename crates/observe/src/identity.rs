@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A sum of ranges holds if it holds for some choice within them; exact numbers must agree exactly.
-//! Unknown numbers are not compared; if a source does not report `in_transit`, the sum may be short
-//! of some objects.
+//! Unknown numbers are not compared; if a source does not report `in_transit`, the sum may miss
+//! some objects.
 
 use crate::fields::TOTALS;
 use crate::snapshot::{Cache, Snapshot};

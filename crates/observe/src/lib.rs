@@ -1,12 +1,12 @@
 //! One data model of slab memory, filled by several sources and shown by several views.
 //!
-//! Floor 5 of the workspace: it depends on `slabyard-abi` and not on the engine, so it can read a
-//! kernel on a machine without our allocator. The walk "I am a number on the screen" passes through
-//! here: a source samples a [`Snapshot`]; [`fields`] returns its numbers by name, raw or
-//! [derived](mod@derive); and a view shows them.
+//! Floor 5 of the workspace: this crate depends on `slabyard-abi` but not on the engine, so it can
+//! read a kernel on a machine without our allocator. The walk "I am a number on the screen" passes
+//! through this crate: a source samples a [`Snapshot`]; [`fields`] returns its numbers by name, raw
+//! or [derived](mod@derive); and a view shows them.
 //!
-//! The modules are layered: each names only modules of its layer or of those below, and no two
-//! modules name each other, directly or through others.
+//! The modules are layered: each refers only to modules of its own or a lower layer, and no
+//! references form a cycle.
 //!
 //! ```text
 //! 5  view      tables, JSON, CSV, OpenMetrics
@@ -14,11 +14,11 @@
 //! 3  kernel    process < corefile    file          the sources: each samples a Snapshot
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
 //! 1  hidden    what a kernel counts as active though it may be free       drains    symbols
-//! 0  value < snapshot    traces    want    release       what a source tells
+//! 0  value < snapshot    traces    want    release       what a source reports
 //! ```
 //!
-//! Invariants: a number that a source does not report is `None`, never 0; a number that it bounds
-//! is a range; every name on the screen is a name of [`fields`].
+//! Invariants: a number that a source does not report is `None`, never 0; a number that it only
+//! bounds is a range; every name on the screen is defined in [`fields`].
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![warn(missing_docs)]

@@ -1,5 +1,5 @@
-//! A kernel's release, as far as the meaning of its numbers depends on it: whether it has CPU
-//! slabs, and whether it has sheaves.
+//! What a kernel's release says about the meaning of its numbers: whether the kernel has CPU slabs,
+//! and whether it has sheaves.
 //!
 //! Neighbours: [`crate::hidden`] asks which objects may be free although they count as active,
 //! [`crate::kernel`] asks which sysfs files are meaningful.

@@ -1,9 +1,9 @@
-//! What one source reported at one moment, raw: every source fills a [`Snapshot`], and every view
-//! is made from it through [`crate::fields`].
+//! The raw numbers that one source reported at one moment: every source fills a [`Snapshot`], and
+//! every view is made from it through [`crate::fields`].
 //!
-//! Neighbours: [`crate::value`] below; sources and views above. Invariants: a number that a source
-//! does not report is absent from the maps, and never 0; names in the maps are names of
-//! [`crate::fields`], or attributes of a kernel that this version does not know; no two caches have
+//! Neighbour: [`crate::value`] defines a number's value. Invariants: a number that a source does
+//! not report is absent from the maps, and never 0; names in the maps are defined in
+//! [`crate::fields`], or are kernel attributes that this version does not know; no two caches have
 //! the same name.
 
 use crate::value::{Reading, Value};

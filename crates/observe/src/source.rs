@@ -1,7 +1,7 @@
 //! Finds the source that a user named, and samples it, whatever its kind.
 //!
-//! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and [`crate::file`]
-//! below; the commands above pass a source as it was typed.
+//! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and [`crate::file`] each
+//! sample one kind; commands pass a source as the user typed it.
 
 pub use crate::want::ReadScope;
 

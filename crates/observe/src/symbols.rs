@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] say which files are mapped where.
 //! Invariants: a file is read as far as it is well-formed, and at most [`MOST_BYTES`] of it; a file
-//! that was deleted or replaced gives no names or wrong ones, and never an error.
+//! that was deleted or replaced yields no names or wrong ones, but never an error.
 
 use crate::traces::{Frame, Traces};
 use object::elf::FileHeader64;

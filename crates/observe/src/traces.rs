@@ -1,6 +1,6 @@
 //! The allocation sites of a cache's live objects, as in the kernel's `alloc_traces` and
-//! `free_traces`: stacks, how many objects each has, and which slabs are pinned by its objects
-//! alone.
+//! `free_traces`: each site's call stack, its number of objects, and the slabs that only these
+//! objects pin.
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
 //! stack frames, [`crate::view::show::traces`] prints them.

@@ -1,5 +1,5 @@
 //! What a source reports for one number: an exact value, bounds, or text; as a sum and, if the
-//! source has them, for each memory node and CPU.
+//! source reports them, per memory node and CPU.
 //!
 //! Invariants: the low end of a range is not above its high end; a range with a single value is
 //! exact.

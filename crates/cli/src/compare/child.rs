@@ -1,8 +1,8 @@
-//! One measured process: started in a process group of its own, sampled while it runs, and waited
-//! for, which returns its resource usage.
+//! Starts one measured process in a process group of its own, samples it while it runs, and waits
+//! for it, which returns its resource usage.
 //!
 //! Invariants: when the process ends or its handle is dropped, its whole group is killed; it does
-//! not read our input, so no key reaches it; if we are killed, so is the process.
+//! not read our standard input, so no keystroke reaches it; if we are killed, so is the process.
 #![allow(unsafe_code)]
 
 use super::tree::{self, MeanUse};

@@ -2,7 +2,7 @@
 //!
 //! [`MEASURES`] is the one table of measures: columns, pictures, JSON keys and the help are
 //! generated from it. Less is better in every measure. Invariants: an unknown value is `None` and
-//! never 0; the samples `i` of two contenders come from the same round.
+//! never 0; sample `i` of each contender comes from the same round.
 
 use std::collections::BTreeMap;
 

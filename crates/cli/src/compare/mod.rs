@@ -1,10 +1,10 @@
 //! `slabyard compare`: runs one program on several engines, fronts and libraries, or replays one
-//! trace by several kernels' rules, in turns.
+//! trace under several kernels' rules, taking turns.
 //!
-//! [`programs`] and [`traces`] measure; [`one`] is a single run; [`figures`] defines the measures;
-//! [`table`] and [`mod@json`] print the result. [`contender`] defines what is compared. Invariants:
-//! only the result goes to standard output; a failed run ends the comparison; nothing that was
-//! started outlives it.
+//! [`programs`] and [`traces`] measure; [`one`] makes a single run; [`figures`] defines the
+//! measures; [`table`] and [`mod@json`] print the result. [`contender`] defines what is compared.
+//! Invariants: only the result goes to standard output; a failed run ends the comparison; nothing
+//! that was started outlives it.
 
 mod child;
 mod contender;

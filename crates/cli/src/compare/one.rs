@@ -6,7 +6,7 @@
 //! PROGRAM     is timed; as a server: is started, and asked to end by SIGTERM at the end
 //! --ready     again and again, until it succeeds
 //! --client    is timed in place of the program
-//! --cleanup   at last, whatever came before
+//! --cleanup   last, even after failures
 //! ```
 //!
 //! Neighbours: [`super::child`] starts processes and waits for them; [`super::contender`] says what

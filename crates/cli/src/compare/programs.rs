@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! untimed rounds   warm caches up; in the last one slow paths are counted, which costs time
-//! timed rounds     each contender once, the next one first in the next round
+//! timed rounds     each contender once; each round begins with the next contender
 //! ```
 //!
 //! Contenders take turns so that a temporary disturbance of the machine affects all of them.

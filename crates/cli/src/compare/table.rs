@@ -1,10 +1,10 @@
 //! The comparison for people: a line per contender or, as a picture, a block per measure, with bars
 //! beside the numbers.
 //!
-//! Invariants: a bar's length is its number's share of the largest one, for better and worse alike:
-//! losers are drawn as plainly as winners. An unknown value is `-` and has no bar; no line is wider
-//! than the terminal; colours mark better and worse than the first contender, and say nothing that
-//! the numbers do not.
+//! Invariants: a bar's length is its number's share of the largest number, so that losers are drawn
+//! as plainly as winners. An unknown value is `-` and has no bar; no line is wider than the
+//! terminal; colours mark better and worse than the first contender, and say nothing that the
+//! numbers do not.
 
 use super::figures::{Figures, LoadComparison, MeasureKey, Unit};
 use slabyard_observe::view::cell::{UNKNOWN, human};

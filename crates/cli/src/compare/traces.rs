@@ -1,7 +1,7 @@
-//! Replays a kernel's allocation trace under each preset, in the lab.
+//! Replays a kernel's allocation trace under each preset, with `slabyard-lab`.
 //!
-//! All measures but the time are the same in each round, so one round suffices; there are more only
-//! where the replay's own time is asked for. Neighbour: [`crate::replay`] reads the trace and
+//! All measures but the time are the same in each round, so one round suffices; more rounds run
+//! only if the replay's own time is requested. Neighbour: [`crate::replay`] reads the trace and
 //! computes the results of one replay.
 
 use super::child::Stop;

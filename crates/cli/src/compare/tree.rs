@@ -1,5 +1,5 @@
 //! Resident bytes of a process and its descendants, read from `statm`: one short file per process,
-//! where `smaps_rollup` would walk page tables under the lock that the program's page faults take.
+//! whereas `smaps_rollup` walks page tables under the lock that the program's page faults take.
 //!
 //! Invariant: a process that exits while it is read is left out.
 

@@ -1,11 +1,11 @@
-//! How much memory one of our allocators needs beyond the live objects: the most that it held
-//! (committed and not returned to the kernel) less the most that was live. Berger and others call
-//! this fragmentation, as a ratio ("Hoard: a scalable memory allocator for multithreaded
-//! applications", 2000); here it is a difference. The two maxima need not belong to the same
-//! moment, because how much is not live when the allocator holds most varies from run to run.
+//! How much memory one of our allocators needs beyond the live objects: the most bytes that it held
+//! (committed and not returned to the kernel) minus the maximum of live bytes. Berger and others
+//! call this fragmentation, as a ratio ("Hoard: a scalable memory allocator for multithreaded
+//! applications", 2000); here it is a difference. The two maxima may come from different moments:
+//! the bytes not live at the allocator's own maximum vary from run to run.
 //!
-//! The yard is sampled from outside while the program runs, and read once more from the report at
-//! the end; that report alone would say little about a program that frees everything before it
+//! The yard is sampled from outside while the program runs, and the report at the program's end is
+//! one more sample. Alone, it would say little about a program that frees everything before it
 //! ends. Invariant: a sample of a changing yard whose bounds are far apart is not used.
 
 use slabyard_observe::value::Value;

@@ -1,8 +1,8 @@
 //! `slabyard export`: prints OpenMetrics text once, or serves it over HTTP.
 //!
 //! Neighbours: [`server`] answers requests; `observe::view::openmetrics` has the series.
-//! Invariants: the source has been read once before the server reports that it listens; an address
-//! other than loopback must be typed in full.
+//! Invariants: the server reports that it listens only after it has read the source once; an
+//! address other than loopback must be typed in full.
 
 mod server;
 

@@ -1,9 +1,9 @@
 //! `slabyard geometry`: computes a cache's slab geometry by a kernel's rules, and checks whether a
 //! real kernel's caches follow them.
 //!
-//! Neighbours: the lab has the rules and reads the snapshots; this module parses the arguments and
-//! prints the result. Invariants: only the table or JSON goes to standard output, notes go to
-//! standard error; a difference is exit code 1, an impossible setting is 2.
+//! Neighbours: `slabyard-lab` defines the rules and reads the snapshots; this module parses the
+//! arguments and prints the result. Invariants: only the table or JSON goes to standard output,
+//! notes go to standard error; a difference gives exit code 1, an impossible setting 2.
 
 mod against;
 pub mod args;

@@ -1,4 +1,4 @@
-//! The table of object sizes by SLUB's rules.
+//! Prints the slab geometry of object sizes by SLUB's rules.
 //!
 //! Neighbour: [`super::slab`] makes the same table by SLAB's rules.
 

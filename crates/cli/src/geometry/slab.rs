@@ -1,6 +1,6 @@
 //! `slabyard geometry --engine slab`: the slab geometry of a SLAB kernel.
 //!
-//! Neighbours: [`slabyard_lab::slab`] has the rules, [`super::sizes`] does the same for SLUB.
+//! Neighbours: [`slabyard_lab::slab`] defines the rules, [`super::sizes`] does the same for SLUB.
 
 use super::args::GeometryArgs;
 use super::json::json;

@@ -1,5 +1,4 @@
-//! The reasons why a recording cannot start or cannot be written, worded so that they say what to
-//! do.
+//! The reasons why a recording cannot start or cannot be written, and what to do about each.
 
 use crate::failure::Failure;
 use anyhow::anyhow;

@@ -1,7 +1,7 @@
 //! Restores the kernel's settings when the recorder ends, however it ends.
 //!
-//! A second process of this program waits for the end of its standard input, a pipe whose other end
-//! only the recorder holds: when the recorder ends, however it does, the second process removes the
+//! A second process of this program reads its standard input, a pipe whose other end only the
+//! recorder holds. When the recorder ends, the pipe closes, and the second process removes the
 //! tracing instance. It has its own process group, so that Ctrl-C does not reach it.
 
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
-//! `slabyard record --kernel`: sets up the kernel's tracing, records, and puts the snapshots from
-//! before and after into the file.
+//! `slabyard record --kernel`: sets up the kernel's tracing, records events, and stores snapshots
+//! from before and after in the file.
 
 use super::args::RecordArgs;
 use super::failures::{cannot_write, in_file, of_first_sample, refused, refused_to_user, written};

@@ -1,7 +1,8 @@
-//! Reads the kernel's slab lists at a recording's start, and learns who else shrinks its caches.
+//! Reads the kernel's slab lists at a recording's start, and records cache shrinks by others.
 //!
-//! Neighbours: the lab's [`slabyard_lab::lists`] reads, and [`slabyard_lab::record::shrinks`] watches.
-//! Invariant: if the kernel refuses, a message says what is lacking, and the recording continues.
+//! Neighbours: [`slabyard_lab::lists`] reads the lists, and [`slabyard_lab::record::shrinks`]
+//! watches the shrinks. Invariant: if the kernel denies either, a message says what is missing, and
+//! the recording continues.
 
 use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;

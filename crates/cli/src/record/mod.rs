@@ -1,12 +1,11 @@
 //! `slabyard record`: writes the events of a kernel's slabs, or a program's calls to malloc, into a
-//! trace file, while a command runs or until it is stopped.
+//! trace file, while a command runs or until the recorder is stopped.
 //!
-//! Neighbours: the lab's `record` reads the kernel's buffers and a process's rings. Here the kernel
-//! is set up ([`kernel`]), a program is started on the preload library ([`process`]), a command is
-//! run and waited for ([`wait`]), and a second process restores the kernel's settings if this one
-//! is killed ([`guard`]). [`named`] finds the caches' names where the kernel's events lack them.
-//! Invariants: the exit code is that of the command, if there is one; what could not be recorded is
-//! reported on standard error.
+//! Neighbours: `slabyard_lab::record` reads the kernel's buffers and a process's rings. [`kernel`]
+//! sets up the kernel, [`process`] starts a program on the preload library, [`wait`] waits for a
+//! command; [`guard`] is a second process that restores the kernel's settings if this one is
+//! killed. [`named`] finds the caches' names where the kernel's events lack them. Invariants: the
+//! exit code is the command's, if one is run; standard error reports what could not be recorded.
 
 pub mod args;
 mod failures;

@@ -1,4 +1,4 @@
-//! The arguments of `slabyard replay`, and their meaning where it depends on nothing else.
+//! The arguments of `slabyard replay`, and what is computed from them alone.
 
 use super::events;
 use super::help;

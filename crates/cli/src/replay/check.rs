@@ -1,9 +1,9 @@
 //! `slabyard replay FILE --check`: compares the model with what the traced kernel did.
 //!
-//! Neighbours: the lab measures ([`slabyard_lab::check`]) and defines the goals; this module prints
-//! them and sets the exit code by them. Invariant: the machine is the traced one, because the trace
-//! shows only what happened on that machine; the rules may be any, so that one can see wrong rules
-//! fail.
+//! Neighbours: [`slabyard_lab::check`] measures the errors and defines the goals; this module
+//! prints both and sets the exit code accordingly. Invariant: the machine is the traced one,
+//! because the trace shows only what happened on that machine; any rules may be chosen, so that a
+//! user can see wrong rules fail.
 
 use super::args::ReplayArgs;
 use super::heading::heading;

@@ -1,10 +1,9 @@
-//! `slabyard replay FILE --contention`: prints a row for each number of CPUs, whose calls overlap
-//! in time.
+//! `slabyard replay FILE --contention`: replays with CPUs whose calls overlap in time, and prints a
+//! row for each number of CPUs.
 //!
-//! Neighbours: the lab runs the replay ([`slabyard_lab::replay::contend`]); this module sets up the
-//! machines, and prints how often exchanges failed and calls waited. Invariant: all rows use the
-//! same trace and start; for each number of CPUs, eager and delayed freezing differ in nothing
-//! else.
+//! Neighbours: [`slabyard_lab::replay::contend`] runs the replay; this module sets up the machines,
+//! and prints how often atomic exchanges failed and calls waited. Invariants: all rows use the same
+//! trace and start; the rows of one number of CPUs differ only in eager or delayed slab freezing.
 
 use super::args::ReplayArgs;
 use super::heading::heading;

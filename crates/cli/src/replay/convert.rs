@@ -1,10 +1,11 @@
-//! `slabyard replay FILE --convert OUT`: writes the same events as a trace file in our format.
+//! `slabyard replay FILE --convert OUT`: writes the same events as a trace file in Slabyard's
+//! format.
 //!
-//! The snapshot of `--start`, or that beside the trace, becomes a part of the file, so that a replay
-//! of it needs no other.
+//! The snapshot that `--start` names, or the one beside the trace, is stored in the file, so that
+//! its replay needs no other file.
 //!
 //! Invariant: `OUT` is either complete or untouched, and may be `FILE` itself; a device, pipe or
-//! symbolic link stays what it is ([`file::put`]).
+//! symbolic link is not replaced ([`file::put`]).
 
 use super::args::ReplayArgs;
 use super::input;

@@ -1,7 +1,7 @@
 //! Parses the options for events of the machine during a replay: `--offline 3@2.5`, `--online 3@4`,
 //! `--shrink 3`.
 //!
-//! Neighbours: [`super::args`] has the options; the lab checks and applies the events.
+//! Neighbours: [`super::args`] defines the options; `slabyard-lab` checks and applies the events.
 
 use super::input::Loaded;
 use crate::failure::Failure;

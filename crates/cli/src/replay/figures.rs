@@ -1,10 +1,11 @@
-//! The result of a replay: each cache before and after, what happened between, and totals over
+//! The result of a replay: each cache before and after, what happened in between, and totals over
 //! time. The same numbers are printed as a table and as JSON.
 //!
-//! Invariants, for a cache and for the totals, where nothing is unknown: total_objects = live +
+//! Invariants, for a cache and for the totals, if all numbers are known: total_objects = live +
 //! parked + free_partial, parked = parked_cpu + parked_node, and after.slabs = before.slabs +
-//! allocated - freed; in the totals, which are in bytes, bytes = live + parked + free_partial +
-//! padding. Neighbours: the lab replays; [`super::table`] and [`super::json`] print.
+//! allocated - freed. In the totals, which are in bytes, bytes = live + parked + free_partial +
+//! padding. Neighbours: `slabyard-lab` replays; [`super::table`] and [`super::json`] print the
+//! result.
 
 use serde::Serialize;
 use slabyard_lab::accuracy::Change;

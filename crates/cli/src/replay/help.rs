@@ -1,5 +1,5 @@
 //! What `slabyard replay --help` says besides its options: examples, how to take a snapshot, what
-//! the numbers mean, and the names in the lab's tables.
+//! the numbers mean, and the names in `slabyard-lab`'s tables.
 
 use super::table;
 use crate::settings;

@@ -1,8 +1,8 @@
-//! The inputs of a replay: the trace, the snapshot taken at its start, and the settings of the
-//! machine to replay it on.
+//! Loads the inputs of a replay: the trace, the snapshot taken at its start, and the settings of
+//! the machine to replay it on.
 //!
-//! Invariants: a file that is malformed, too new, truncated or damaged is a failure whose message
-//! says what to do; with `--partial` the readable part is used, and each gap is reported.
+//! Invariants: a malformed, too new, truncated or damaged file is an error, whose message says what
+//! to do; with `--partial` the readable part is used, and each gap is reported.
 
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;

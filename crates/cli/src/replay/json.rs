@@ -1,7 +1,7 @@
 //! A replay's results as JSON.
 //!
-//! Invariants: keys are the kernel's names where it has one; numbers are exact; an unknown value is
-//! `null`; keys are added, never renamed.
+//! Invariants: keys are the kernel's names where there are such names; numbers are exact; an
+//! unknown value is `null`; keys are added, never renamed.
 
 use super::args::ReplayArgs;
 use super::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, named};

@@ -1,6 +1,7 @@
-//! What a replay with limited memory reports: how close the memory came to running out and, if it
-//! ran out, what a kernel prints when it must kill a process (`mm/show_mem.c`, `mm/slab_common.c:
-//! dump_unreclaimable_slab`), with one more column: how many of the used objects are parked.
+//! What a replay with limited memory reports: how close the memory came to running out. If it ran
+//! out, the report is what a kernel prints when it must kill a process (`mm/show_mem.c`,
+//! `mm/slab_common.c: dump_unreclaimable_slab`), with one more column: how many of the used objects
+//! are parked.
 //!
 //! Neighbour: [`slabyard_lab::replay::memory`] does the counting. The report goes to standard
 //! error, because standard output has the results up to that moment.

@@ -1,5 +1,5 @@
-//! Prepares a loaded trace for a replay: its events, matched with the snapshot's caches and the
-//! settings, and warnings if the result is in doubt.
+//! Prepares a loaded trace for a replay: matches its events with the snapshot's caches and the
+//! settings, and warns if the result is in doubt.
 
 use super::input::{self, Loaded};
 use super::trace_args::TraceArgs;

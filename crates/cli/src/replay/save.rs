@@ -1,9 +1,9 @@
 //! `slabyard replay FILE --save OUT`: writes the model's caches as a snapshot, which every command
 //! that reads a source accepts.
 //!
-//! Neighbours: the lab makes the snapshot, [`slabyard_observe::file`] writes it completely or not
-//! at all. Invariant: only the end of a run shows at which moment there were most slabs, so a
-//! second run goes to that moment; the same trace and rules always give the same run.
+//! Neighbours: `slabyard-lab` makes the snapshot, [`slabyard_observe::file`] writes it completely
+//! or not at all. Invariant: the same trace and rules always give the same run. Only a complete run
+//! shows when there were most slabs, so a second run stops at that moment.
 
 use super::args::{ReplayArgs, SaveAt};
 use super::input::Loaded;

@@ -1,8 +1,8 @@
-//! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's own objects.
+//! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's allocations.
 //!
-//! Neighbour: [`slabyard_lab::slob::load`] makes the requests. Invariant: objects from before the
-//! trace are not counted, because no snapshot of another allocator says how SLOB would have packed
-//! them.
+//! Neighbour: [`slabyard_lab::slob::load`] runs them on the model. Invariant: objects allocated
+//! before the trace are not counted, because no snapshot of another allocator says how SLOB would
+//! have packed them.
 
 use super::args::ReplayArgs;
 use super::heading::plural;

@@ -1,4 +1,4 @@
-//! A replay's results for people: a table of caches, where the memory is, and the slow-path
+//! A replay's results for people: a table of caches, the uses of memory, and the slow-path
 //! counters.
 //!
 //! Invariants: caches are sorted by their peak in bytes; unchanged caches are left out unless all

@@ -1,19 +1,18 @@
-//! The program as our child process: it is started and waited for, and we follow when it is stopped
-//! or ends.
+//! Runs the program as our child process: starts it, waits for it, and stops or ends as it does.
 //!
 //! It stays in our process group, so the terminal's signals reach it directly. A signal that is
 //! sent only to us is passed on:
 //!
 //! ```text
 //! signal from           reaches the program   we
-//! the terminal          by itself             do nothing: the last look is not old
-//! another process       not                   pass it on; before, if it ends the program, look at it
+//! the terminal          by itself             do nothing: the last look is recent
+//! another process       not                   pass it on; look first if it ends the program
 //! the program           it sent it            do nothing
 //! ```
 //!
 //! When the program is stopped, we stop ourselves by the same signal, so that the shell takes the
 //! terminal back; the shell's SIGCONT wakes us and is passed on. If someone sends SIGSTOP to the
-//! program's own id, the SIGCONT will go there too and would not wake us: so we stop along with the
+//! program's own id, they will send SIGCONT there too, which would not wake us. So we stop with the
 //! program only if it is in the terminal's foreground.
 
 use super::last_look::{LastLook, LastLookThread, Page};

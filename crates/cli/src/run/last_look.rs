@@ -1,9 +1,9 @@
 //! The last read of the program's memory: if the program ends without `exit`, its library requests
-//! this read and waits for it, through the page that `abi::ending` describes. The memory is read
-//! from outside, as by `slabyard list PID`.
+//! this read and waits for it, through the page that `abi::ending` describes. This command reads
+//! the memory from outside, like `slabyard list PID`.
 //!
-//! Invariants: a thread of ours answers, so that the program does not wait for our other work;
-//! whatever the program writes into the page, it can only lose its report.
+//! Invariants: a thread of ours answers the request, so that the program does not wait for our
+//! other work; whatever the program writes into the page, at worst it loses its report.
 #![allow(unsafe_code)]
 
 use nix::libc;

@@ -1,8 +1,8 @@
 //! Finds the library to preload, without configuration: the usual one, or the one that holds all
 //! engines.
 //!
-//! It is sought next to the command (a build tree, an unpacked archive), and in the `lib`
-//! directories of the prefix that holds the command. `SLABYARD_LIB` overrides.
+//! The library is sought next to the command (a build tree, an unpacked archive), and in the `lib`
+//! directories of the prefix that holds the command. `SLABYARD_LIB` overrides the search.
 
 use anyhow::{Context, bail};
 use std::ffi::OsStr;

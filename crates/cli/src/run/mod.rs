@@ -1,10 +1,10 @@
 //! `slabyard run`: runs a program on the allocator, as if it had been started directly, and prints
 //! a report after its end.
 //!
-//! It does not trace the program: a traced set-user-id program does not get its privileges, no
-//! debugger can attach, each signal goes through the tracer, and containers forbid tracing. Nor
-//! does it intercept exec: a shell's numbers would be taken for those of the program that replaces
-//! it.
+//! This command does not trace the program: a traced set-user-id program does not get its
+//! privileges, no debugger can attach, each signal goes through the tracer, and containers forbid
+//! tracing. Nor does it intercept exec: it would report a shell's numbers as those of the program
+//! that replaces the shell.
 //!
 //! Key types: [`report::Report`], [`signals::Signals`], [`Ending`]. Invariants: the program's input
 //! and output are passed through unchanged; its exit code or signal becomes ours; we leave nothing

@@ -6,16 +6,16 @@
 //! _exit, quick_exit, or it cannot   a last look at the process, which waits for it
 //!   write
 //! a signal that was sent to us      a look that is taken before it is passed on
-//! another one, in a terminal        the last look that was taken while it ran, and a line says how old
-//!                                   it is
-//! another one, a system call        none, and a line says why
+//! another signal, in a terminal     the last look that was taken while it ran, and a line
+//!                                   says how old it is
+//! another signal, a system call     none, and a line says why
 //! ```
 //!
-//! Neighbours: `observe` parses, checks and formats it; [`super::last_look`] reads the memory of
-//! programs that end without `exit`. Invariants: the named output file is opened before the program
-//! starts, so that a long run cannot end without a place for its report; the library's file is in a
-//! directory of our own and is removed with it. If no directory is writable, the program runs all
-//! the same, and a message says that there will be no report.
+//! Neighbours: `observe` parses, checks and formats the report; [`super::last_look`] reads the
+//! memory of programs that end without `exit`. Invariants: the named output file is opened before
+//! the program starts, so that no long run ends without a place for its report; the library writes
+//! its file into a temporary directory, which we remove. If no directory is writable, the program
+//! runs all the same, and a message says that there will be no report.
 
 use super::args::{ReportForm, RunArgs};
 use super::child::End;

@@ -1,5 +1,5 @@
-//! Signals and waiting, by direct system calls: with [`super::last_look`] the only unsafe code of
-//! this command.
+//! Handles signals and waiting by direct system calls; besides [`super::last_look`], this is the
+//! only unsafe code of `slabyard run`.
 //!
 //! Signals are blocked and read from a signalfd, which says who sent each one, so no handler ever
 //! interrupts our work. Invariants: the program gets the signal mask and dispositions that we were

@@ -1,4 +1,5 @@
-//! Reads the program's memory at intervals while it runs, if a key of the terminal may kill it.
+//! Reads the program's memory at intervals while it runs, if a key typed at the terminal may kill
+//! it.
 //!
 //! The interrupt key's signal reaches the program at the same time as us, and may kill it before
 //! its memory can be read. Therefore the program is read at intervals, and the report comes from

@@ -1,8 +1,8 @@
 //! `slabyard shrink`: flushes parked objects, frees empty slabs, and prints what was gained.
 //!
-//! Neighbours: [`work`] sends the requests to the kernel or the process, [`outcome`] prints before
-//! and after, [`samples`] watches the totals around it. Invariant: what was done before a failure
-//! is printed all the same; then the exit code is 3.
+//! Neighbours: [`work`] sends the requests to the kernel or the process, [`outcome`] prints the
+//! numbers before and after, [`samples`] watches the totals around it. Invariant: after a failure,
+//! the work done until then is still printed, and the exit code is 3.
 
 mod outcome;
 mod samples;

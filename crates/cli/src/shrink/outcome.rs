@@ -1,4 +1,5 @@
-//! Before and after: the caches whose slabs changed, the totals, and how much memory was returned.
+//! Prints the state before and after: the caches whose slabs changed, the totals, and how much
+//! memory was returned.
 
 use super::samples::{self, Sample};
 use super::work::Done;

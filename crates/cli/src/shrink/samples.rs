@@ -1,4 +1,4 @@
-//! Totals sampled before and after a shrink, some seconds apart, to see whether the memory stays
+//! Samples the totals at intervals before and after a shrink, to show whether the memory stays
 //! free.
 
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 //! Runs a kernel's events as the load, and prints the kernel's own numbers at the same moments
 //! beside ours.
 //!
-//! Neighbour: [`super::served`] computes the outcomes. Invariant: the log's moments are matched
-//! with the load's by their order.
+//! Neighbour: [`super::served`] computes the outcomes. Invariant: moments in the kernel's log and
+//! in the load are matched by their order.
 
 use super::served::ServedLoads;
 use crate::failure::Failure;

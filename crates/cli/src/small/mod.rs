@@ -1,9 +1,9 @@
 //! `slabyard small`: how much of a small machine's memory each allocator leaves free, after a
 //! boot-like load or a kernel's events.
 //!
-//! Neighbours: the lab serves the loads ([`slabyard_lab::small`]); [`table`] and [`report`] print
-//! the outcomes. Invariants: only the tables go to standard output; the exit code is 0 even if
-//! requests failed, because that is what a user wants to know.
+//! Neighbours: [`slabyard_lab::small`] serves the loads; [`table`] and [`report`] print the
+//! outcomes. Invariants: only the tables go to standard output; the exit code is 0 even if requests
+//! failed, because failed requests are a result that a user asks for.
 
 mod events;
 mod report;

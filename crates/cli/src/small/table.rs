@@ -1,7 +1,7 @@
 //! The output of `slabyard small` as a table and as JSON.
 //!
 //! Neighbour: [`super::served`] computes the outcomes. Invariants: for several loads, a cell has
-//! the smallest and the largest value; buddy lists are those of the first load.
+//! the smallest and the largest value; the buddy allocator's lists are those of the first load.
 
 use super::served::ServedLoads;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::draw`] draws it, [`super::live`] feeds it with samples and keys.
 //! Invariants: the selected cache is stored by name, so that it stays selected when the order
-//! changes; until a user selects one, it is the first.
+//! changes; until a user selects one, the first cache is selected.
 
 use super::columns::{Column, Direction};
 use super::filter::Filter;

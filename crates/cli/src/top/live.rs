@@ -1,7 +1,7 @@
 //! The main loop: sample, draw, wait for a key or for the time of the next sample.
 //!
-//! Neighbours: [`super::app`] is the state, [`super::screen`] the terminal, [`super::events`]
-//! delivers keys and signals.
+//! Neighbours: [`super::app`] holds the state, [`super::screen`] sets up the terminal,
+//! [`super::events`] delivers keys and signals.
 
 use super::app::{App, LoopAction, Start};
 use super::draw::{ScreenOptions, draw};

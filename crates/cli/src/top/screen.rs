@@ -1,10 +1,10 @@
 //! The terminal: switched to full-screen drawing, and restored whatever happens.
 //!
-//! Neighbours: [`super::live`] enters and leaves; [`super::events`] reads keys and signals
-//! meanwhile. Invariant: after [`leave`], which dropping a [`Screen`] and a panic of any thread
-//! also call, the terminal is as it was before [`Screen::enter`]. The terminal is changed only from
-//! the foreground: the kernel stops a process that changes it from the background, and SIGTERM
-//! would then not end the process.
+//! Neighbours: [`super::live`] enters and leaves this mode; [`super::events`] reads keys and
+//! signals meanwhile. Invariant: [`leave`], which dropping a [`Screen`] and a panic of any thread
+//! also call, restores the terminal's state from before [`Screen::enter`]. The terminal is changed
+//! only from the foreground: the kernel stops a process that changes it from the background, and
+//! SIGTERM would then not end the process.
 
 use nix::unistd::{getpgrp, tcgetpgrp};
 use ratatui::Terminal;

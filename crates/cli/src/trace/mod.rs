@@ -1,9 +1,9 @@
 //! `slabyard trace`: shows a trace file, cuts a part out of it, merges several, makes a copy
 //! without names, and converts traces of other recorders.
 //!
-//! Neighbours: the lab's `edit` transforms the events; here the snapshots in a trace are changed
-//! with them ([`snapshots`]); [`output`] is shared by the subcommands that write a trace.
-//! Invariant: an output file is complete or absent ([`crate::trace_file`]).
+//! Neighbours: `slabyard_lab::edit` transforms the events; [`snapshots`] changes the snapshots in a
+//! trace with them; the subcommands that write a trace share [`output`]. Invariant: an output file
+//! is complete or absent ([`crate::trace_file`]).
 
 mod anonymise;
 mod cut;

@@ -1,4 +1,4 @@
-//! The output trace file: its option, and the message at the end.
+//! The option that names the output trace file, and the message at the end.
 
 use crate::failure::Failure;
 use crate::stderr::say;

@@ -1,4 +1,4 @@
-//! A process's memory, as its core file holds it.
+//! A process's memory, read from its core file.
 
 use super::elf::{Headers, Notes, Segment, not_core};
 use super::error::Error;

@@ -1,8 +1,8 @@
-//! The core file of a process that ran on Slabyard: yields the same numbers as [`crate::process`],
-//! post mortem.
+//! Reads the core file of a process on Slabyard, and yields the same numbers as [`crate::process`]
+//! for a live one.
 //!
-//! Memory is read from the file's loadable segments; a core file with a segment shorter than its
-//! header says is truncated, and rejected.
+//! Memory is read from the file's loadable segments; if one is shorter than its header says, the
+//! file was truncated and is rejected.
 
 mod dump;
 mod elf;

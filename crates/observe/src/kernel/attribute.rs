@@ -1,8 +1,8 @@
 //! The attributes of a cache in `/sys/kernel/slab`, and how their texts are parsed.
 //!
 //! Neighbours: [`super::tree`] reads the files, [`super::dump`] takes the same texts from JSON.
-//! [`crate::fields`] holds names, units and help texts; here is what only a kernel has: the text
-//! format, and why an attribute may be absent.
+//! [`crate::fields`] holds names, units and help texts; this module adds what only a kernel has:
+//! the text format, and why an attribute may be absent.
 
 use crate::fields::{FIELDS, FieldKind};
 use crate::release::Release;

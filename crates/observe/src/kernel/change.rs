@@ -1,8 +1,8 @@
-//! What a user may change in a kernel: shrink a cache, and write the writable attributes. A change
-//! made under one name of a cache applies to all its names.
+//! Makes the changes that a kernel permits: shrinks a cache, or writes a writable attribute. A
+//! change made under one name of a cache applies to all its names.
 //!
-//! Neighbour: [`super::tree`] knows the files. Nothing is created here: an absent file is an
-//! attribute that the kernel does not have.
+//! Neighbour: [`super::tree`] knows the files. This module creates no file: if one is absent, the
+//! kernel lacks the attribute.
 
 use super::attribute::{self, NOT_READ};
 use super::error::Error;

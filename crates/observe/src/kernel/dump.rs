@@ -1,13 +1,13 @@
-//! Kernels' caches as scripts saved them: attributes of `/sys/kernel/slab` in a JSON object, as
-//! numbers or as sysfs prints them ("17 N0=17").
+//! Reads kernels' caches from scripts' dumps: a JSON object has the attributes of
+//! `/sys/kernel/slab`, as numbers or as sysfs prints them ("17 N0=17").
 //!
 //! ```text
 //! {"kernel": .., "slab": {ID: {ATTRIBUTE: ..}}, "aliases": {NAME: ID}, "meminfo": {..}}
-//! {"uname": .., "dumps": {MOMENT: {"slab": .., ..}, ..}}      what is outside holds for each
+//! {"uname": .., "dumps": {MOMENT: {"slab": .., ..}, ..}}      keys outside apply to each
 //! ```
 //!
 //! Neighbours: [`crate::file`] opens the dumps; [`super::attribute`] parses the texts. The dumps do
-//! not contain slabinfo, so a merged cache takes the first of its names.
+//! not contain slabinfo, so a merged cache is listed under the first of its names.
 
 use super::attribute::{absent, parse, stub};
 use super::machine;

@@ -1,4 +1,4 @@
-//! The reasons why a kernel could not be read or changed, worded so that they say what to do.
+//! The reasons why a kernel could not be read or changed, and what to do about each.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The machine on which the kernel runs: pages, CPUs, nodes, memory.
+//! Reads the properties of the kernel's machine: page size, CPUs, nodes, memory.
 //!
-//! Neighbour: [`crate::snapshot`] stores it.
+//! Neighbour: [`crate::snapshot`] stores them.
 
 use super::error::why;
 use crate::release::Release;

@@ -1,11 +1,12 @@
-//! A Linux kernel: reads its caches from `/proc/slabinfo` and `/sys/kernel/slab` and its machine
-//! from procfs and sysfs, and makes the changes that it permits.
+//! Reads a Linux kernel's caches from `/proc/slabinfo` and `/sys/kernel/slab` and its machine's
+//! properties from procfs and sysfs, and makes the changes that it permits.
 //!
-//! Neighbours: this module fills a [`Snapshot`]; [`crate::hidden`] bounds what a kernel does not
-//! report. The default columns need slabinfo and four files per cache, see [`attribute`]; all
-//! columns together need every file that the kernel shows. What the kernel lacks or denies is
-//! listed once in `Snapshot::missing`, not in each cache. The root is `/`, or a directory with
-//! copies of `proc` and `sys`; the page size of such a copy is inferred from the caches' geometry.
+//! Neighbours: this module fills a [`Snapshot`]; [`crate::hidden`] bounds the numbers that a kernel
+//! does not report. The default columns need slabinfo and four files per cache (see [`attribute`]);
+//! all columns together need every file that the kernel shows. What the kernel lacks or denies is
+//! listed once in `Snapshot::missing`, not in each cache. The files are read below `/`, or below a
+//! directory with copies of `proc` and `sys`; for copies, the page size is inferred from the
+//! caches' geometry.
 
 mod attribute;
 mod change;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::slabinfo`] and [`super::tree`] supply them. A merged cache has one line
 //! under its first creator's name, one directory under an id such as `:0000064`, and a link for
-//! every name. Duplicate names in slabinfo are made distinct here.
+//! every name. This module makes duplicate names in slabinfo distinct.
 
 use super::slabinfo::Row;
 use super::tree::Listing;

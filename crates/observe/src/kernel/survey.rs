@@ -1,10 +1,10 @@
-//! Reads the attributes of all caches, and learns while reading which of them this kernel has: an
-//! attribute that the first caches lack is not read from the others.
+//! Reads the attributes of all caches; an attribute that the first caches lack is not read from the
+//! others.
 //!
-//! Two threads read, because nearly all of the cost is in system calls.
+//! Two threads read in parallel, because system calls take nearly all of the time.
 //!
-//! Neighbours: [`super::tree`] reads the files, [`super::attribute`] says which to read and when.
-//! Invariant: an attribute that no cache has is listed once, among the missing.
+//! Neighbours: [`super::tree`] reads the files, [`super::attribute`] says which attributes are
+//! read, and when. Invariant: an attribute that no cache has is listed as missing once.
 
 use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, ReadTime};
 use super::error::why;

@@ -1,9 +1,10 @@
-//! The files below `/sys/kernel/slab`: a directory is a cache, a link is another name of one.
+//! The files below `/sys/kernel/slab`: a directory is a cache, a symbolic link is another name of a
+//! cache.
 //!
 //! Neighbours: [`super::names`] groups the listing into caches, [`super::attribute`] parses the
-//! texts. Reading a file costs three system calls: open, read and close. Its path is one component
-//! below an open directory; the buffer holds a page, the longest text that sysfs can print; and the
-//! file's size is not queried.
+//! texts. Reading a file costs three system calls: open, read and close. Its path is a single name,
+//! relative to an open directory. The buffer holds a page, the longest text that sysfs can print;
+//! the file's size is not queried.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::collections::BTreeMap;

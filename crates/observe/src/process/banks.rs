@@ -1,8 +1,8 @@
-//! What per-CPU banks hold: freed runs of any number of granules, which the yard counts as live.
-//! The fast path moves runs into and out of banks, so the banks are read once, and their runs are
-//! subtracted from the live runs and added to the parked ones.
+//! Reads the per-CPU banks: they hold freed runs of any number of granules, which the yard still
+//! counts as live because the fast path moves runs into and out of banks. Each look reads the banks
+//! once, subtracts their runs from the live ones, and adds them to the parked ones.
 //!
-//! Neighbour: [`super::collect`] has read the per-CPU rows.
+//! Neighbour: [`super::collect`] reads the per-CPU rows.
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,5 +1,5 @@
-//! The numbers of one cache: each is a range over what its words, its CPUs and its slabs held at
-//! the beginning and at the end of a look.
+//! Computes the numbers of one cache from its words, its CPUs and its slabs: each is a range that
+//! covers its values at the beginning and end of a look.
 //!
 //! Neighbours: [`super::judge`] computes the numbers at one moment, [`super::nodes`] those of each
 //! memory node; [`super::to_snapshot`] calls this module for each cache in use.

@@ -1,14 +1,14 @@
-//! Reads a yard's changing words three times, and between these all per-CPU rows, twice: in one
-//! call, so that the compared values are read microseconds apart.
+//! Reads a yard's changing words three times and, between these reads, all per-CPU rows twice. One
+//! call makes all these reads, so the compared values are microseconds apart.
 //!
 //! ```text
 //! words  rows  words  rows  words
 //! ```
 //!
-//! For caches with CPU slabs, the slabs that CPUs hold are read after that
-//! ([`super::cpu_slabs_held`]), then the words once more; these replace the last ones.
+//! For caches with CPU slabs, [`super::cpu_slabs_held`] then reads the slabs that CPUs hold. The
+//! words read once more after that replace the last ones.
 //!
-//! Neighbours: [`super::judge`] compares the readings; [`super::front`] has the addresses.
+//! Neighbours: [`super::judge`] compares the readings; [`super::front`] supplies the addresses.
 
 use super::banks::{self, Banked};
 use super::cpu_slabs_held::{self, CpuSlabsHeld};

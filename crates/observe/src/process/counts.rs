@@ -1,10 +1,10 @@
-//! Slow-path counters of caches: the words of `slabyard_abi::stats`, one set per row and cache,
-//! where a process counts its slow paths.
+//! Reads the slow-path counters of caches: a process that counts its slow paths has the words of
+//! `slabyard_abi::stats`, one set per CPU row and cache.
 //!
-//! Neighbours: `slabyard_abi::stats` defines the words' layout; [`super::look`] requests them,
+//! Neighbours: `slabyard_abi::stats` defines the words' layout; [`super::look`] calls this module,
 //! [`super::to_snapshot`] adds up the rows. Invariants: each word only grows, independently of the
-//! others, so the words of one reading do not belong to one moment. A row is read whether or not it
-//! has a stack, because its CPU may have counted before its stacks were drained.
+//! others, so the words of one reading may come from different moments. A row without a stack is
+//! read too, because its CPU may have counted before its stacks were drained.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,5 +1,5 @@
-//! What a cache with CPU slabs reports beyond other caches: the kernel rules that it follows, and
-//! the slabs that CPUs hold.
+//! What only a cache with CPU slabs reports: the kernel rules that it follows, and the slabs that
+//! CPUs hold.
 //!
 //! Neighbours: [`super::to_snapshot`] calls this module; [`super::cpu_slabs_held`] reads the slabs,
 //! [`super::judge`] decides how exact the numbers are.

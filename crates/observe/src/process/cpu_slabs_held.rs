@@ -1,22 +1,21 @@
-//! What CPUs hold of a cache with CPU slabs: each CPU's slab, and the slabs on its CPU partial
-//! list.
+//! Reads what CPUs hold of a cache with CPU slabs: each CPU's slab and CPU partial list.
 //!
 //! ```text
 //! main stack    objects of the CPU slab; its array's first word names the slab
 //! spare stack   the CPU partial list, its tail first: slab | what the list counted for it
 //! ```
 //!
-//! If the cache has sheaves, its stacks are the sheaves, and the CPU slabs are in a further array,
-//! with one bank for each CPU.
+//! If the cache also has sheaves, the sheaves are its stacks, and a further array has a bank per
+//! CPU for its CPU slab and list.
 //!
 //! First the arrays are read, then the descriptors of the slabs that they name; between these two
-//! reads a slow path may move anything. A reader that reads the cache's words before and after
-//! notices that.
+//! reads a slow path may move anything. A reader that compares the cache's words from before and
+//! after notices that.
 //!
-//! Neighbours: `slabyard_abi::region::front` says what stacks mean; [`super::collect`] calls this
-//! module, [`super::judge`] decides how exact the result is. Invariants: lists are arrays, and no
-//! link is followed; a slab counts only if its descriptor says that it belongs to the cache; an
-//! inconsistency is reported once, and never counted.
+//! Neighbours: `slabyard_abi::region::front` says what each stack holds; [`super::collect`] calls
+//! this module, [`super::judge`] decides how exact the result is. Invariants: lists are arrays, and
+//! no link is followed; a slab counts only if its descriptor says that it belongs to the cache; the
+//! first inconsistency is reported, and no inconsistent slab is counted.
 
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,4 +1,4 @@
-//! Finds the yards of a target: mappings that begin with the magic number.
+//! Finds the yards of a target: the mappings that begin with a yard's magic number.
 
 use super::front::{Front, Unusable};
 use super::memory::{self, Fault, Memory, MemoryPart};

@@ -1,9 +1,9 @@
-//! The header of a yard: the addresses of everything else, validated before anything is read
-//! through them.
+//! Decodes a yard's header: the addresses of all other parts, which are validated before anything
+//! is read through them.
 //!
-//! Neighbours: `slabyard_abi::region` defines the layout; [`super::find`] finds headers. Invariant:
-//! a header may be hostile until [`Front::decode`] has checked its bounds: no number in a [`Front`]
-//! makes a read larger than tens of megabytes.
+//! Neighbours: `slabyard_abi::region` defines the layout; [`super::find`] finds headers.
+//! Invariants: a header is untrusted until [`Front::decode`] has checked its bounds; no number in a
+//! [`Front`] causes a read of more than tens of megabytes.
 
 use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{

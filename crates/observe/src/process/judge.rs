@@ -1,19 +1,19 @@
-//! Computes what one cache holds from its words and stack tops, as they were read.
+//! Computes what one cache holds from its words and stack tops as read.
 //!
 //! Assume that the words are the same in every reading, and that as many slow paths have ended as
 //! have begun. Then only the fast path moved objects, and it changes only tops: live = out -
-//! parked. A top that is the same in both readings did not move; a top that differs was, in
-//! between, close to the two values.
+//! parked. A top that is the same in both readings did not move; one that differs stayed close to
+//! its two values in between.
 //!
-//! Otherwise, each slow path under way may hold the objects of two sheaves (*in transit*), or may
-//! have moved them from a place not yet read to one already read, or the other way round: live is a
-//! range.
+//! If a word changed or a slow path is under way, each slow path may hold the objects of two
+//! sheaves (*in transit*). It may also have moved objects from a place not yet read to one already
+//! read, or the reverse, so live is a range.
 //!
-//! With CPU slabs, the main stack's objects count as both out and parked; the free objects in slabs
-//! that CPUs hold count as parked, but not as out. If the cache also has sheaves, the objects of a
-//! CPU slab count in addition to those of the stacks. Both numbers are exact if no slow path was
-//! under way. Otherwise slabs may have moved: any free object in a slab may be in a slab that a CPU
-//! holds.
+//! With CPU slabs, the main stack's objects count as both out of their slab and parked; the free
+//! objects in slabs that CPUs hold count as parked, but not as out. If the cache also has sheaves,
+//! the objects of a CPU slab count in addition to those of the stacks. Both numbers are exact if no
+//! slow path was under way. Otherwise slabs may have moved, so that a CPU may hold the slab of any
+//! free object.
 //!
 //! Neighbours: [`super::collect`] reads the words; [`super::look`] calls this module. Invariants:
 //! live + parked in stacks and barns + in transit = out for some choice within the ranges; no range

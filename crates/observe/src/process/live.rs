@@ -1,7 +1,7 @@
 //! Memory of a live process: read by `process_vm_readv`, many parts in one call, or from
 //! `/proc/PID/mem` where that call is missing or filtered.
 //!
-//! Neither stops the process or needs one of its threads.
+//! Neither way stops the process or uses one of its threads.
 
 use super::memory::{Fault, Memory, MemoryPart, Writable};
 use super::outside::{self, Offer, StopOutcome};

@@ -1,11 +1,11 @@
-//! One look at a yard (all reads for one snapshot): reads everything, then the slabs, then
-//! everything again.
+//! One look at a yard (all reads for one snapshot): reads the yard's words, then its slabs, then
+//! the words again.
 //!
-//! The numbers of a cache are ranges over both readings; what did not change is exact. If live
-//! changed from one reading to the next, it also changed unseen in between: its range is made three
-//! times as wide as the observed change.
+//! The numbers of a cache are ranges that cover both readings; a number that did not change is
+//! exact. If live changed between the readings, it may have moved further unseen: its range is made
+//! three times as wide as the observed change.
 //!
-//! Neighbours: [`super::collect`], [`super::judge`] and [`super::walk`] below;
+//! Neighbours: [`super::collect`] reads, [`super::judge`] computes, [`super::walk`] walks;
 //! [`super::to_snapshot`] turns a look into a snapshot.
 
 use super::aliases::{self, Aliases};

@@ -1,9 +1,9 @@
-//! A yard's mailbox, from outside: reads it, writes a request into it, and gets a thread of the
-//! process to serve the request.
+//! Accesses a yard's mailbox from another process: reads it, writes a request, and has a thread of
+//! the yard's process serve it.
 //!
 //! Neighbours: `slabyard_abi::region::Mail` says which side writes which word, and in which order;
-//! [`super::request`] waits for the answer. Invariant: nothing is ever written except the mailbox,
-//! `end` and the helper's word.
+//! [`super::request`] waits for the answer. Invariant: this module writes only the mailbox,
+//! entries' `end` and the helper thread's futex word.
 
 use super::collect::has_stack;
 use super::front::{Front, Top};

@@ -1,8 +1,8 @@
-//! Memory of a target: of a live process, of a core file, or made up by a test.
+//! A target's memory: that of a live process or a core file, or made up by a test.
 //!
-//! Neighbours: [`super::live`], [`crate::corefile`]; all decoding goes through [`Memory`] and does
-//! not depend on where the bytes come from. Invariants: a read is complete or an error; its parts
-//! are read in their order, so an earlier part is at least as old as a later one.
+//! Neighbours: [`super::live`] and [`crate::corefile`] implement [`Memory`], through which all
+//! decoding goes. Invariants: a read is complete or fails; its parts are read in the given order,
+//! so an earlier part is at least as old as a later one.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A process that runs on Slabyard, read from outside: the process is not stopped, and none of its
+//! Reads a process that runs on Slabyard from outside: the process is not stopped, and none of its
 //! threads, sockets or signals is used.
 //!
 //! [`sample`] finds the yard by its magic number and decodes what `slabyard_abi::region` describes;
@@ -9,12 +9,12 @@
 //! memory (live, core)  find  front  collect  judge  walk  look  to_snapshot  Snapshot
 //! ```
 //!
-//! Neighbour: [`crate::corefile`] reads the same from a core file. Invariant: every number in the
-//! target may be hostile: it bounds no loop and no buffer before it has been checked, and none is
-//! followed as a link.
+//! Neighbour: [`crate::corefile`] reads the same numbers from a core file. Invariant: any number in
+//! the target may be hostile, so none bounds a loop or a buffer before it has been checked, and
+//! none is followed as a link.
 //!
 //! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
-//! of all ([`yards`]).
+//! of all its yards ([`yards`]).
 
 mod aliases;
 mod ask;

@@ -1,7 +1,7 @@
-//! The numbers of a cache per memory node, from the nodes' words or from the walk over the
+//! Computes a cache's numbers per memory node, from the nodes' words or from the walk over the
 //! descriptors.
 //!
-//! Neighbours: [`super::words`] has the words, [`super::walk`] does the walk;
+//! Neighbours: [`super::words`] holds the words, [`super::walk`] does the walk;
 //! [`super::to_snapshot`] puts the result into a snapshot.
 
 use super::front::Front;

@@ -1,13 +1,14 @@
-//! A request in progress: it is placed in a yard's mailbox, and this module waits for the answer.
+//! A request in progress: this module places it in a yard's mailbox and waits for the answer.
 //!
-//! The next slow path of any thread of the process serves it. To bring about a slow path soon,
-//! `end` of the cache's entries is set to 0 repeatedly while we wait, so that the next free finds
-//! its sheaf full. If the library has a helper thread, that thread is woken. If no thread serves
-//! the request for a while, a thread that waits in a system call is stopped and serves it
-//! ([`super::outside`]), if the requester allows it.
+//! The next slow path of any thread of the process serves it. To provoke a slow path soon, this
+//! module repeatedly sets `end` of the cache's entries to 0, so that the next free finds its sheaf
+//! full. If the library has a helper thread, that thread is woken. If no thread serves the request
+//! for a while and the requester allows it, a thread that waits in a system call is stopped and
+//! serves it ([`super::outside`]).
 //!
-//! If several processes make requests at once, one may overwrite another's request or answer: the
-//! requester then asks again. Serving a request twice has the same effect as serving it once.
+//! If several processes make requests at once, one may overwrite another's request or answer; the
+//! process whose request was lost asks again. Serving a request twice has the same effect as
+//! serving it once.
 //!
 //! Neighbours: [`super::mailbox`] reads and writes the words; [`super::ask()`] makes the requests.
 

@@ -3,7 +3,7 @@
 //! `/proc/PID/smaps` has the resident part of each mapping (proc_pid_smaps(5)); the yard's header
 //! says which mappings are the yard's. Large blocks in mappings of their own count as other memory,
 //! because from outside they look like the program's mappings. Invariant: the parts add up to the
-//! sum over smaps, mapping by mapping.
+//! resident bytes of all mappings in smaps.
 
 use super::front::Front;
 use slabyard_abi::region::GRANULE;

@@ -3,11 +3,10 @@
 //!
 //! No system call wakes another process's thread from a private futex. But a thread that a tracer
 //! interrupts leaves its wait, and the kernel restarts the call, which finds that the word has
-//! changed (ptrace(2), on interrupts; signal(7), on restarted system calls). No register and no
-//! signal of the process is touched, and only the library's own thread is stopped, for
-//! microseconds.
+//! changed (ptrace(2), on interrupts; signal(7), on restarted system calls). No register or signal
+//! of the process is touched, and only the library's own thread is stopped, for microseconds.
 //!
-//! Neighbours: [`super::mailbox`] has written the word; [`super::live`] calls this module.
+//! Neighbours: [`super::mailbox`] has written the futex's word; [`super::live`] calls this module.
 //! Invariant: if we die meanwhile, by whatever signal, no thread stays stopped, because the kernel
 //! releases a thread whose tracer has exited.
 

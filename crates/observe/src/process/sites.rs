@@ -1,11 +1,11 @@
-//! Who allocated the live objects of a cache that keeps allocation tracks: the call sites, and the
-//! objects of each.
+//! Reads the call sites that allocated a cache's live objects, and the objects of each, if the
+//! cache stores allocation tracks.
 //!
 //! Neighbours: `slabyard_abi::region::debugging` says where tracks are stored; [`super::walk`]
 //! finds the slabs, and [`crate::symbols`] names the stack frames. Invariant: the layout that the
-//! target gives for a slab is checked against the slab's size before anything is read by it.
-//! Objects are allocated and freed while they are read: each track is consistent in itself, but not
-//! all were taken at the same moment.
+//! target gives for a slab is checked against the slab's size before it is used. Objects may be
+//! allocated and freed during the read: each track is consistent in itself, but the tracks may come
+//! from different moments.
 
 use super::collect;
 use super::front::Front;

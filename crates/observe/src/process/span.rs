@@ -1,7 +1,7 @@
-//! A number known within bounds, for use in computations.
+//! A number that is known within bounds, and its arithmetic.
 //!
-//! Neighbour: [`crate::value::Value`] is made from it. Invariants: low <= high; no operation
-//! overflows: a target's numbers may be anything.
+//! Neighbour: a [`crate::value::Value`] is made from a span. Invariants: low <= high; no operation
+//! overflows, whatever numbers a target has.
 
 use crate::value::Value;
 

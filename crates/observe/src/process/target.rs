@@ -1,4 +1,4 @@
-//! The process that is read, or that a request goes to: whether that is permitted, and if not,
+//! The process that is read or receives a request: checks whether access is permitted and, if not,
 //! which rule forbids it.
 //!
 //! Neighbours: [`super::sample`] and [`super::ask()`] open a target; [`super::live`] reads its

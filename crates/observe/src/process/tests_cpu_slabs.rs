@@ -1,4 +1,4 @@
-//! Snapshots of made-up caches with CPU slabs: of each kind, changing, damaged.
+//! Snapshots of made-up caches with CPU slabs: every kind, changing, damaged.
 
 use super::memory::Memory;
 use super::planted::{self, DESCRIPTORS, PlantedTarget, SLOT};

@@ -1,8 +1,8 @@
-//! What a request may do to a target's threads: wake a sleeping helper, or stop a thread that waits
-//! in a system call, to serve the request.
+//! What a request may do to a target's threads so that one serves it: wake a sleeping helper, or
+//! stop a thread that waits in a system call.
 //!
-//! Neighbours: [`super::mailbox`] asks for both; [`super::live`] does them through [`super::rouse`]
-//! and [`super::outside`].
+//! Neighbours: [`super::mailbox`] requests either; [`super::live`] does both through
+//! [`super::rouse`] and [`super::outside`].
 
 use super::memory::{Fault, Writable};
 use super::outside::{Offer, StopOutcome};

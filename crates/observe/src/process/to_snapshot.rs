@@ -1,7 +1,7 @@
 //! Turns a look into a snapshot: each number under its name in `crate::fields`.
 //!
-//! Neighbours: [`super::look`] below; [`super::cache_numbers`] computes the numbers of one cache,
-//! [`super::totals`] those of the yard; [`crate::identity`] checks the result.
+//! Neighbours: [`super::look`] supplies the look; [`super::cache_numbers`] computes the numbers of
+//! one cache, [`super::totals`] those of the yard; [`crate::identity`] checks the result.
 
 use super::cache_numbers::CacheNumbers;
 use super::front::Front;

@@ -1,9 +1,9 @@
 //! The totals of a yard: what all of its memory is used for.
 //!
-//! Neighbours: [`super::look`] has what the yard counts, [`super::cache_numbers`] adds what caches
-//! hold; [`super::to_snapshot`] calls this module. Invariants: the parts of an idle yard add up to
-//! `committed`, to the byte: `committed` is measured independently, and `in_transit` is the
-//! difference that exists only while a slow path is under way.
+//! Neighbours: [`super::look`] has the yard's counters, [`super::cache_numbers`] the sums over
+//! caches; [`super::to_snapshot`] calls this module. Invariants: in an idle yard, the parts add up
+//! to `committed` to the byte, although `committed` is measured independently; while a slow path is
+//! under way, `in_transit` is the difference.
 
 use super::front::Front;
 use super::look::YardLook;

@@ -1,8 +1,8 @@
-//! Makes a snapshot from a target's memory, whatever the target is.
+//! Makes a snapshot from the memory of any kind of target.
 //!
 //! A process may have several yards: malloc's, and those of libraries that have object caches. A
-//! snapshot has the caches of all of them, and the sums of their memory; values that cannot be
-//! added (the engine, the mode) are those of the yard with the most committed bytes.
+//! snapshot has the caches of all yards, and sums their memory; values that cannot be added (the
+//! engine, the mode) come from the yard with the most committed bytes.
 //!
 //! Neighbours: [`super::sample`] and [`crate::corefile`] call this module.
 

@@ -1,7 +1,7 @@
 //! Caches as comma-separated values (RFC 4180): a heading, then one line per cache.
 //!
-//! A cell is as in a table with plain units: a number as it was sampled, a fraction of 1 with four
-//! digits, `low..high` for a range; an empty cell is unknown.
+//! A cell has the format of a table with plain units: a number as sampled, a fraction of 1 with
+//! four digits, `low..high` for a range; an empty cell means unknown.
 
 use super::list::{ListContext, Options};
 use super::{Units, cell as look};

@@ -1,7 +1,7 @@
-//! The list: one line per cache, their sum, then where the memory is.
+//! The list: one line per cache, their sum, then the uses of memory.
 //!
-//! Invariants: memory totals cover all caches whatever is picked; the sum below the lines covers
-//! the caches that the patterns pick; lines say what is left out.
+//! Invariants: memory totals cover all caches, whichever are picked; the sum below the lines covers
+//! the caches that the patterns pick; a note says what is left out.
 
 use super::cell;
 use super::grid::{Grid, Weight};

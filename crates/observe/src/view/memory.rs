@@ -1,5 +1,5 @@
-//! Where the memory is: the totals of a yard or of a kernel, and how much of what a
-//! kernel calls active may be free.
+//! The uses of memory: the totals of a yard or a kernel, and how much of a kernel's active memory
+//! may be free.
 
 use super::cell;
 use super::grid::{Grid, Weight};

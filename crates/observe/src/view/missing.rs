@@ -1,4 +1,4 @@
-//! What a source could not read, and why: the last lines of a list, and of the view of one cache.
+//! Prints what a source could not read, and why, at the end of a list or of one cache's view.
 
 use super::cell;
 use crate::snapshot::Snapshot;

@@ -1,6 +1,6 @@
-//! How people and programs see a [`crate::Snapshot`]: each view walks [`crate::fields::FIELDS`] and
-//! [`crate::fields::TOTALS`], so a number has the same name in a heading, as a JSON key and as a
-//! series.
+//! The output formats of a [`crate::Snapshot`]: each view iterates over [`crate::fields::FIELDS`]
+//! and [`crate::fields::TOTALS`], so a number has the same name in a heading, as a JSON key and as
+//! a series.
 //!
 //! [`list`] prints one line per cache, [`orders`] the slabs by order, [`show`] one cache, [`diff`]
 //! the differences of two snapshots; [`json`], [`csv`] and [`openmetrics`] are for programs.

@@ -1,7 +1,7 @@
 //! Which caches are shown, and in which order.
 //!
-//! Invariants: a cache is picked if a pattern matches any of its names; a cache without a value of
-//! the sorted field comes last.
+//! Invariants: a cache is picked if a pattern matches any of its names; a cache without a value for
+//! the sort field comes last.
 
 use crate::fields::{self, FIELDS, Field};
 use crate::snapshot::{Cache, Snapshot};

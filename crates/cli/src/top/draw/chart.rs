@@ -1,4 +1,4 @@
-//! A small chart of one number's past, and a bar for each tenth.
+//! Draws a small chart of one number over time, and a histogram in tenths.
 
 use super::super::short;
 use super::look::{Colour, ScreenOptions};

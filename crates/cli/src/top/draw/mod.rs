@@ -1,8 +1,8 @@
 //! Draws the screen from the state, into a buffer of cells. Nothing here depends on a terminal.
 //!
-//! Neighbours: [`super::app`] is the state; [`head`], [`table`], [`pane`] and [`help`] each draw a
-//! part, in the styles of [`look`]. Invariants: what does not fit is left out as a whole or ends in
-//! `…`; no fact is shown by colour alone; a screen of any size can be drawn, at least in part.
+//! Neighbours: [`super::app`] holds the state; [`head`], [`table`], [`pane`] and [`help`] each draw
+//! a part, in the styles of [`look`]. Invariants: what does not fit is left out as a whole or ends
+//! in `…`; no fact is shown by colour alone; a screen of any size can be drawn, at least in part.
 
 mod chart;
 mod head;

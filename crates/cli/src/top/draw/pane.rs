@@ -1,5 +1,5 @@
 //! The pane of the selected cache: geometry, tunables, where its objects are, how full its partial
-//! slabs are, and its past.
+//! slabs are, and a chart over time.
 
 use super::super::app::App;
 use super::super::short;

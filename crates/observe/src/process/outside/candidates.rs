@@ -1,5 +1,5 @@
-//! The threads of a process that wait in system calls, those first whose calls can continue most
-//! exactly.
+//! Lists the threads of a process that wait in system calls; those whose calls can continue most
+//! exactly come first.
 
 use super::calls::{Call, GoesOn};
 use nix::unistd::Pid;

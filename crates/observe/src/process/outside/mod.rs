@@ -1,5 +1,5 @@
-//! Serves a request if the process is idle: a thread that waits in a system call is stopped
-//! (ptrace(2)), made to serve its mailbox, and returned to its call.
+//! Gets a request served if the target process is idle: stops a thread that waits in a system call
+//! (ptrace(2)), makes it serve the mailbox, and returns it to its call.
 //!
 //! ```text
 //! serve: candidates -> thread: stop, write the frame, work, go on
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Neighbours: [`super::mailbox`] has placed the request and got no answer; `abi::region::outside`
-//! says what the process offers; [`super::rouse`] wakes a helper thread instead. Invariants: one
-//! thread at a time is stopped, and it uses only the library's memory as its stack and takes only
-//! the library's locks; if our process dies meanwhile, the stopped process continues by itself.
+//! defines the words that the process offers; [`super::rouse`] wakes a helper thread instead.
+//! Invariants: at most one thread is stopped at a time; its stack is the library's memory, and it
+//! takes only the library's locks; if our process dies meanwhile, the thread continues by itself.
 
 #[cfg(target_arch = "x86_64")]
 mod calls;

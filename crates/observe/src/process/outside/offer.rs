@@ -1,4 +1,4 @@
-//! What a yard offers for serving a request on a stopped thread.
+//! The function and stack that a yard offers to a stopped thread for serving requests.
 //!
 //! Neighbours: `abi::region::outside` numbers the words; [`super::serve()`] uses them.
 

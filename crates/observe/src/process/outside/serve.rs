@@ -1,5 +1,5 @@
-//! The order of work: which thread is stopped, what is written, and which other process may be
-//! doing the same.
+//! Has a stopped thread serve a request: tries the candidates, and gives up if another process may
+//! be doing the same.
 //!
 //! Neighbours: [`super::candidates`] lists the threads; [`super::thread`] stops one.
 

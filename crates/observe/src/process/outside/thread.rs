@@ -1,17 +1,17 @@
 //! One thread of another process, stopped in a system call: it serves the request and then
 //! continues.
 //!
-//! If we die after any of these steps, by whatever signal, the process continues by itself, because
-//! the kernel releases a thread whose tracer has exited.
+//! If the tracer dies after any of the following steps, by whatever signal, the process continues
+//! by itself, because the kernel releases a thread whose tracer has exited.
 //!
-//! 1. The thread is stopped: nothing was changed, and the kernel restarts its call.
-//! 2. The frame is written into memory that nobody reads.
-//! 3. The registers are written: the thread does the work, and the frame restores it. A call that
-//!    the kernel would restart with its remaining timeout then ends with EINTR.
+//! 1. The thread is stopped: nothing has been changed, and the kernel restarts its call.
+//! 2. The frame is written into memory that nothing else reads.
+//! 3. The registers are written: the thread serves the request, and the frame restores it. A call
+//!    that the kernel would restart with its remaining timeout then ends with EINTR.
 //! 4. The signal mask is written: the frame holds the old one.
 //! 5. The thread has reached rt_sigreturn, where it stops before the kernel executes the call.
-//!    Instead of that call, the thread makes its original one: the signal mask and all but the last
-//!    registers are restored first, so that at each moment the frame can restore the rest.
+//!    Instead, the thread makes its original call: the signal mask and all but the last registers
+//!    are restored first, so that the frame can still restore the rest at each moment.
 //!
 //! Neighbours: [`super::calls`] says how each call continues; [`super::frame`] writes the frame.
 #![allow(unsafe_code)]

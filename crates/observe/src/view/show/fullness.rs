@@ -1,5 +1,5 @@
-//! How full the slabs on partial lists are: a histogram of the objects in use, in tenths, and each
-//! slab if the source lists slabs one by one.
+//! How full the slabs on partial lists are: a histogram of the share of objects in use, in tenths,
+//! and each slab if the source lists slabs one by one.
 
 use crate::fields::Unit;
 use crate::snapshot::{Cache, Slab, SlabPlace, Snapshot};

@@ -2,7 +2,7 @@
 //!
 //! [`places`] shows where its bytes are, [`counts`] its counters, [`cpu_partial`] its CPU partial
 //! lists, [`fullness`] how full its slabs are, [`traces`] who allocated its objects. Unknown
-//! numbers are left out here; the list has all names.
+//! numbers are left out here, unlike in the list.
 
 pub mod counts;
 pub mod cpu_partial;

@@ -1,5 +1,5 @@
-//! Where a cache's objects and bytes are: the places add up to the bytes of its slabs where the
-//! source knows them exactly.
+//! Where a cache's objects and bytes are: the places add up to the bytes of its slabs if the source
+//! reports exact numbers.
 
 use crate::fields::{self, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
