@@ -13,7 +13,7 @@
 //!
 //! Neighbours: [`crate::report`] writes the numbers; [`crate::stats`] and [`crate::pressure`]
 //! define where the words are; the crate `observe` reads and shows them. Invariants: words are
-//! never renumbered, because readers of other processes identify them by number; the totals with
+//! never renumbered, because readers in other processes identify them by number; the totals with
 //! the flag `part` add up to `committed` (asserted by the reader's tests).
 
 /// What a number counts.

@@ -1,4 +1,4 @@
-//! What each Linux kernel release does in its slab allocators, as data.
+//! Describes, as data, what the slab allocators of each Linux kernel release do.
 //!
 //! [`RELEASES`] has a row for each release that changed something. The type of each column has a
 //! table of [words](mod@words): people type them, reports show them, and their numbers cross

@@ -1,4 +1,4 @@
-//! A yard while no slow path is under way; its stacks are stopped, or still in use by fast paths.
+//! A quiesced yard: no slow path is under way; stacks are stopped, or only fast paths use them.
 //!
 //! Neighbours: [`crate::observe`] first closes the gate; [`crate::child`] need not: a forked child
 //! has one thread.

@@ -1,4 +1,4 @@
-//! Tests the numbers of each kind against the values that kernels showed.
+//! Tests the limits of each kind of page list against the values that kernels showed.
 
 use super::{List, PageLists, Rules, Tuning, Warmth, Zone};
 

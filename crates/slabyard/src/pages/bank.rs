@@ -1,19 +1,19 @@
 //! The banks of a CPU: stacks of freed runs, kept whole for the next requests of their size.
 //!
-//! A program that allocates and frees a buffer again and again needs no slow path: the free pushes
-//! the run onto this CPU's stack, and the next allocation of its size pops it. Each is one
-//! restartable sequence outside of the gate, so that CPUs share no cache line. There are two banks
-//! per doubling of the size; a request takes a run that is at most an eighth larger than it needs.
+//! A program that repeatedly allocates and frees a buffer needs no slow path: the free pushes the
+//! run onto this CPU's stack, and the next allocation of its size pops it. Push and pop are each
+//! one restartable sequence outside of the gate, so that CPUs share no cache line. There are two
+//! banks per doubling of the size; a request takes a run at most an eighth too large.
 //!
 //! Neighbours: [`crate::large`] calls this; [`super::percpu`] frees runs taken off a bank; drains
 //! and reclaim passes empty idle banks like idle page lists.
 //! Invariants: a run in a bank has kind [`GranuleKind::Parked`] and the slot [`BANKED`]; a live run
-//! that a bank supplied has that slot, too. All granules of both are dirty. A banked run counts as
-//! live (`Buddy::runs`): outside of the gate only its kind changes, so a check finds exact counts
-//! whatever other threads do. Between the change of its kind and the push or pop, a run is in no
-//! stack; in the child of a fork it stays live. A bank has room for one run, and for more while the
-//! CPU has spare room: a new bank takes half of the spare room left, so the sizes that a program
-//! uses first get the most. All banks of a CPU together hold at most 3.1 MiB.
+//! that a bank supplied has that slot, too. All granules of these runs are dirty. A banked run
+//! counts as live (`Buddy::runs`): outside of the gate only its kind changes, so a check finds
+//! exact counts whatever other threads do. Between the change of its kind and the push or pop, a
+//! run is in no stack; in the child of a fork it stays live. A bank has room for one run, and for
+//! more while the CPU has spare room: a new bank takes half of the spare room left, so the sizes
+//! that a program uses first get the most. All banks of a CPU together hold at most 3.1 MiB.
 
 use super::buddy::Buddy;
 use super::descriptor::{Descriptor, GranuleKind};

@@ -6,8 +6,8 @@
 //!
 //! Only the first descriptor of a run has a kind other than [`GranuleKind::None`]. So one load
 //! shows whether a run starts at a granule. The free set of a slab extends over the descriptors of
-//! all its granules: 256 bits each, enough for 16-byte objects; slabs of smaller ones hold the
-//! other bits.
+//! all its granules: 256 bits each, enough for 16-byte objects; slabs of smaller objects hold the
+//! rest.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::Zeroed;

@@ -1,7 +1,7 @@
 //! A debugging finding, and the hooks that a yard calls for caches with debugging: they walk
 //! stacks, name threads and print, which the allocator cannot.
 //!
-//! Neighbours: [`crate::slab::debug`] finds errors; the library around a yard has the hooks.
+//! Neighbours: [`crate::slab::debug`] finds errors; the library around a yard supplies hooks.
 //! Invariant: no lock of the yard is held in a hook's call; its allocations are served like those
 //! of a signal handler that interrupts a slow path.
 

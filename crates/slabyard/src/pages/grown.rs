@@ -1,8 +1,8 @@
 //! Growth of a run: in place, if the granules after it are free, or by moving its pages to a
 //! mapping of its own, which grows without copying.
 //!
-//! Neighbours: [`super::buddy`] places runs that may grow before free granules; [`super::mappings`]
-//! records the mapping.
+//! Neighbours: [`super::buddy`] places runs that may grow in front of free granules;
+//! [`super::mappings`] records the mapping.
 
 use super::blocks::free_from;
 use super::descriptor::GranuleKind;

@@ -1,4 +1,4 @@
-//! Decides which parts of the region's start may have huge pages, in THP mode `always`.
+//! Decides which parts of the region's start may have huge pages if THP is set to `always`.
 //!
 //! A huge page is resident as a whole once any part of it is touched, and a program may never touch
 //! much of a small heap: the ends of large objects, pages that were given back, objects in sheaves
@@ -6,7 +6,7 @@
 //! touched. So the region examines the preceding pages: if at least nine tenths of them are
 //! resident, the next ones may be huge.
 //!
-//! Neighbours: [`super::region`] calls this while it grows, which one thread does at a time.
+//! Neighbours: [`super::region`] calls this while it grows; one thread at a time grows it.
 
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -4,8 +4,8 @@
 //! A run on such a list has kind [`GranuleKind::Parked`] and is dirty. Runs freed by programs are
 //! on other stacks, in later slots ([`super::bank`]).
 //!
-//! Neighbours: slabs take and free their runs here; [`super::buddy`] serves requests that the lists
-//! cannot; a reclaim pass drains the lists of idle CPUs.
+//! Neighbours: engines take and free the slabs' runs here; [`super::buddy`] serves requests that
+//! the lists cannot; a reclaim pass drains the lists of idle CPUs.
 
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;

@@ -6,11 +6,11 @@
 //! no lock during the call; the rest of their blocks stays in the buddy.
 //!
 //! The purge also releases the metadata of a large free block: its descriptors (except the first)
-//! and its part of the page map read as zeros, as in memory that was never touched. Without this,
-//! 88 MB stayed resident 3 s after 3 GB were freed, instead of 46 (462e753). The first descriptor's
-//! `granules` counts the released slices of the block's metadata; a block whose slices all were is
-//! called *released*. A small heap defers this: its descriptors take little memory, and an
-//! allocation from the block would fault their pages in one by one.
+//! and its part of the page map read as zeros, as in memory that was never touched. Without this
+//! release, 88 MB stayed resident 3 s after 3 GB were freed, instead of 46 (462e753). The first
+//! descriptor's `granules` counts the released slices of the block's metadata; a block is called
+//! *released* once all its slices are. A small heap defers this: its descriptors take little
+//! memory, and an allocation from the block would fault their pages in one by one.
 //!
 //! Neighbours: reclaim passes call the purge, as do slow paths with a purge backlog; it takes
 //! blocks from [`super::buddy`], and reports sparse extents to [`super::advice`].

@@ -1,13 +1,13 @@
 //! Repairs the page heap in the child of a fork if the parent's threads were working on it: locks
 //! may belong to threads that do not exist, and lists may be half changed.
 //!
-//! Page descriptors are always right: a live run or slab gets its kind and its size before its
-//! owner gets it, and loses the kind before any other thread gets its memory. All granules between
+//! Page descriptors are always right: the kind and size of a run or slab are set before its owner
+//! gets it, and the kind is cleared before another thread gets its memory. All granules between
 //! runs are free, even if a thread was moving them at the fork. Their dirty bits are right too:
 //! they are set before the kind is cleared. So one walk over the descriptors rebuilds the buddy's
 //! lists ([`rebuild`]). It writes only to descriptors of free memory, so a child copies few pages.
 //!
-//! Neighbours: [`crate::child`] calls it and examines each slab on the way.
+//! Neighbours: [`crate::child`] calls [`rebuild`] and examines each slab during the walk.
 //! Invariant: no other thread is in a slow path.
 
 use super::blocks::{Lists, ORDERS};

@@ -9,8 +9,8 @@
 //!
 //! Granule 0 is never allocated: index 0 terminates lists.
 //!
-//! A set dirty bit means that a free granule may contain nonzero bytes. Freeing a run sets it, a
-//! purge clears it.
+//! The dirty bit of a free granule is set if it may contain nonzero bytes: freeing a run sets its
+//! granules' bits, a purge clears them.
 //!
 //! Neighbours: [`super::buddy`] grows the region and allocates from it; [`super::huge`]
 //! decides which page sizes a new part may have.

@@ -1,6 +1,6 @@
-//! Fork handlers, which wait for no other thread: after them the C library takes locks of its own,
-//! which other threads may hold while they allocate. The child repairs what they left half done
-//! ([`crate::child`]).
+//! Fork handlers, which wait for no other thread: after they ran, the C library takes locks of its
+//! own, which other threads may hold while they allocate. The child repairs what they left half
+//! done ([`crate::child`]).
 //!
 //! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
 //! registers the handlers of this file for all yards of the process.

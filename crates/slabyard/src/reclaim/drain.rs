@@ -1,6 +1,6 @@
 //! Whole drains, on request: every parked object returns to its slab at once.
 //!
-//! These cause a drain: a trim, another process's request, a page that the kernel refused, the exit
+//! These cause a drain: a trim, another process's request, memory that the kernel refused, the exit
 //! of a thread with a private slot, and rows that a fork left behind. Drains are exempt from the
 //! bound on one call ([`crate::bound`]).
 //!

@@ -11,7 +11,7 @@
 //! *collapsed*, to a quarter of its size or less, gets tokens for all its pages if it was a quarter
 //! larger than the heap at the last collapse: so the cost of all such heaps together is
 //! proportional to the largest. Pages for which there is no token wait for the decay time. (Tokens
-//! form a leaky bucket, ITU-T I.371, as in [`crate::large`]; the quarter is a factor of an
+//! form a leaky bucket, ITU-T I.371, as in [`crate::large`]; asking for a quarter more is an
 //! unbounded search, Bentley and Yao, 1976: "An almost optimal algorithm for unbounded searching".)
 //!
 //! Tried and rejected: counting the pages that were touched again, and stopping when they were many

@@ -3,7 +3,7 @@
 //!
 //! Only slow paths read the clock. A tick (an eighth of the decay time after the last one) begins a
 //! pass ([`super::pass`]), and each slow path runs one slice of it until it ends. A helper thread
-//! may do so too ([`help_reclaim`](crate::calls::help::help_reclaim)); nothing here depends on one.
+//! may run slices ([`help_reclaim`](crate::calls::help::help_reclaim)); the ticker needs none.
 //!
 //! Dirty free pages beyond 32 MiB plus a quarter of the live memory do not wait for the decay time:
 //! they are the purge backlog, which slow paths purge first. A program that frees a gigabyte makes

@@ -1,11 +1,11 @@
 //! The constructor of a cache: a function that initialises each object of a slab once, when the
-//! slab is allocated; an object that is freed and allocated again keeps the state in which it was
+//! slab is allocated. An object that is freed and allocated again keeps the state in which it was
 //! freed (Bonwick, "The slab allocator", USENIX 1994). The destructor is called once for each
 //! object, before the slab's pages are used for something else.
 //!
 //! Neighbours: the engine's partial list calls the constructor for a new slab, before any other
 //! thread sees the slab, and the destructor for a discarded slab, which no other thread sees any
-//! more. Invariant: no lock of the cache or of the pages is held meanwhile; if these functions
+//! more. Invariant: no lock of the cache or of the pages is held during either; if these functions
 //! allocate from the same yard or free to it, the calls are served like those of a signal handler
 //! that interrupts a slow path.
 

@@ -17,9 +17,9 @@
 //!
 //! * [`put`] sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
-//! * [`take`], under the list lock or on a slab that no other thread has seen, looks for as many
-//!   bits as it may take, subtracts them from `free` and then clears them. The bits are set,
-//!   because `put` sets them before it counts them; they stay set, because no other thread takes.
+//! * [`take`], under the list lock or on a slab that no other thread has seen, finds as many set
+//!   bits as it may take, subtracts their number from `free`, and then clears them. Counted bits
+//!   are set, because `put` sets them first; they stay set, because no other thread takes bits.
 //! * `version` differs between slabs, and is 0 without a slab. A thread that saw `free` rise from 0
 //!   or reach the maximum, and then takes the list lock, sees by `version` whether the slab is the
 //!   same. A slab gets a new version when it is put on a CPU partial list with exact counts

@@ -12,8 +12,8 @@
 //! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these functions; each
 //! returns how many of its compare-exchanges failed because another thread had changed the word.
 //! Invariants: as in the free set, bits are set before they are counted, and cleared after they are
-//! subtracted. A thread takes bits only of a slab that its CPU froze or that no list has, or under
-//! the list's lock.
+//! subtracted. A thread takes bits only from a slab that its CPU froze or that is unlisted, or
+//! under the list's lock.
 
 use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;

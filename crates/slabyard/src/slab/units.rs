@@ -5,7 +5,7 @@
 //!
 //! * a bit is 0 where a live object starts, and 1 elsewhere;
 //! * the word counts free units;
-//! * the descriptor's `granules` is the first free block's first unit.
+//! * the descriptor's `granules` is the number of the page's first free unit.
 //!
 //! Neighbours: [`crate::engine::slob`] has the policy; [`super::freeset`] sets up and discards such
 //! slabs. Invariant: every change is made under the engine's lock.

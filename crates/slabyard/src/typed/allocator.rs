@@ -3,7 +3,7 @@
 //!
 //! Neighbours: [`crate::allocator`] has the trait's calls, and lets collections allocate from a
 //! whole yard. Invariant: an object is reported with its full size, so any layout with which it may
-//! be freed fits an object, too; and no layout of a block from the size classes does.
+//! be freed fits an object; the layout of a block from the size classes never fits one.
 
 use super::handle::ObjectCache;
 use super::home::Home;

@@ -1,7 +1,7 @@
 //! Bulk calls on typed caches: many objects by few restartable sequences.
 //!
 //! The guards that free the objects after a panic hold the addresses by reference. A counter beside
-//! them would stay in memory, and each object would wait for the preceding store to it.
+//! them would be in memory, not in a register, and each object would wait for the preceding store.
 //!
 //! Neighbour: [`crate::calls::bulk`] has the bulk calls on untyped caches, which look addresses up.
 

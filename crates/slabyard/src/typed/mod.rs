@@ -1,7 +1,7 @@
 //! Floor 10: typed object caches. Each has a name, and allocates objects of one type.
 //!
-//! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
-//! free a push; both are inlined into the caller's code: they make no call, use no locked
+//! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation pops from this CPU's stack, a free
+//! pushes onto it; both are inlined into the caller's code: they make no call, use no locked
 //! instruction, and do not read the page map. `tests/inlined.rs` pins their instructions.
 //!
 //! Neighbours: a cache is created in a [`Home`], usually a [`crate::process::ProcessYard`];

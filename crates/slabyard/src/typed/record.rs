@@ -1,7 +1,7 @@
 //! The record to which a box of a typed cache points: the words that the fast path reads, and those
 //! that a free needs.
 //!
-//! Neighbours: [`super::block`] makes two of them per cache; [`super::kind`] frees objects by them.
+//! Neighbours: [`super::block`] makes two of them per cache; [`super::kind`] uses them for frees.
 
 use super::home::{Home, YardOf};
 use crate::cache::CacheId;

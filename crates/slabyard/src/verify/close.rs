@@ -2,8 +2,8 @@
 //! the one on top of its stack; these checks search further, at these times:
 //!
 //! * The first frees of a process take the slow path ([`check_frees`]), which compares each freed
-//!   object with its slab's bitmap and with all parked objects. Later slow paths do not: it would
-//!   cost too many instructions. A pointer passed to `realloc` is compared with the last few
+//!   object with its slab's bitmap and with all parked objects. Later slow paths do not: the check
+//!   costs too many instructions. A pointer passed to `realloc` is compared with the last few
 //!   objects freed on its CPU, throughout the life of the process ([`looks_freed`]).
 //! * When the process exits, [`check_parked`] checks the objects of stacks once, up to
 //!   [`LOOKS`] per stack.

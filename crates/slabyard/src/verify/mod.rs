@@ -7,7 +7,7 @@
 //! * the words of a cache that are published to readers agree with its lists and its barn;
 //! * for each cache, slabs found in the region = slabs counted; objects counted as out of their
 //!   slabs = objects - free;
-//! * only entries of slots in use have a stack, and every slab belongs to an existing cache;
+//! * only slots in use have stacks, and every slab belongs to an existing cache;
 //! * every granule below the top has exactly one owner; free granules are on the buddy's lists,
 //!   where dirty ones are counted, parked ones on a CPU's list.
 //!

@@ -1,7 +1,7 @@
 //! One word per stack of each row: the top that the last pass read, and for how many passes it has
 //! stayed the same. While a stack is stopped, the word holds its top: the child of a fork finds it
 //! there, although the thread that stopped the stack is gone. Slot 0 has no stack; its word holds
-//! the last drain that the row has answered.
+//! the last drain request that the row has served.
 //!
 //! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write the words, under the drain
 //! lock. Invariant: each slot's words follow those of the slot before, so that slots without a

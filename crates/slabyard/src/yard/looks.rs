@@ -5,9 +5,9 @@
 //! under way, and uses the result only if no change began meanwhile. A thread that allocates or
 //! frees a block counts a change, and does not unmap the pages of a block that is being checked.
 //!
-//! All accesses are SeqCst: a check stores the block and then reads the counts, a change increments
-//! its count and then reads the block, so that at least one sees the other (Dekker's argument).
-//! Both wait for a bounded time: a signal handler that changes a block may interrupt a check.
+//! All accesses are SeqCst: a check stores the address and then reads the counts, a change
+//! increments its count and then reads the address, so that at least one sees the other (Dekker's
+//! argument). Waits are bounded: a signal handler may interrupt a check with a change.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 

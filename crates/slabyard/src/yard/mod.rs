@@ -1,8 +1,8 @@
-//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and the state of
+//! Floor 6: the yard, one whole allocator in one struct: page heap, caches, gate, and the state of
 //! reclaim, checks and readers. Each part is a file of this directory.
 //!
 //! Neighbours: [`crate::calls`] has the functions for programs, [`crate::reclaim`] returns idle
-//! memory to the kernel, [`crate::bound`] limits how much of that one call does, [`crate::observe`]
+//! memory to the kernel, [`crate::bound`] limits the reclaim work of one call, [`crate::observe`]
 //! computes the counters, and [`crate::verify`] checks the whole yard.
 //! Invariant: no part calls another part's functions.
 

@@ -12,8 +12,8 @@
 //!                 +------+                          +----------------+----------------+--
 //! ```
 //!
-//! When a batch's epoch is over, its objects are freed onto the CPU's stack as usual, so that they
-//! are soon allocated again; full sheaves move from there to the barn.
+//! When a batch's epoch is over, its objects are pushed onto the CPU's stack, so that they are soon
+//! allocated again; full sheaves move from there to the barn.
 //!
 //! Neighbours: [`crate::waiting`] fills the batches and frees their objects; the pool of sheaves
 //! supplies their memory. Invariants: epochs never decrease along a ring; `closed` - `freed` =
