@@ -1,9 +1,9 @@
 //! The measured errors of predictions for machines other than the traced one.
 //!
-//! A pair is one load recorded on two guests; the peak on one guest is predicted from the other
+//! A pair is one load recorded on two guests; one guest's peak of slabs is predicted from the other
 //! guest's trace. `ci/pairs-by-hand` boots the guests and measures the pairs. [`crate::case`]
 //! describes how a machine differs from the traced one; commands print the [`Accuracy`] below their
-//! results. Invariant: a test compares the table in docs/replay.md with the numbers here.
+//! results. Invariant: a test compares the table in docs/replay.md with the numbers in this module.
 
 /// In what a machine is not as the traced one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! A cache's geometry, computed from the object size in integers as the kernel's `mm/slub.c` does.
 //!
 //! A kernel version named here is one whose source a rule was taken from, or one that changed the
-//! rule. Neighbours: [`crate::rules`] holds what differs between releases and machines; `replay`
-//! creates its caches from these numbers. Invariants: `objects × size + waste = 2^order pages`;
+//! rule. [`crate::rules`] holds what differs between releases and machines; `replay` creates its
+//! caches from these numbers. Invariants: `objects × size + waste = 2^order pages`;
 //! `min_order <= order`, except where a size is so small that the limit on objects per slab limits
 //! the order.
 

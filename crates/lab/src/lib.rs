@@ -2,15 +2,15 @@
 //! machines of any size and release, and compares the results with what the kernels really did.
 //!
 //! A [`trace`] and a [`snapshot`] make up a [`case`]. [`prepare`] finds from the trace which object
-//! of which slab each event concerns; [`replay`] repeats the events on a machine with other
-//! [`rules`], computing the [`geometry`] that a kernel would choose; [`check`] measures how close
+//! of which slab each event concerns. [`replay`] repeats the events on a machine with other
+//! [`rules`], computing the [`geometry`] that a kernel would choose. [`check`] measures how close
 //! the result is to what the kernel did. [`to_snapshot`] turns a replay's result into a snapshot,
-//! which every view can show. [`lists`] reads the running kernel's slab lists, slab by slab.
-//! [`record`] traces the running kernel, [`edit`] makes a trace from other traces, and [`malloc`]
-//! turns a process's calls to malloc into a kernel's trace. [`population`] builds a load from
-//! snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs. [`small`] models machines
-//! of a few MiB, with loads that start on an empty machine. [`accuracy`] holds the measured errors
-//! of predictions for other machines.
+//! which every view of `slabyard-observe` can show. [`lists`] reads the running kernel's slab
+//! lists, slab by slab. [`record`] traces the running kernel, [`edit`] makes a trace from other
+//! traces, and [`malloc`] turns a process's calls to malloc into a kernel's trace. [`population`]
+//! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
+//! [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
+//! holds the measured errors of predictions for other machines.
 //!
 //! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case, check > replay, population > prepare >
 //! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > prepare, trace;

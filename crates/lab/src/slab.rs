@@ -8,8 +8,8 @@
 //! the slab's end.
 //!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), on colours and off-slab lists;
-//! `/proc/slabinfo` of 6.1, every cache of which matches these formulas (`tests/slab.rs`).
-//! Neighbours: [`crate::geometry`] does the same for SLUB; the engine computes the array limits
+//! `/proc/slabinfo` of Linux 6.1, whose every cache matches these formulas (`tests/slab.rs`).
+//! [`crate::geometry`] does the same for SLUB; the engine computes the array limits
 //! ([`slabyard::engine::array_cache::Limits`]). Invariant: `objects × size + the list's bytes in
 //! the slab + waste = 2^order pages`.
 

@@ -2,10 +2,10 @@
 //! what a kernel's sysfs would report and, beyond that, which objects are live, and each slab on
 //! each list.
 //!
-//! [`crate::replay`] runs the model; `slabyard-observe` displays the snapshot. Invariants: for each
-//! cache live + parked_cpu + parked_node + free_partial = total_objects, where live is known; the
-//! slabs that are listed one by one are the `partial` slabs of nodes and the `slabs_cpu_partial` of
-//! CPUs; in bytes, the totals and the padding add up to `committed`.
+//! [`crate::replay`] runs the model; `slabyard-observe` displays the snapshot. Invariants: live +
+//! parked_cpu + parked_node + free_partial = total_objects, for each cache whose live objects are
+//! known; the slabs that are listed one by one are the `partial` slabs of nodes and the
+//! `slabs_cpu_partial` of CPUs; in bytes, the totals and the padding add up to `committed`.
 
 use crate::case::Case;
 use crate::replay::report::CacheUse;

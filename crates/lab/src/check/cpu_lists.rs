@@ -1,15 +1,15 @@
 //! Derives from the trace which slabs are on the kernel's CPU partial lists, while the model
 //! follows the kernel's own choices.
 //!
-//! A free into a full slab puts the slab on the freeing CPU's partial list; a list that is already
-//! full is drained then. Events may not show whether a slab was full: some objects of a slab that
+//! A free into a full slab puts the slab on the freeing CPU's partial list; if that list is already
+//! full, it is drained. Events may not show whether a slab was full: some objects of a slab that
 //! existed at the start were allocated before the trace, and no event names them.
 //! [`crate::prepare`] assumes that such objects are live, or free if the slab's pages were freed.
-//! After a free into such a slab, the kernel's list may have one slab more or less than the
+//! After a free into such a slab, the kernel's list may be one slab longer or shorter than the
 //! model's, until an event proves that the kernel's list was empty or was drained.
 //!
-//! Neighbours: [`super::one_step`] reports what happened; [`super::pairs`] uses the result to
-//! correct the model. Invariant: nothing here depends on what the model does.
+//! [`super::one_step`] reports each event here; [`super::pairs`] uses the result to correct the
+//! model. Invariant: nothing here depends on what the model does.
 
 use crate::prepare::Slab;
 use crate::replay::Plan;

@@ -2,9 +2,9 @@
 //!
 //! A model whose rules differ from the kernel's misses at least one goal on some trace. The curve
 //! of total slab counts hides many errors; the one-step test and the counts of discarded slabs hide
-//! few. Neighbours: [`super::check`] produces the report; the `slabyard` command prints the table,
-//! and exits with 1 if a goal is missed. Invariant: a goal that cannot be measured, or does not
-//! apply, is neither met nor missed.
+//! few. [`super::check`] produces the report; the `slabyard` command prints the table, and exits
+//! with 1 if a goal is missed. Invariant: a goal that cannot be measured, or does not apply, is
+//! neither met nor missed.
 
 use super::{Line, Report};
 use crate::prepare::Prepared;

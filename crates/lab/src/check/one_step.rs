@@ -1,5 +1,5 @@
 //! The one-step test: the model follows the kernel's own placement, and whenever a CPU switches to
-//! another slab the model predicts which one.
+//! another slab the model predicts which slab.
 //!
 //! After a wrong prediction, the model takes the kernel's slab from wherever it has that slab. The
 //! positions of its other slabs are then a guess, so the share of right predictions is a lower

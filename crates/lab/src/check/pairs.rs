@@ -2,8 +2,8 @@
 //!
 //! A trace does not show every object: some tasks are not traced, and some ways of allocating and
 //! freeing leave no events. So an object that the model considers free may be in use, and the model
-//! would choose its slab again at every switch. What the kernel does later proves the error and
-//! corrects the model:
+//! would choose its slab again at every switch. The kernel's later choices prove the error and
+//! correct the model:
 //!
 //! - a CPU that leaves its slab found no free object in it;
 //! - a CPU that takes a slab from its node's list has none on its CPU partial list;

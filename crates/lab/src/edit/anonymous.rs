@@ -4,7 +4,7 @@
 //! The trace keeps what a replay needs: which objects share a slab, and which pages form
 //! higher-order blocks. Therefore addresses are remapped in blocks of the largest order, numbered
 //! in the order of their first events. Processes and call sites are renumbered in the order of
-//! their first events; caches take their numbers from the caller's list (the
+//! their first events. Caches take their numbers from the caller's list (the
 //! [`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and
 //! flags are unchanged.
 

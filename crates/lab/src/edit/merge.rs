@@ -2,7 +2,7 @@
 //! their memory.
 //!
 //! Machine n's CPUs are numbered after those of the machines before it, and its page frames are
-//! `SPAN` bytes above theirs, so no address and no process belongs to two machines. Caches of the
+//! `SPAN` bytes above theirs. So no address and no process belongs to two machines. Caches of the
 //! same name become one cache. All traces begin at the same time.
 
 use super::renamed::NameMap;

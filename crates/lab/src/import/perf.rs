@@ -1,7 +1,7 @@
 //! Reads `perf.data` through the crate `linux-perf-data`: each sample of a `kmem` event holds the
-//! bytes of the kernel's ring-buffer record, and the file holds the events' formats. The formats
-//! are in its tracing data, which [`tracing`](super::tracing) reads; `bounds` rejects damaged sizes
-//! before the crate sees them.
+//! bytes of the kernel's ring-buffer record, and the file's tracing data holds the events' formats.
+//! [`tracing`](super::tracing) reads this data; `bounds` rejects damaged sizes before the crate
+//! sees them.
 
 mod bounds;
 

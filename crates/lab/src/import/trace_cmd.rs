@@ -9,10 +9,10 @@
 //! ```
 //!
 //! The format is described in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. The data of each CPU
-//! are pages of the kernel's ring buffer. Neighbours: [`tracing`](super::tracing) reads the
-//! descriptions of the events; the recorder's [`walk`] and [`Decoder`] read the events. Invariant:
-//! the sizes of the file's parts are compared with the file's length, and with fixed bounds, before
-//! memory is allocated for them.
+//! are pages of the kernel's ring buffer. [`tracing`](super::tracing) reads the descriptions of the
+//! events; the recorder's [`walk`] and [`Decoder`] read the events. Invariant: the sizes of the
+//! file's parts are compared with the file's length, and with fixed bounds, before memory is
+//! allocated for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
 use crate::record::{Decoder, Layouts, Page, Symbols, walk};

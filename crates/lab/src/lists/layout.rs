@@ -1,9 +1,8 @@
 //! The offsets of fields in the kernel's structures, taken only from the kernel's own description
 //! (BTF).
 //!
-//! Neighbour: [`super::walk`] reads structures at these offsets. A field that the kernel lacks
-//! causes an error that names it ([`ListsError::NoField`]), or is `None` if only some kernels have
-//! it.
+//! [`super::walk`] reads structures at these offsets. A field that the kernel lacks causes an error
+//! that names it ([`ListsError::NoField`]), or is `None` if only some kernels have it.
 
 use super::error::ListsError;
 use btfparse::{Error, ErrorKind, Offset, Readable, TypeInformation, TypeVariant};

@@ -6,7 +6,7 @@
 //! ([`memory`]) that [`bpf`] implements, and checks what it reads. If all lists of a cache were
 //! read, its slabs on no list are full.
 //!
-//! Neighbours: [`crate::record`] reads the lists at a recording's start; [`crate::prepare`] and
+//! [`crate::record`] reads the lists at a recording's start; [`crate::prepare`] and
 //! [`crate::replay`] take them as the initial state; [`json`] is their form in a trace file.
 //! Invariant: a listed slab's free objects are within the slab.
 

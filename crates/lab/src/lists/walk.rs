@@ -1,12 +1,12 @@
 //! Follows the slab lists of a kernel that keeps running, and checks what it reads.
 //!
-//! It takes no kernel lock. A list is accepted if its links agree in both directions and its length
-//! equals the node's count. A slab is accepted if it belongs to the cache, its free objects are
-//! within it and as many as its counter says, and it has not changed while its contents were read.
-//! Lists and slabs that fail these checks are read again, a few times; after that, they are counted
-//! and left out.
+//! The walk takes no kernel lock. A list is accepted if its links agree in both directions and its
+//! length equals the node's count. A slab is accepted if it belongs to the cache, its free objects
+//! lie inside it and match its counter, and it did not change while its contents were read. Lists
+//! and slabs that fail these checks are read again, a few times; after that, they are counted and
+//! left out.
 //!
-//! Neighbours: [`super::layout`] supplies the fields' offsets, [`super::memory`] reads the bytes.
+//! [`super::layout`] supplies the fields' offsets, [`super::memory`] reads the bytes.
 
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;

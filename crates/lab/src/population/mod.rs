@@ -5,7 +5,7 @@
 //! says how many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the same boot
 //! after a shrink says how many objects are live. [`read`] turns these counts into one load of
 //! allocations and frees on CPUs, without slabs; [`PopulationLoad::run`] replays it through the
-//! engine's rules. Neighbours: [`crate::snapshot`] supplies the counts; [`crate::geometry`] and
+//! engine's rules. [`crate::snapshot`] supplies the counts; [`crate::geometry`] and
 //! [`crate::rules`] shape the slabs that the load fills; [`crate::replay`] makes such predictions
 //! from traces. Invariants: a load depends only on its own snapshot and seed; the same load gives
 //! the same outcome.

@@ -8,7 +8,7 @@
 //!   slab. If each of C CPUs is equally likely to have one, `cpu_slabs / (1 + listed / C)` CPUs
 //!   have CPU slabs.
 //! - For a cache that was not used again after a shrink, all objects are counted exactly. The
-//!   objects in its slabs that are not full were in CPU slabs before the shrink. The mean fullness
+//!   objects in the cache's non-full slabs were in CPU slabs before the shrink. The mean fullness
 //!   of these CPU slabs is assumed for all others.
 //! - A slab on a list was full once, as only a free into a full slab puts a slab on a list.
 

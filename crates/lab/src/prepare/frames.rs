@@ -1,16 +1,16 @@
 //! Finds the slab of each event.
 //!
-//! Allocated pages are a slab, starting at their page frame, until they are freed. If a frame's
-//! first event concerns an object, the frame held a slab when the trace began; that slab's first
-//! frame is the object's frame, rounded down to the cache's order. Pages in which no object appears
-//! are not slabs but page tables, pipe buffers or large allocations.
+//! Pages hold a slab, starting at their page frame, from their allocation until they are freed. If
+//! a frame's first event concerns an object, the frame held a slab when the trace began. That
+//! slab's first frame is the object's frame, rounded down to the cache's order. Pages in which no
+//! object appears are not slabs but page tables, pipe buffers or large allocations.
 //!
 //! A free that gives only an address may come before the first event that names the slab's cache.
 //! Therefore two passes follow the same rules: the first finds the slabs; the second already knows
 //! which allocated pages are slabs, and of which cache.
 //!
-//! Neighbours: [`super::naming`] supplies the caches, [`super::unshown`] finds slabs without object
-//! events, [`super::matching`] uses the slabs.
+//! [`super::naming`] supplies the caches, [`super::unshown`] finds slabs without object events,
+//! [`super::matching`] uses the slabs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,16 +1,15 @@
-//! How long a cache's slabs wait for RCU readers before their pages are freed.
+//! Estimates how long a cache's slabs wait for RCU readers before their pages are freed.
 //!
 //! Caches with `SLAB_TYPESAFE_BY_RCU` free a slab's pages after a grace period, whose length
-//! depends on the machine and the load: medians of 15 to 40 ms were measured. The trace shows it:
-//! the time from the last free in a slab to the free of its pages is the time for which the empty
-//! slab was kept on a list, plus the grace period. The estimate is therefore the lower quartile of
-//! these times over the cache's slabs. If few of them were freed, or they waited on lists much
-//! longer, it is the quartile over all such caches. If all of these have sheaves, freed objects may
+//! depends on the machine and the load: medians of 15 to 40 ms were measured. The trace shows its
+//! length: between the last free in a slab and the free of its pages, the empty slab was kept on a
+//! list and then waited for the grace period. The estimate is therefore the lower quartile of these
+//! times over the cache's slabs. If few slabs were freed, or slabs waited on lists much longer, it
+//! is the quartile over all such caches. If all of these caches have sheaves, freed objects may
 //! also wait in a sheaf, so only the shortest times are grace periods: then the estimate is the
 //! lower sixteenth.
 //!
-//! Neighbours: [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by
-//! it.
+//! [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by it.
 
 use super::frames::Slab;
 

@@ -1,7 +1,7 @@
 //! The input of the preparation: the trace's events, and what the traced kernel reports about its
 //! caches.
 //!
-//! Neighbours: the passes of [`super`] read it; [`super::Prepared`] is their result.
+//! The passes of [`super`] read this input; [`super::Prepared`] is their result.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@
 //! allocated the object.
 //!
 //! [`super::frames`] finds the slabs; [`super::steps`] reads here which objects are live, and the
-//! replay's start reads the order of the lists. Invariant: in a cache whose lists were read, every
-//! slab that has a free object at that moment is on a list; the state of all the slab's objects is
+//! replay's start reads the order of the lists. Invariant, for a cache whose lists were read: every
+//! slab that had a free object then is on a list, and the state of all the cache's objects is
 //! known, except in slabs that changed while they were read.
 
 use super::frames::{CacheStarts, Slab};

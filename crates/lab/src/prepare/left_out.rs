@@ -4,12 +4,12 @@
 //! `kfree_rcu()`, bulk frees and sheaves leave no event. Which caches' objects are freed that way
 //! depends on the kernel and the load. No list of names can say it, but the trace can: an object
 //! that is allocated while live was freed in between. A complete trace of a cache whose frees all
-//! leave events has almost no such object (0.05 % at most in nine traces); in caches whose frees
+//! leave events has almost no such object (0.05 % at most in nine traces). In caches whose frees
 //! leave no events, 46 to 100 % of all frees are missing. Likewise, an object that is freed while
 //! free was allocated in between, as the maple tree's nodes are by bulk allocation.
 //!
-//! Neighbours: [`super::matching`] inserts the missing frees; [`super::doubts`] counts them as
-//! missing events, except in caches that are left out.
+//! [`super::matching`] inserts the missing frees; [`super::doubts`] counts them as missing events,
+//! except in caches that are left out.
 
 use super::input::CacheNumber;
 use super::prepared::Prepared;

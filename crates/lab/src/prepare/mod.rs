@@ -5,8 +5,8 @@
 //! what pages are used for. Four passes over the events find the rest:
 //!
 //! 1. [`naming`]: which cache does an allocation or free concern?
-//! 2. [`frames`]: which slab is the object in? Allocated pages are a slab until they are freed; a
-//!    frame whose first event concerns an object held a slab before the trace began.
+//! 2. [`frames`]: which slab is the object in? Pages hold a slab from their allocation until they
+//!    are freed; a frame whose first event concerns an object held a slab before the trace began.
 //! 3. [`matching`]: which object of the slab is it, was it live, and which frees
 //!    did the trace miss?
 //! 4. [`order`]: in which order was the work done, given that an allocation is traced after its
@@ -14,11 +14,11 @@
 //!
 //! The result is [`Prepared`]: [`Step`]s that identify objects and slabs by dense numbers, so a
 //! replay never looks anything up by address. A first pass over the events finds the slabs, a
-//! second one computes totals over all steps ([`Tally`]); for a trace that stays in its file, each
+//! second one computes totals over all steps ([`Tally`]). For a trace that stays in its file, each
 //! replay is one more pass ([`Steps`]). [`truth`] counts the kernel's slabs over time; [`left_out`]
-//! finds the caches whose frees the trace misses; [`grace`] estimates how long slabs wait for RCU
-//! readers; [`doubts`] detects missing rows and a snapshot that belongs to another trace. [`known`]
-//! holds the slab lists that the recorder read at the start.
+//! finds the caches whose frees the trace misses. [`grace`] estimates how long slabs wait for RCU
+//! readers; [`doubts`] detects missing events and a snapshot that belongs to another trace.
+//! [`known`] holds the slab lists that the recorder read at the start.
 //!
 //! The replay and the check use the result; [`crate::trace`] and [`crate::snapshot`] supply the
 //! input.

@@ -2,15 +2,15 @@
 //!
 //! The kernel traces an allocation after doing its work, and a free before doing it. The events of
 //! one CPU are in order; events of two CPUs at nearly the same time may not be. So a replay runs
-//! allocations a little before other CPUs' frees (this alone raised the right predictions of the
-//! kernel's next slab from 65 % to 95 % on one trace), and a slab's first allocation when the
+//! allocations a little before other CPUs' frees: this alone raised the right predictions of the
+//! kernel's next slab from 65 % to 95 % on one trace. It runs a slab's first allocation when the
 //! slab's pages were allocated.
 //!
 //! If a host preempts a virtual CPU between the work and the tracepoint, the event's time stamp is
 //! after the preemption, but the replay runs the event before it.
 //!
-//! Whatever is moved, the events of one object keep their order, and so do those of one CPU, except
-//! for a slab's first allocation.
+//! Whichever events are moved, the events of one object keep their order, and so do those of one
+//! CPU, except for a slab's first allocation.
 
 /// How events are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 //! no event shows which allocation requested the pages. The first pass over the steps finds such
 //! steps, and later passes emit them at the time when they run.
 //!
-//! Neighbours: [`super::prepare`] makes the first passes; a replay and its checks iterate over the
-//! steps. Invariant: steps that are made again equal those in memory, in the same order; only the
-//! numbers of objects may differ.
+//! [`super::prepare`] makes the first passes; a replay and its checks iterate over the steps.
+//! Invariant: steps that are made again equal those in memory, in the same order; only the numbers
+//! of objects may differ.
 
 use super::error::Error;
 use super::frames::{self, KnownSlabs, Slab};

@@ -1,8 +1,8 @@
 //! Decodes the bytes of a `kmem` event into an [`Event`].
 //!
-//! Neighbours: [`super::layout`] supplies the fields' offsets; [`super::reader`] calls the decoder.
-//! Failed allocations, frees of a null pointer and failed page allocations yield no events, because
-//! they changed nothing.
+//! [`super::layout`] supplies the fields' offsets; [`super::reader`] calls the decoder. Failed
+//! allocations, frees of a null pointer and failed page allocations yield no events, because they
+//! changed nothing.
 
 use super::error::Error;
 use super::layout::{Field, Format};

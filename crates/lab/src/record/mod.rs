@@ -6,14 +6,14 @@
 //!      tracefs           ring, layout, kmem          merge, sieve
 //! ```
 //!
-//! [`tracefs`] finds the kernel's tracing directory and creates an instance of our own in it;
-//! `ring` decodes the pages of its buffers, `layout` supplies the offsets of an event's fields,
-//! `kmem` decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of all
-//! CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call sites,
-//! and `spool` stores the calls until the process has ended. [`shrinks`] notes when other processes
-//! shrink the kernel's caches. `sieve` drops events that concern no slab. [`Recorder`] runs all
-//! these parts. Invariants: memory is bounded, because every queue is bounded; events that the
-//! kernel could not keep are counted as lost at their time; dropping a [`Recorder`] removes its
+//! [`tracefs`] finds the kernel's tracing directory and creates our own instance in it. `ring`
+//! decodes the pages of the instance's buffers, `layout` supplies the offsets of an event's fields,
+//! and `kmem` decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of
+//! all CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call
+//! sites, and `spool` stores the calls until the process has ended. [`shrinks`] notes when other
+//! processes shrink the kernel's caches. `sieve` drops events that concern no slab. [`Recorder`]
+//! runs all these parts. Invariants: memory is bounded, because every queue is bounded; events that
+//! the kernel could not keep are counted as lost at their time; dropping a [`Recorder`] removes its
 //! tracefs instance.
 
 mod clock;

@@ -2,7 +2,7 @@
 //! file.
 //!
 //! Invariants: the replay's initial state precedes the first event in the file, and is written out
-//! within a second of [`Running::begin`]; if the recorder is killed or its disk is full, at most
+//! within a second of [`Running::begin`]. If the recorder is killed or its disk is full, at most
 //! the last second of events is missing.
 
 use super::error::Error;

@@ -1,9 +1,8 @@
 //! The rings into which a process writes its calls to malloc, one for each CPU, in an unnamed file
 //! shared by the process and the recorder ([`slabyard_abi::recording`]).
 //!
-//! Neighbours: [`super::process`] empties them into [`super::spool`]. Invariant: the recorder
-//! accesses the file by `pread` and `pwrite`, so a process cannot harm the recorder by what it does
-//! to the file.
+//! [`super::process`] empties the rings into [`super::spool`]. Invariant: the recorder accesses the
+//! file by `pread` and `pwrite`, so a process cannot harm the recorder by what it does to the file.
 
 use super::clock::Clock;
 use super::error::Error;

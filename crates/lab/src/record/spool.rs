@@ -1,10 +1,9 @@
 //! Stores ring entries that were copied from a process and not yet converted to events, in an
 //! unnamed file of pieces, each from one ring. The entries are read back in order of time.
 //!
-//! Neighbour: [`process`](super::process) fills it while the process runs, and empties it
-//! afterwards. Invariants: the pieces of a ring are in the order of its entries, whose times
-//! increase; a piece is released when its last entry was read; the file is empty when there are no
-//! pieces.
+//! [`process`](super::process) fills the spool while the process runs, and empties it afterwards.
+//! Invariants: the pieces of a ring are in the order of its entries, whose times increase; a piece
+//! is released when its last entry was read; the file is empty when there are no pieces.
 
 use super::error::Error;
 use slabyard_abi::recording::{Call, ENTRY};

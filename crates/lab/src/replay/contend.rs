@@ -4,12 +4,12 @@
 //! It makes the same calls as [`super::replay`] and does nothing else: it takes no samples and has
 //! no memory limit. A call begins at its step's time, or when its CPU has finished the previous
 //! call, if that is later. The copies of a task do not act at the same nanosecond: each copy is
-//! delayed by its own time, up to [`SPREAD_NS`], and the steps of all copies run in the order of
-//! the resulting times.
+//! delayed by its own time, up to [`SPREAD_NS`]. The steps of all copies run in the order of the
+//! resulting times.
 //!
-//! Neighbours: [`slabyard_model::cache::contention`] models the clocks, locks and shared words;
-//! [`costs`] is the one table of operations' durations, with sources. Invariant: the same plan and
-//! costs give the same counts.
+//! [`slabyard_model::cache::contention`] models the clocks, locks and shared words; [`costs`] is
+//! the one table of operations' durations, with sources. Invariant: the same plan and costs give
+//! the same counts.
 
 use super::plan::Plan;
 use super::start::{self, PlacedSlabs};

@@ -11,8 +11,8 @@
 //!   nodes' lists are sorted. A trace does not say which objects a kernel's shrinkers would free,
 //!   so these objects stay.
 //!
-//! Neighbours: [`super::replay`] runs each event before the first step of the same or a later time.
-//! Invariant: events are in order of time, and at least one CPU is always online ([`check`]).
+//! [`super::replay`] runs each event before the first step of the same or a later time. Invariant:
+//! events are in order of time, and at least one CPU is always online ([`check`]).
 
 /// What can happen to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

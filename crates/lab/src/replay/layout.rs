@@ -1,7 +1,7 @@
 //! Lays out the initial slabs for any machine's geometry.
 //!
 //! A kernel with slabs of another size would have held the same objects, and its tasks would have
-//! freed the same ones. Objects that were neighbours in the traced slabs stay neighbours: the slabs
+//! freed the same ones. Objects that were neighbours in the traced slabs stay neighbours. The slabs
 //! of a list are concatenated in the list's order, including holes (free objects), and cut into
 //! pieces of as many objects as the machine's slabs have. So a larger slab has all holes of the
 //! slabs that it is made from, and a smaller slab has its share; pieces without a live object count
@@ -11,8 +11,8 @@
 //! If the slabs have the traced size, each piece is a slab, so settings that change nothing yield
 //! exactly the traced kernel's initial state.
 //!
-//! Neighbour: [`super::lists`] finds the lists, and puts the pieces on them. Invariant: the live
-//! objects are those of the traced slabs, each exactly once.
+//! [`super::lists`] finds the lists, and puts the pieces on them. Invariant: the live objects are
+//! those of the traced slabs, each exactly once.
 
 use crate::prepare::Prepared;
 

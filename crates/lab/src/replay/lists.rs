@@ -1,12 +1,12 @@
 //! On which lists each cache's slabs are when a trace begins, and in which order.
 //!
-//! There are two sources. Where the recorder [read the kernel's lists](crate::prepare::known),
-//! these are taken. Elsewhere the lists are inferred, by inverting the rules, from the order in
-//! which CPUs came to use slabs.
+//! If the recorder [read the kernel's lists](crate::prepare::known), these lists are used.
+//! Otherwise the lists are inferred, by inverting the allocator's rules, from the order in which
+//! CPUs came to use slabs.
 //!
-//! Neighbours: [`super::start`] installs the lists in the model; [`super::layout`] cuts their slabs
-//! anew if the machine's slabs have another size. Invariant: each of a cache's initial slabs is on
-//! exactly one of its lists.
+//! [`super::start`] installs the lists in the model; [`super::layout`] cuts their slabs anew if the
+//! machine's slabs have another size. Invariant: each of a cache's initial slabs is on exactly one
+//! of its lists.
 
 use super::in_sheaves::InSheaves;
 use super::layout::{self, PlannedSlab};

@@ -8,9 +8,9 @@
 //! except under SLAB, whose arrays hold objects of partial slabs: there the relief may have freed
 //! an object that serves the request.
 //!
-//! Neighbours: [`super::replay`] uses this module; [`super::others`] supplies the other pages;
-//! commands print [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that waits for a grace
-//! period belongs to its slab until then, and no relief shortens the grace period.
+//! [`super::replay`] uses this module; [`super::others`] supplies the other pages; commands print
+//! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that waits for a grace period belongs
+//! to its slab until then, and no relief shortens the grace period.
 
 use super::others::{PageEvent, PageOp};
 use super::plan::{Limit, Plan, Relief};

@@ -1,10 +1,11 @@
 //! Runs a prepared trace through the caches of a modelled kernel.
 //!
 //! An allocation takes an object from the model and records its slab; the free returns the object
-//! to that slab, wherever the real kernel had it. [`crate::check`] compares slab counts over time.
+//! to that slab, wherever the real kernel had it. [`crate::check`] compares slab counts over time
+//! with the kernel's.
 //!
-//! Neighbours: [`start`] puts the initial slabs in place, [`run`] executes the steps, [`report`]
-//! describes the state at the end and in between.
+//! [`start`] puts the initial slabs in place, [`run`] executes the steps, [`report`] describes the
+//! state at the end and in between.
 //!
 //! Invariants: the same trace, rules and start always give the same result; memory is bounded by
 //! the trace's live objects and the model's slabs.

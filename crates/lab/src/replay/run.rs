@@ -4,8 +4,8 @@
 //! run does everything due by then: it allocates and frees the trace's non-slab pages, applies the
 //! machine's events, and reaps by timers.
 //!
-//! Neighbours: [`super::replay`] starts and finishes a run; [`super::changes`] records which slabs
-//! a call allocated and freed.
+//! [`super::replay`] starts and finishes a run; [`super::changes`] records which slabs a call
+//! allocated and freed.
 
 use super::changes::{Call, SlabChanges};
 use super::events::{Event, MachineEvent};

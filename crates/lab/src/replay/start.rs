@@ -1,15 +1,15 @@
 //! The slabs that exist when a trace begins, and which lists they are on.
 //!
 //! A snapshot says how many slabs each CPU has on its partial list, but not which. If the recorder
-//! read the lists, [they](super::lists) are known; otherwise the start is inferred by looking ahead
+//! read the lists, [they](super::lists) are known. Otherwise the start is inferred by looking ahead
 //! in the trace: objects whose first event is an allocation were free, and the order in which a CPU
 //! came to use slabs gives the order of its list.
 //!
 //! If a cache's slabs differ from those of the traced machine, the slabs of each list are [cut
-//! anew](super::layout), always by look-ahead. CPUs that the traced machine lacks start without
-//! slabs. If the modelled machine lacks a traced CPU, that CPU's slabs go where a kernel puts an
-//! offline CPU's: its slab to the head of its node's list, its partial slabs to the tail; empty
-//! slabs are freed if the node's list is long enough.
+//! anew](super::layout), and look-ahead is always used. CPUs that the traced machine lacks start
+//! without slabs. If the modelled machine lacks a traced CPU, that CPU's slabs go where a kernel
+//! puts an offline CPU's. Its slab goes to the head of its node's list, its partial slabs to the
+//! tail; empty slabs are freed if the node's list is long enough.
 
 use super::layout::PlannedSlab;
 use super::lists::{Initial, Lists};

@@ -5,9 +5,9 @@
 //!
 //! 1. At its first event a task goes to the CPU with the fewest tasks; among equals, to the
 //!    lowest-numbered CPU.
-//! 2. It stays on that CPU, where its objects are warm, while it runs. A task's first event after
-//!    [`WAKE_NS`] without one counts as its waking: it then moves to the CPU with the fewest tasks
-//!    if its own CPU has at least two more.
+//! 2. It stays on that CPU, where its objects are warm, while it runs. A task wakes at its first
+//!    event after [`WAKE_NS`] without events: it then moves to the CPU with the fewest tasks if its
+//!    own CPU has at least two more.
 //! 3. A task counts towards its CPU's load until its last event.
 //! 4. Events of an idle CPU, and of interrupts on it, belong to task 0. The frees among them are
 //!    assumed to be callbacks, and run on the CPU that allocated the object; the other events run

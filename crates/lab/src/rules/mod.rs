@@ -1,10 +1,10 @@
 //! The kernel's rules by release, machine and settings.
 //!
 //! [`RELEASES`] of `slabyard-kernels` is the one table of what changed between kernel releases;
-//! [`Settings`] combines a release, a [`Machine`] and a user's changes. Neighbours:
-//! [`crate::geometry`] computes a cache's numbers from these rules, [`crate::snapshot`] reports
-//! which rules a real kernel had. Invariant: `Settings::validate` alone decides which settings are
-//! possible; for these, `geometry` computes without overflow.
+//! [`Settings`] combines a release, a [`Machine`] and a user's changes. [`crate::geometry`]
+//! computes a cache's numbers from these rules, [`crate::snapshot`] reports which rules a real
+//! kernel had. Invariant: `Settings::validate` alone decides which settings are possible; for
+//! these, `geometry` computes without overflow.
 
 mod here;
 mod keys;

@@ -1,9 +1,9 @@
 //! The settings that users may change: the kernel's boot parameters, sysfs files and build options,
 //! and rules that no kernel has.
 //!
-//! Neighbour: [`mod@super::keys`] applies each key that users type. Invariant: the order in which
-//! different keys are set does not matter; [`Settings::validate`] rejects keys that cannot be
-//! combined, or that would change nothing.
+//! [`mod@super::keys`] applies each key that users type. Invariant: the order in which different
+//! keys are set does not matter; [`Settings::validate`] rejects keys that cannot be combined, or
+//! that would change nothing.
 
 use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,

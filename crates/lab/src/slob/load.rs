@@ -5,7 +5,7 @@
 //! trace are missing, and their frees are left out: the page counts are those of the trace's own
 //! objects, whatever kernel was traced.
 //!
-//! Neighbour: [`super`] compares the model with a kernel that had SLOB.
+//! [`super`] compares the model with a kernel that had SLOB.
 
 use super::TooFew;
 use crate::event::{Event, EventKind};

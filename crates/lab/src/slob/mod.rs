@@ -4,15 +4,15 @@
 //! The trace must contain every allocation, as traces of kernels with SLOB do: SLOB's pages are
 //! identified, among all pages of the trace, by the objects in them.
 //!
-//! What a trace does not say is inferred from its objects' addresses. Pages from before the trace
-//! start with the free blocks in which the trace's objects were later placed, in that order; blocks
-//! from frees of older objects are found the same way. A cache's alignment is taken to be the
-//! largest to which all objects from one call site are aligned. One error remains: the replay frees
-//! an object of a `SLAB_TYPESAFE_BY_RCU` cache at its event, but the kernel frees it at some later
-//! time.
+//! What a trace does not record is inferred from its objects' addresses. Pages from before the
+//! trace start with the free blocks in which the trace's objects were later placed, in that order;
+//! blocks from frees of older objects are found the same way. A cache's alignment is taken to be
+//! the largest to which all objects from one call site are aligned. One error remains: the replay
+//! frees an object of a `SLAB_TYPESAFE_BY_RCU` cache at its event, but the kernel frees it at some
+//! later time.
 //!
-//! Neighbours: [`crate::trace`] supplies the events; [`load`] runs another kernel's load on SLOB.
-//! Invariant: the model itself chooses the address of each object.
+//! [`crate::trace`] supplies the events; [`load`] runs another kernel's load on SLOB. Invariant:
+//! the model itself chooses the address of each object.
 
 pub mod load;
 

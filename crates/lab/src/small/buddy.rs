@@ -2,8 +2,8 @@
 //! first.
 //!
 //! The buddy system is from Knowlton, "A Fast Storage Allocator" (CACM 8:10, 1965). A block is
-//! taken from the head of the list of the lowest sufficient order that has one; if the block is too
-//! large, it is split, and the lower half is split further. `super::memory` allocates its blocks
+//! taken from the head of the list of the lowest sufficient order that has one. If the block is too
+//! large, it is split, and its lower half is split further. `super::memory` allocates its blocks
 //! here. Invariants: two free buddies of one order are always coalesced; a page is in at most one
 //! free block.
 

@@ -1,6 +1,6 @@
 //! The allocators that are compared on small machines, with their settings.
 //!
-//! Neighbour: [`super::kernel`] creates caches by these settings.
+//! [`super::kernel`] creates caches by these settings.
 
 /// An allocator and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The free blocks of a zone: lists by order and migratetype, from whose heads blocks are taken.
 //!
 //! A freed block is coalesced with its buddy, whatever the buddy's type. It is added at the head of
-//! its list; but at the tail if the block that it and its buddy would form has a free buddy: once
+//! its list, or at the tail if the block that it would form with its buddy has a free buddy: once
 //! its own buddy is freed, all of them coalesce.
 //!
-//! Neighbours: [`super::pageblocks`] decides from which type a block is taken; [`super::zone`] owns
-//! the free lists and the pageblocks. Invariants: a page is in at most one block; two free buddies
-//! of one order are always coalesced.
+//! [`super::pageblocks`] decides from which type a block is taken; [`super::zone`] owns the free
+//! lists and the pageblocks. Invariants: a page is in at most one block; two free buddies of one
+//! order are always coalesced.
 
 use super::buddy::MOST_ORDER;
 use super::mobility::{TYPES, Type};

@@ -9,8 +9,8 @@
 //! returns up to 32 batches. [`AdaptiveLimits`] has the details. (Source: `mm/page_alloc.c` of both
 //! releases; the boots of `tests/small_told.rs` check the model.)
 //!
-//! Neighbour: [`super::zone`] refills the lists, and frees the pages that they return. Invariant:
-//! `pages` is the number of pages on the lists.
+//! [`super::zone`] refills the lists, and frees the pages that they return. Invariant: `pages` is
+//! the number of pages on the lists.
 
 use super::mobility::{AdaptiveLimits, TYPES, Type};
 use slabyard_kernels::page_lists::Zone;

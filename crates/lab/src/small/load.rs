@@ -1,7 +1,7 @@
 //! A load: caches, and steps that request objects and pages.
 //!
-//! Neighbours: `slabyard-small` generates one from a seed ([`Load::generated`]); [`super::machine`]
-//! serves it. Invariant: each object or block of pages has its own unique number, counted from 0.
+//! `slabyard-small` generates a load from a seed ([`Load::generated`]); [`super::machine`] serves
+//! the load. Invariant: each object or block of pages has its own unique number, counted from 0.
 
 use super::kept::Limits;
 use super::mobility::Type;

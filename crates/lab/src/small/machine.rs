@@ -1,11 +1,11 @@
 //! Serves a load on a machine with a given number of pages.
 //!
 //! If an object request finds no pages, the allocator releases cached memory, and the request is
-//! repeated once. If a page request finds none, the failure is reported and the load continues, as
-//! a kernel does when it cannot start a process.
+//! repeated once. If a page request finds no pages, the failure is reported and the load continues,
+//! as a kernel does when it cannot start a process.
 //!
-//! Neighbours: [`super::kernel`] is the allocator, [`super::pages`] supplies the pages. The
-//! invariants of [`super`] hold.
+//! [`super::kernel`] is the allocator, [`super::pages`] supplies the pages. The invariants of
+//! [`super`] hold.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::contender::Contender;

@@ -1,6 +1,6 @@
 //! Manages a machine's free pages in a plain buddy allocator, or in a zone like a kernel's.
 //!
-//! Neighbour: [`super::pages`] allocates pages for slabs and requests here, and frees them.
+//! [`super::pages`] allocates pages for slabs and requests here, and frees them.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::kept::Limits;

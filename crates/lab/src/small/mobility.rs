@@ -2,8 +2,8 @@
 //! differ in treating pages.
 //!
 //! Source: `mm/page_alloc.c` of the releases, as confirmed by booting them (`tests/small_told.rs`).
-//! Neighbours: [`super::zone`] follows a row of [`Rules`]; [`super::kept`] follows the row's fields
-//! about per-CPU lists.
+//! [`super::zone`] follows a row of [`Rules`]; [`super::kept`] follows the row's fields about
+//! per-CPU lists.
 
 /// How many types have lists.
 pub(super) const TYPES: usize = 3;

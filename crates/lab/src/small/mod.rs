@@ -5,7 +5,7 @@
 //! on where slabs are among other pages. So every page that the load requests comes from one
 //! [`buddy`] allocator, whether for a slab or for a process image. [`contender`] names the
 //! allocators and their settings; [`slabs`] creates the load's caches, merged as a kernel merges
-//! them; [`machine`] serves the requests of a [`load`], which is generated from a seed
+//! them. [`machine`] serves the requests of a [`load`], which is generated from a seed
 //! (`slabyard-small`) or made from a kernel's events. If a kernel reported its [`state`], the
 //! machine starts with the kernel's own free blocks, in a [`zone`].
 //!

@@ -6,10 +6,10 @@
 //! minimum order, for which per-CPU page lists are drained. Slabs from before the start get all
 //! their pages, in smaller blocks if no block is large enough.
 //!
-//! Neighbours: [`super::memory`] holds the free blocks; [`super::machine`] and [`crate::replay`]
-//! use this module. Invariant: free pages + pages on CPUs' lists + slabs' pages, including those
-//! that wait for RCU readers, + requested pages = the machine's pages, less what the kernel itself
-//! held at the start.
+//! [`super::memory`] holds the free blocks; [`super::machine`] and [`crate::replay`] use this
+//! module. Invariant: free pages + pages on CPUs' lists + slabs' pages, including those that wait
+//! for RCU readers, + requested pages = the machine's pages, less what the kernel itself held at
+//! the start.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::kept::Limits;

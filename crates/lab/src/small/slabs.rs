@@ -1,13 +1,12 @@
 //! The slab caches of a kernel that serves a load.
 //!
 //! Caches are merged as in `mm/slab_common.c`: with a cache whose objects are at most 7 bytes
-//! larger, with a compatible alignment and the same kind of pages; never if the cache is
-//! `SLAB_TYPESAFE_BY_RCU`. The size classes of kmalloc are caches too; larger requests become
-//! pages, which a kernel also counts as slab memory.
+//! larger, with a compatible alignment and the same kind of pages. `SLAB_TYPESAFE_BY_RCU` caches
+//! are never merged. The size classes of kmalloc are caches too; larger requests become pages,
+//! which a kernel also counts as slab memory.
 //!
-//! Neighbours: [`super::kernel`] allocates objects here, unless it runs SLOB; [`super::pages`]
-//! supplies the slabs' pages and takes them back. Invariant: a cache that the load never uses is
-//! not created.
+//! [`super::kernel`] allocates objects here, unless it runs SLOB; [`super::pages`] supplies the
+//! slabs' pages and takes them back. Invariant: a cache that the load never uses is not created.
 
 use super::contender::{Contender, Empties, Lists};
 use super::load::{AllocType, Cache};

@@ -1,8 +1,8 @@
 //! A kernel's reports about its memory at the marked moments of a load: free blocks in list order,
 //! caches, and slabs. `ci/small/probe.c` prints them, in lines of `KIND: KEY=VALUE ...`.
 //!
-//! Neighbours: [`super::events`] makes a load that starts from the first report; [`super::zone`]
-//! starts with that report's free blocks. Invariant: lines that are not recognised are ignored.
+//! [`super::events`] makes a load that starts from the first report; [`super::zone`] starts with
+//! that report's free blocks. Invariant: lines that are not recognised are ignored.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::kept::Limits;

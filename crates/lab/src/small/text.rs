@@ -8,8 +8,7 @@
 //! size from one call site are assigned to the cache that they were freed to or, if none was freed,
 //! to a cache made for that call site.
 //!
-//! Neighbour: [`super::events`] turns the trace into a load. Invariant: lines that are not events
-//! are ignored.
+//! [`super::events`] turns the trace into a load. Invariant: lines that are not events are ignored.
 
 use crate::event::{Event, EventKind};
 use crate::trace::Trace;

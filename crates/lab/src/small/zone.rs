@@ -1,7 +1,7 @@
 //! The free pages of a zone, as a kernel has them after its boot: blocks by order and type, with
 //! per-CPU page lists in front of them.
 //!
-//! - A block is taken from the head of its type's list of the lowest order that has one; when the
+//! - A block is taken from the head of its type's list of the lowest order that has one. When the
 //!   block is split, the upper halves are added at the heads of their lists
 //!   ([`super::free_lists`]).
 //! - If the type has no block, another type's pageblock is taken over ([`super::pageblocks`]).
@@ -10,9 +10,8 @@
 //!
 //! A row of [`Rules`] holds what differs between releases.
 //!
-//! Neighbours: `super::memory` chooses between this zone and [`super::buddy`]; [`super::state`]
-//! reads a kernel's reports. Invariant: a page is in one free block, on one per-CPU list, or in
-//! neither.
+//! `super::memory` chooses between this zone and [`super::buddy`]; [`super::state`] reads a
+//! kernel's reports. Invariant: a page is in one free block, on one per-CPU list, or in neither.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};

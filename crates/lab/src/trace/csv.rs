@@ -2,9 +2,9 @@
 //!
 //! A row is `t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct`. Columns that do not apply
 //! to an event are empty: a free has neither sizes nor flags. For a page event, the fifth column is
-//! `oN`, its order, and the node column holds the page's migratetype. Any other row is an error
-//! that names its line, or is skipped and reported ([`read_left`]): nothing is guessed. Rows are
-//! parsed as bytes, without allocating a string for each.
+//! `oN`, its order, and the node column holds the page's migratetype. A row that breaks these rules
+//! is an error that names its line, or is skipped and reported ([`read_left`]): nothing is guessed.
+//! Rows are parsed as bytes, without allocating a string for each.
 
 use super::error::{Damage, Harm};
 use super::header::Header;

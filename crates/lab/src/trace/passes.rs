@@ -1,8 +1,7 @@
 //! Events that can be read repeatedly: from memory, or from a trace file, one block at a time.
 //!
-//! Neighbours: [`super::Source`] holds everything else that is known about a trace;
-//! [`crate::prepare`] makes the passes. Invariant: each pass yields the same events, or ends with
-//! an error.
+//! [`super::Source`] holds everything else that is known about a trace; [`crate::prepare`] makes
+//! the passes. Invariant: each pass yields the same events, or ends with an error.
 
 use super::error::Error;
 use super::reader::Reader;

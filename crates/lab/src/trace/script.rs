@@ -5,8 +5,8 @@
 //! make-1234  [001] d.h1.   100.123456: kfree:  call_site=skb_free_head+0x48 ptr=0xffff88...
 //! ```
 //!
-//! Neighbour: [`super::csv`] parses the CSV form. Lines of other events are skipped; a `kmem` line
-//! that cannot be parsed is reported as damage. Names of flags are those of kernels since 6.10
+//! [`super::csv`] parses the CSV form. Lines of other events are skipped; a `kmem` line that cannot
+//! be parsed is reported as damage. Names of flags are those of kernels since 6.10
 //! (`include/trace/events/mmflags.h`); an unknown name leaves its bit unset.
 
 use super::error::{Damage, Error, Harm};

@@ -1,8 +1,8 @@
 //! A trace as the source of a replay: the events of a long trace stay in the file.
 //!
-//! Neighbours: [`super::passes`] reads the events; [`super::Trace`] is a trace held whole in
-//! memory. Invariant: everything reported about the events (their number, their times, damage)
-//! describes the events that a pass yields.
+//! [`super::passes`] reads the events; [`super::Trace`] is a trace held whole in memory. Invariant:
+//! everything reported about the events (their number, their times, damage) describes the events
+//! that a pass yields.
 
 use super::attached::{Attached, MALLOC};
 use super::error::{Damage, Error};

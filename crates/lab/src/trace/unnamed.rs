@@ -1,15 +1,14 @@
 //! Finds the caches of allocations that do not name them.
 //!
 //! Before kernel 6.18, `kmem_cache_alloc` events have the call site and sizes, and only
-//! `kmem_cache_free` events name the cache. So an allocation is first [marked] with its call site;
+//! `kmem_cache_free` events name the cache. So an allocation is first [marked] with its call site.
 //! [`Votes`] counts, for each call site and sizes, to which caches these objects were freed;
 //! [`Caches`] then assigns to each call site the cache with the most frees. In nearly all kernel
 //! code, the objects of one size from one call site belong to one cache; [`Caches::others`] counts
 //! the frees that contradict this.
 //!
-//! Neighbours: the recorder and the readers of other recorders' files mark allocations;
-//! [`crate::edit::named`] reads a file twice to name them. Memory use: an entry for each live
-//! object.
+//! The recorder and the readers of other recorders' files mark allocations; [`crate::edit::named`]
+//! reads a file twice to name them. Memory use: an entry for each live object.
 
 use super::names::{NO_NAME, Names};
 use super::whole::Trace;
