@@ -1,5 +1,5 @@
 //! Shared by the commands that send a request to a process ([`crate::shrink`], [`crate::set`],
-//! [`crate::validate`]): the options of their wait, which a signal ends.
+//! [`crate::validate`]): how long they wait, and how a signal ends the wait.
 //!
 //! Invariant: however the wait ends, none of our requests is left in the process.
 

@@ -1,4 +1,4 @@
-//! Shared by the commands that read slab memory: taking the sample, and formatting a view for a
+//! Shared by the commands that read slab memory: takes the sample, and formats a view for a
 //! terminal or a file.
 //!
 //! Invariant: units, colours and a limited width are for terminals only.

@@ -1,4 +1,4 @@
-//! Standard input in place of a file: its name, and reading kernels' snapshots from it.
+//! Standard input in place of a file: defines its name, and reads kernels' snapshots from it.
 //!
 //! Neighbour: `observe::source` itself accepts `-` as a SOURCE.
 

@@ -1,5 +1,5 @@
-//! Standard output, whose reader may have closed it. The macros of the standard library panic if
-//! the reader is gone, so a lint forbids them in this crate.
+//! Standard output, whose reader may have closed it. The standard library's macros panic if the
+//! reader is gone, so a lint forbids them in this crate.
 
 use crate::failure::Failure;
 use anyhow::Context;

@@ -1,4 +1,4 @@
-//! Trace files: opens one, and writes one that is complete or absent.
+//! Opens trace files, and writes them so that each is complete or absent.
 //!
 //! Neighbours: [`crate::trace`] and [`crate::record`] write such files; `slabyard-lab` defines the
 //! format.

@@ -1,5 +1,5 @@
 //! `slabyard compare`: runs one program on several engines, fronts and libraries, or replays one
-//! trace under several kernels' rules, taking turns.
+//! trace under several kernels' rules, in turn.
 //!
 //! [`programs`] and [`traces`] measure; [`one`] makes a single run; [`figures`] defines the
 //! measures; [`table`] and [`mod@json`] print the result. [`contender`] defines what is compared.

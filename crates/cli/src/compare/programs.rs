@@ -1,4 +1,4 @@
-//! Runs a program on each contender in turns.
+//! Runs a program on each contender in turn.
 //!
 //! ```text
 //! untimed rounds   warm caches up; in the last one slow paths are counted, which costs time

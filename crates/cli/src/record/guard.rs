@@ -2,7 +2,8 @@
 //!
 //! A second process of this program reads its standard input, a pipe whose other end only the
 //! recorder holds. When the recorder ends, the pipe closes, and the second process removes the
-//! tracing instance. It has its own process group, so that Ctrl-C does not reach it.
+//! tracing instance. The second process has its own process group, so that Ctrl-C does not reach
+//! it.
 
 use crate::failure::Failure;
 use crate::stdout;

@@ -3,7 +3,7 @@
 //! `mm/slab_common.c: dump_unreclaimable_slab`), with one more column: how many of the used objects
 //! are parked.
 //!
-//! Neighbour: [`slabyard_lab::replay::memory`] does the counting. The report goes to standard
+//! Neighbour: [`slabyard_lab::replay::memory`] counts the memory. The report goes to standard
 //! error, because standard output has the results up to that moment.
 
 use super::input::Loaded;

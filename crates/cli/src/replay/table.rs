@@ -2,7 +2,7 @@
 //! counters.
 //!
 //! Invariants: caches are sorted by their peak in bytes; unchanged caches are left out unless all
-//! are requested, and a line says how many were; totals include them.
+//! are requested, and a line gives their number; totals include them.
 
 use super::figures::{CacheFigures, Figures, State, Sum};
 use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};

@@ -1,6 +1,6 @@
 //! Runs the program as our child process: starts it, waits for it, and stops or ends as it does.
 //!
-//! It stays in our process group, so the terminal's signals reach it directly. A signal that is
+//! The program stays in our process group, so the terminal's signals reach it directly. A signal
 //! sent only to us is passed on:
 //!
 //! ```text

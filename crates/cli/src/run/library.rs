@@ -1,4 +1,4 @@
-//! Finds the library to preload, without configuration: the usual one, or the one that holds all
+//! Finds the library to preload, without configuration: the default one, or the one with all
 //! engines.
 //!
 //! The library is sought next to the command (a build tree, an unpacked archive), and in the `lib`

@@ -1,4 +1,4 @@
-//! Sends the requests: to a kernel cache by cache, to a process for all caches at once.
+//! Sends the requests: one per cache to a kernel, one for all caches to a process.
 
 use crate::asking::{RequestWait, Wait};
 use crate::failure::Failure;

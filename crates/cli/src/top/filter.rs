@@ -1,5 +1,5 @@
-//! Filters caches: those whose name, id or alias contains a text, or matches a pattern with `*`,
-//! `?` or `[...]`.
+//! Selects the caches whose name, id or alias contains a text, or matches a pattern with `*`, `?`
+//! or `[...]`.
 
 use glob::Pattern;
 use slabyard_observe::Cache;

@@ -1,4 +1,4 @@
-//! `slabyard trace anonymise`: a copy of a trace that can be published.
+//! `slabyard trace anonymise`: makes a publishable copy of a trace.
 
 use super::output::{OutputArgs, progress, report};
 use super::renamer::Renamer;

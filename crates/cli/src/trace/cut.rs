@@ -1,4 +1,4 @@
-//! `slabyard trace cut`: a part of a trace.
+//! `slabyard trace cut`: cuts a part out of a trace.
 
 use super::output::{OutputArgs, progress, report};
 use super::snapshots;

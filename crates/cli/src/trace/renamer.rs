@@ -1,4 +1,4 @@
-//! Renames caches in a copy of a trace that can be published.
+//! Renames caches in a publishable copy of a trace.
 
 use slabyard_lab::prepare::naming;
 use std::cell::RefCell;

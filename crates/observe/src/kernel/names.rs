@@ -1,8 +1,8 @@
 //! Finds which slabinfo line, directory and links belong to one cache.
 //!
-//! Neighbours: [`super::slabinfo`] and [`super::tree`] supply them. A merged cache has one line
-//! under its first creator's name, one directory under an id such as `:0000064`, and a link for
-//! every name. This module makes duplicate names in slabinfo distinct.
+//! Neighbours: [`super::slabinfo`] supplies the lines, [`super::tree`] the directories and links. A
+//! merged cache has one line under its first creator's name, one directory under an id such as
+//! `:0000064`, and a link for every name. This module makes duplicate names in slabinfo distinct.
 
 use super::slabinfo::Row;
 use super::tree::Listing;

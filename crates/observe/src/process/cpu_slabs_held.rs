@@ -8,9 +8,9 @@
 //! If the cache also has sheaves, the sheaves are its stacks, and a further array has a bank per
 //! CPU for its CPU slab and list.
 //!
-//! First the arrays are read, then the descriptors of the slabs that they name; between these two
-//! reads a slow path may move anything. A reader that compares the cache's words from before and
-//! after notices that.
+//! First the arrays are read, then the descriptors of the slabs that they name; between these reads
+//! a slow path may move slabs. A reader that compares the cache's words from before and after
+//! notices that.
 //!
 //! Neighbours: `slabyard_abi::region::front` says what each stack holds; [`super::collect`] calls
 //! this module, [`super::judge`] decides how exact the result is. Invariants: lists are arrays, and

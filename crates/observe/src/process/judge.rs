@@ -1,9 +1,9 @@
 //! Computes what one cache holds from its words and stack tops as read.
 //!
-//! Assume that the words are the same in every reading, and that as many slow paths have ended as
-//! have begun. Then only the fast path moved objects, and it changes only tops: live = out -
-//! parked. A top that is the same in both readings did not move; one that differs stayed close to
-//! its two values in between.
+//! Assume that the words are the same in every reading, and that every slow path that began has
+//! ended. Then only the fast path moved objects, and it changes only stack tops: live = out (of
+//! slabs) - parked. A top that is the same in both readings did not move; one that differs stayed
+//! close to its two values in between.
 //!
 //! If a word changed or a slow path is under way, each slow path may hold the objects of two
 //! sheaves (*in transit*). It may also have moved objects from a place not yet read to one already
@@ -11,9 +11,9 @@
 //!
 //! With CPU slabs, the main stack's objects count as both out of their slab and parked; the free
 //! objects in slabs that CPUs hold count as parked, but not as out. If the cache also has sheaves,
-//! the objects of a CPU slab count in addition to those of the stacks. Both numbers are exact if no
-//! slow path was under way. Otherwise slabs may have moved, so that a CPU may hold the slab of any
-//! free object.
+//! the objects of a CPU slab count in addition to those of the stacks. These numbers are exact if
+//! no slow path was under way. Otherwise slabs may have moved, so that a CPU may hold the slab of
+//! any free object.
 //!
 //! Neighbours: [`super::collect`] reads the words; [`super::look`] calls this module. Invariants:
 //! live + parked in stacks and barns + in transit = out for some choice within the ranges; no range

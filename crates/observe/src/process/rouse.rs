@@ -7,8 +7,8 @@
 //! of the process is touched, and only the library's own thread is stopped, for microseconds.
 //!
 //! Neighbours: [`super::mailbox`] has written the futex's word; [`super::live`] calls this module.
-//! Invariant: if we die meanwhile, by whatever signal, no thread stays stopped, because the kernel
-//! releases a thread whose tracer has exited.
+//! Invariant: if our process dies meanwhile, by whatever signal, no thread stays stopped, because
+//! the kernel releases a thread whose tracer has exited.
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

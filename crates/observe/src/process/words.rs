@@ -1,4 +1,4 @@
-//! The words of one cache and the stack tops of its entries, as they were read.
+//! The words of one cache and the stack tops of its entries, as read.
 //!
 //! Neighbours: `slabyard_abi::region::CacheWord` numbers the words; [`super::collect`] reads them.
 

@@ -3,8 +3,8 @@
 //! A cache has `slabyard_cache_bytes`, `slabyard_cache_parked_objects` (an upper bound) and, twice,
 //! `slabyard_cache_live_objects`, with the labels `bound="low"` and `bound="high"`. Both bounds are
 //! always printed, so that no series appears or disappears as a value becomes exact or inexact.
-//! Totals are `slabyard_NAME_bytes`; totals that may be ranges have both bounds as well. So K
-//! caches yield 4 K series, and each total one or two. Where slow paths are counted,
+//! Totals are `slabyard_NAME_bytes`; totals that may be ranges have both bounds too. So K caches
+//! yield 4 K series, and each total one or two. Where slow paths are counted,
 //! `slabyard_slow_path_events_total` adds one series for each counter of `crate::fields`, with the
 //! label `event`: the sum over all caches. Invariant: an unknown number yields no series.
 

@@ -1,9 +1,9 @@
 //! The system calls in which a thread can be stopped and then continue as if nothing had happened.
 //!
 //! A thread that a tracer interrupts leaves its system call. The kernel restarts most calls itself
-//! (signal(7), on restarted system calls). Some end with EINTR, as they do after SIGSTOP and
-//! SIGCONT: the process that stopped the thread restarts these. Calls that may have done part of
-//! their work are not in this table.
+//! (signal(7), on restarted system calls). Some calls end with EINTR, as after SIGSTOP and SIGCONT:
+//! the process that stopped the thread restarts them. Calls that may have done part of their work
+//! are not in this table.
 //!
 //! Neighbours: [`super::candidates`] looks up the calls of waiting threads; [`super::thread`] stops
 //! one of the threads.

@@ -1,4 +1,4 @@
-//! Requests to a made-up yard, served by a thread of the test or by none.
+//! Requests to a made-up yard, served by a thread of the test or by no thread.
 
 use super::*;
 use crate::process::front::Front;

@@ -1,5 +1,5 @@
-//! A cache's counters: each counter and its parts by CPU, as in a kernel's files; ratios of
-//! counters; and how long slow frees took, by the number of slabs that they drained.
+//! A cache's counters: each counter, also split by CPU, as in a kernel's files; ratios of counters;
+//! and how long slow frees took, by the number of slabs that they drained.
 
 use crate::drains::{self, DrainBucket};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, field};

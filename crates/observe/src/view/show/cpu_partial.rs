@@ -1,6 +1,6 @@
-//! What CPU partial lists hold: in the format of a kernel's `slabs_cpu_partial`, and slab by slab
-//! in the format of the patch that dumps a kernel's lists ("SLUB: percpu partial object count is
-//! highly inaccurate", 2021).
+//! Prints what CPU partial lists hold: in the format of a kernel's `slabs_cpu_partial`, and slab by
+//! slab in the format of the patch that dumps a kernel's lists ("SLUB: percpu partial object count
+//! is highly inaccurate", 2021).
 
 use super::fullness::{Line, dump, lines};
 use crate::snapshot::{Cache, SlabPlace, Snapshot};
