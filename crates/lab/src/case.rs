@@ -1,5 +1,5 @@
-//! A case: a trace, the snapshot taken at its start, and the settings of a machine to replay it on,
-//! put together for [`crate::replay`] and [`crate::check`].
+//! A case combines a trace, the snapshot taken at its start, and the settings of a machine to
+//! replay it on, for [`crate::replay`] and [`crate::check`].
 
 use crate::accuracy::Change;
 use crate::lists::{self, Lists};

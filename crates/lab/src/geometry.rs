@@ -1,4 +1,5 @@
-//! A cache's geometry, computed from the object size in integers as the kernel's `mm/slub.c` does.
+//! A cache's geometry, computed from the object size in integer arithmetic, as the kernel's
+//! `mm/slub.c` does.
 //!
 //! A kernel version named here is one whose source a rule was taken from, or one that changed the
 //! rule. [`crate::rules`] holds what differs between releases and machines; `replay` creates its

@@ -9,7 +9,7 @@
 //! model's, until an event proves that the kernel's list was empty or was drained.
 //!
 //! [`super::one_step`] reports each event here; [`super::pairs`] uses the result to correct the
-//! model. Invariant: nothing here depends on what the model does.
+//! model. Invariant: nothing in this module depends on the model.
 
 use crate::prepare::Slab;
 use crate::replay::Plan;

@@ -1,4 +1,4 @@
-//! The goals of a check: one table of goals, each measured on a [`Report`].
+//! One table of the goals that a check must meet, each measured on a [`Report`].
 //!
 //! A model whose rules differ from the kernel's misses at least one goal on some trace. The curve
 //! of total slab counts hides many errors; the one-step test and the counts of discarded slabs hide

@@ -1,12 +1,12 @@
 //! The one-step test: the model follows the kernel's own placement, and whenever a CPU switches to
 //! another slab the model predicts which slab.
 //!
-//! After a wrong prediction, the model takes the kernel's slab from wherever it has that slab. The
-//! positions of its other slabs are then a guess, so the share of right predictions is a lower
+//! After a wrong prediction, the model takes the kernel's slab from wherever it has that slab.
+//! Which lists its other slabs are on is then a guess, so the share of right predictions is a lower
 //! bound. The kernel's choice also proves facts about other slabs; [`super::pairs`] corrects the
 //! model by these facts after the model has made its own choice. When the kernel frees a slab, the
-//! model must have freed it before; if the kernel still uses a slab that the model freed, the model
-//! restores that slab.
+//! model must already have freed it; if the kernel still uses a slab that the model freed, the
+//! model restores that slab.
 //!
 //! A shrink recorded in the trace is applied to the model too: it flushes CPUs and sorts lists.
 //!

@@ -3,7 +3,7 @@
 //!
 //! Machine n's CPUs are numbered after those of the machines before it, and its page frames are
 //! `SPAN` bytes above theirs. So no address and no process belongs to two machines. Caches of the
-//! same name become one cache. All traces begin at the same time.
+//! same name become one cache. In the result, all traces start at the same time.
 
 use super::renamed::NameMap;
 use super::{Done, MergeError, missing};

@@ -1,4 +1,4 @@
-//! Translates the name numbers of one trace into those of another trace.
+//! Translates the indices of names in one trace into indices in another trace.
 
 use crate::event::Event;
 use crate::trace::{NO_NAME, Names};

@@ -2,7 +2,7 @@
 //! enough events or the next read is due.
 //!
 //! Invariants: a [`Batch`] is complete up to its `until`: all events of the CPU before that time
-//! are in it or in earlier batches. Times increase within a CPU.
+//! are in it or in earlier batches. Event times increase within each CPU.
 
 use super::error::Error;
 use super::kmem::{Decoder, Layouts};

@@ -1,5 +1,5 @@
-//! A replay in which CPUs overlap in time: it counts failed compare-exchanges and waits for list
-//! locks.
+//! A replay in which CPUs overlap in time: it counts failed compare-exchanges, and how often and
+//! how long calls wait for list locks.
 //!
 //! It makes the same calls as [`super::replay`] and does nothing else: it takes no samples and has
 //! no memory limit. A call begins at its step's time, or when its CPU has finished the previous

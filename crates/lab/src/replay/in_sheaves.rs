@@ -3,9 +3,9 @@
 //! No snapshot reports them, because an object in a sheaf counts as used. But a CPU that allocates
 //! more than it frees reaches the objects that were in its sheaf at the start, the last one freed
 //! first, and refills the empty sheaf whole. CPUs and barns exchange only whole sheaves. So when a
-//! refill allocates a slab, the CPU's allocations since the start, less its frees, number its
-//! sheaf's objects at the start plus a multiple of the sheaf's capacity. A CPU that allocated no
-//! slab is assumed to have held all objects that it took.
+//! refill allocates a slab, the CPU's allocations since the start, less its frees, equal its
+//! sheaf's object count at the start plus a multiple of the sheaf's capacity. A CPU that allocated
+//! no slab is assumed to have held all objects that it took.
 //!
 //! [`super::start`] takes these objects out of their slabs, and puts them into sheaves. Invariant:
 //! each of them belongs to an initial slab, is free at the start, and is in one CPU's sheaf.

@@ -5,8 +5,8 @@
 //! CPUs came to use slabs.
 //!
 //! [`super::start`] installs the lists in the model; [`super::layout`] cuts their slabs anew if the
-//! machine's slabs have another size. Invariant: each of a cache's initial slabs is on exactly one
-//! of its lists.
+//! machine's slabs have another size. Invariant: each initial slab of a cache is on exactly one of
+//! the cache's lists.
 
 use super::in_sheaves::InSheaves;
 use super::layout::{self, PlannedSlab};

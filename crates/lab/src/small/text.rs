@@ -1,4 +1,4 @@
-//! Parses a kernel's text file `trace` (`kmem` events of 6.1) into a trace and its markers.
+//! Parses the text of tracefs's file `trace` (`kmem` events of 6.1) into a trace and its markers.
 //!
 //! ```text
 //!  init-1  [000] .....  0.604147: kmalloc: call_site=f+0x1/0x2 ptr=ffff... bytes_req=64 bytes_alloc=72 gfp_flags=GFP_KERNEL ...

@@ -11,7 +11,7 @@
 //! A row of [`Rules`] holds what differs between releases.
 //!
 //! `super::memory` chooses between this zone and [`super::buddy`]; [`super::state`] reads a
-//! kernel's reports. Invariant: a page is in one free block, on one per-CPU list, or in neither.
+//! kernel's reports. Invariant: a page is in at most one free block or per-CPU list.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{FreeLists, ListEnd};
