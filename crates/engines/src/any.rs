@@ -1,7 +1,7 @@
-//! The library of all engines: what it does beyond the other libraries.
+//! What the library of all engines does beyond the other libraries.
 //!
-//! Neighbours: `slabyard-process`, whose code is generic over it; [`crate::choice`] chooses the
-//! engine.
+//! Neighbours: the code of `slabyard-process` is generic over this library; [`crate::choice`]
+//! chooses the engine.
 
 use crate::choice;
 use crate::state::{AnyEngine, YARD};

@@ -1,7 +1,7 @@
 //! Chooses the engine that serves the process.
 //!
-//! Neighbours: `slabyard_kernels::settings` has the options; [`crate::any`] calls this before the
-//! yard is created.
+//! Neighbours: `slabyard_kernels::settings` defines the options; [`crate::any`] calls this module
+//! before the yard is created.
 
 use crate::state::{AnyEngine, YARD};
 use slabyard_abi::engines::EngineName;

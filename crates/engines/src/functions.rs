@@ -1,4 +1,4 @@
-//! The C and C++ functions, whose frees first check whether the object belongs to the stack's slab,
+//! The C and C++ functions. Their frees first check that the object belongs to the stack's slab,
 //! because a CPU slab's stack accepts only objects of one slab.
 
 use crate::state::AnyEngine;

@@ -1,9 +1,9 @@
-//! A drop-in malloc that contains every engine, one of which serves a process: the C and C++
-//! allocation functions of `slabyard-malloc`, with features for which users of that library do not
-//! pay.
+//! A drop-in malloc that contains every engine; a process uses one of them. It exports the C and
+//! C++ allocation functions of `slabyard-malloc`, and adds features that would slow or enlarge that
+//! library.
 //!
-//! The yard is defined here ([`any`]), the options choose its engine ([`choice`]), and the
-//! functions are exported here ([`functions`]); their code is in `slabyard-process`.
+//! [`any`] configures the yard, [`choice`] reads its engine from the options, and [`functions`]
+//! exports the functions, whose code is in `slabyard-process`.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The yard of the process, and the type that represents the library.
+//! The process's yard, and the type that implements the trait `Library`.
 
 use slabyard::engine::Any;
 use slabyard::platform::linux::CountingLinux;

@@ -1,10 +1,10 @@
-//! The other names of merged caches, published for readers of the process.
+//! The additional names of merged caches, published for processes that read this one.
 //!
 //! Neighbours: [`crate::create`] merges caches; `slabyard_abi::region::alias` defines the records'
-//! layout. Invariants: records change only while the lock of handles is held, and a record's first
-//! word is written last. A name stays as long as its cache: a program destroys an alias by the
-//! handle that all its names share, so the library cannot know which name was meant. Names that do
-//! not fit in the table are not shown.
+//! layout. Invariants: records change only under the handles' lock, and a record's first word is
+//! written last. A name stays as long as its cache: all names of a cache share one handle, so a
+//! program that destroys an alias does not say which name it means. Names that do not fit in the
+//! table are not published.
 
 use crate::handles::NAME_BYTES;
 use crate::mutex::MutexGuard;

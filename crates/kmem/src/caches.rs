@@ -1,6 +1,7 @@
 //! Checks the handles that C programs pass, and reports wrong ones.
 //!
-//! Neighbours: [`crate::handles`] stores them; each C function that takes a cache calls this first.
+//! Neighbours: [`crate::handles`] stores the handles; each C function that takes a cache calls this
+//! module first.
 
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::mutex::MutexGuard;

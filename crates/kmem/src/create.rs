@@ -3,9 +3,9 @@
 //! Neighbours: [`crate::caches`] checks the handles; the yard creates and destroys the caches.
 //!
 //! With `SLABYARD_MERGE=1`, equal caches share slabs by the kernel's rule: neither has a
-//! constructor or settings of its own, both have the same accounting, and the old one's objects are
-//! at most a word larger and have the alignment that the new one needs. The second name becomes an
-//! alias: both names have the same handle.
+//! constructor or settings of its own, and both have the same accounting. The old cache's objects
+//! are at most a word larger than the new cache's, and have the alignment that these need. The
+//! second name becomes an alias with the same handle.
 
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};

@@ -1,13 +1,14 @@
 //! The fast path of `slabyard_cache_alloc` and `slabyard_cache_free`.
 //!
 //! On x86-64 these functions are themselves the restartable sequences (rseq), whose assembly text
-//! is in `slabyard::platform::rseq`; `ci/golden` pins them. An allocation reads the cache's slot
-//! from its handle and pops. A free first checks, by one comparison with the page map, that the
-//! object's slab belongs to this cache, so that no object gets into another cache's sheaf. The slot
-//! comes from the handle, as in an allocation; the map's entry is only compared with it. So in a
-//! free right after its allocation, the only chain of dependent loads goes through the stack's top.
+//! is in `slabyard::platform::rseq`; `ci/golden` pins them. An allocation reads the slot of the
+//! cache's stack from the handle, and pops. A free first checks, by one comparison with the page
+//! map, that the object's slab belongs to this cache, so that no object gets into another cache's
+//! sheaf. A free takes the slot from the handle, too, and only compares the map's entry with it. So
+//! when a free directly follows its allocation, its only chain of dependent loads goes through the
+//! stack's top.
 //!
-//! No cache of this library has CPU slabs, so a push checks no tag.
+//! No cache of this library has CPU slabs, so pushes need no further check of the object's slab.
 
 #[cfg(target_arch = "x86_64")]
 mod fast {

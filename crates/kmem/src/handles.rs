@@ -6,13 +6,13 @@
 //! | word                      | id         | constructor | object | users | name          |
 //! | slot:16 | own slot:16 | 1 | generation |             |        |       | 31 bytes, a 0 |
 //! ```
-//! The fast path reads `slot`: the cache's own slot, or 0, the slot of zeros, if there is no cache
-//! or every call must take the slow path.
+//! The fast path reads `slot`: the cache's own slot, or 0, on which no pop or push succeeds, if
+//! there is no cache or every call must take the slow path.
 //!
 //! Neighbours: [`crate::create`] fills handles; [`crate::caches`] checks those that C programs
-//! pass; [`crate::entry`] reads `slot`. Invariants: the slot word changes by compare-exchange, so
-//! that a destroyed cache's handle stays 0; everything else changes only while [`LOCK`] is held and
-//! the word says that there is no cache.
+//! pass; [`crate::entry`] reads `slot`. Invariants: the first word changes by compare-exchange, so
+//! that the slot of a destroyed cache's handle stays 0; the other fields change only while [`LOCK`]
+//! is held and that word says that there is no cache.
 
 use crate::mutex::{Mutex, MutexGuard};
 use crate::state::{ObjectCaches, YARD};

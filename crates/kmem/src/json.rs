@@ -1,8 +1,8 @@
-//! The text that `slabyard list PID --json` would print, made from inside the process: the same
-//! keys, as far as their values are known without stopping a thread.
+//! Formats, inside the process, the text that `slabyard list PID --json` would print, with those
+//! keys whose values can be read without stopping a thread.
 //!
-//! Neighbours: [`crate::stats`] calls it; `slabyard_observe::view::json` defines the full format,
-//! and a test compares each value with its output.
+//! Neighbours: [`crate::stats`] calls this module; `slabyard_observe::view::json` defines the full
+//! format, and a test compares each value with its output.
 
 use crate::aliases;
 use crate::names::Name;

@@ -1,8 +1,9 @@
-//! Requests of any size: the kmalloc family, on the yard's size classes, page runs and mappings.
+//! The kmalloc family: requests of any size, served from the yard's size classes, page runs and
+//! mappings.
 //!
 //! As in the kernel, a request of 0 bytes gets a pointer that refers to no block ([`ZERO_SIZE`]),
-//! which all functions accept. `kvmalloc` is the same as `kmalloc` here: there is one address
-//! space.
+//! which all functions accept. `kvmalloc` is the same as `kmalloc` here, because user space has no
+//! separate vmalloc area.
 
 use crate::slow::{free_any, given};
 use crate::state::{ObjectCaches, YARD, ensure};

@@ -1,17 +1,17 @@
-//! Object caches for C: the functions of `include/slabyard.h` on one yard, which leave malloc
-//! alone.
+//! Object caches for C: the functions of `include/slabyard.h` on one yard. They do not replace
+//! malloc.
 //!
-//! [`entry`] has the two most frequent calls, as the pop and push sequences; [`slow`] serves what
-//! these cannot; [`handles`] has the handles of caches, and [`caches`] checks those that a program
-//! passes. [`create`] creates and destroys caches, and [`aliases`] has the other names of merged
-//! ones; [`objects`] has the other calls on objects; [`sheaf`] prefilled sheaves; [`kmalloc`]
-//! requests of any size; [`rcu`] read sections, and frees after them; [`mempool`] reserves;
-//! [`shrinkers`] what a program can free on request. [`tools`] reports to valgrind and
-//! AddressSanitizer; [`stats`] says what caches hold, and [`json`] formats it. The yard is in
-//! [`state`], and is started by the first call to any function.
+//! [`entry`] implements the two most frequent calls as the pop and push sequences; [`slow`] serves
+//! calls that these cannot. [`handles`] stores the handles of caches, and [`caches`] checks those
+//! that a program passes. [`create`] creates and destroys caches, and [`aliases`] publishes the
+//! additional names of merged ones. The other calls are in [`objects`] (on objects), [`sheaf`]
+//! (prefilled sheaves), [`kmalloc`] (requests of any size), [`rcu`] (read sections, and frees after
+//! them), [`mempool`] (reserves) and [`shrinkers`] (what a program can free on request). [`tools`]
+//! reports objects to valgrind and AddressSanitizer; [`stats`] samples what caches hold, and
+//! [`json`] formats it. The first call to any function starts the yard ([`state`]).
 //!
-//! What this library and malloc's have in common (start, options, fork, misuse, helper) is in
-//! `slabyard-process`; [`object_caches`] has the differences.
+//! `slabyard-process` contains the code that this library shares with malloc's (start, options,
+//! fork, misuse, helper); [`object_caches`] contains the differences.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

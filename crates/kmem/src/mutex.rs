@@ -1,8 +1,8 @@
-//! A lock for rare operations: it does not spin, but sleeps at once. It is held during the yard's
+//! A lock for rare operations: it does not spin, but sleeps at once. Its holders call the yard's
 //! slow paths, whose locks have ranks of their own.
 //!
-//! Neighbours: [`crate::caches`] holds one while a cache is created or destroyed,
-//! [`crate::mempool`] one for each pool.
+//! Neighbours: [`crate::handles`] has one such lock, held while a cache is created or destroyed;
+//! [`crate::mempool`] has one per pool.
 
 use crate::state::YARD;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,8 @@
 //! The library of object caches: which engine serves caches that do not request one, and what else
 //! the library does at its start and around forks.
 //!
-//! Neighbours: `slabyard-process`, whose code is generic over it; [`crate::names`] names caches.
+//! Neighbours: the code of `slabyard-process` is generic over this library; [`crate::names`]
+//! formats caches' names.
 
 use crate::names::Name;
 use crate::state::{ObjectCaches, YARD};

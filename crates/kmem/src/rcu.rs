@@ -1,6 +1,6 @@
-//! The C functions for readers: read sections, waiting for readers, and frees after them.
+//! The C functions for RCU: read sections, waiting for readers, and frees after a grace period.
 //!
-//! Neighbour: `slabyard::waiting` says what a reader may rely on.
+//! Neighbour: `slabyard::waiting` documents what a reader may rely on.
 
 use crate::caches::checked;
 use crate::handles::Handle;

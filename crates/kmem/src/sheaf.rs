@@ -1,4 +1,5 @@
-//! The C functions for prefilled sheaves: `struct slabyard_sheaf` is a block that holds one.
+//! The C functions for prefilled sheaves; a `struct slabyard_sheaf` is a block that holds one
+//! sheaf.
 
 use crate::caches::checked;
 use crate::handles::Handle;

@@ -1,5 +1,5 @@
-//! The slow paths of allocations and frees that the fast path of [`crate::entry`] cannot serve, and
-//! the report of a wrong free.
+//! The slow paths of allocations and frees that [`crate::entry`] cannot serve, and the report of a
+//! wrong free.
 
 use crate::caches::checked;
 use crate::handles::Handle;

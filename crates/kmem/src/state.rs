@@ -1,6 +1,6 @@
-//! The yard of the process, and the type that represents the library.
+//! The process's yard, and the type that implements the trait `Library`.
 //!
-//! Neighbour: [`crate::object_caches`] says what this library does beyond malloc's.
+//! Neighbour: [`crate::object_caches`] lists what this library does and malloc's do not.
 
 use slabyard::engine::Any;
 use slabyard::platform::linux::Linux;

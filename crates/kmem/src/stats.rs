@@ -1,8 +1,8 @@
-//! The C functions for statistics: what one cache holds, what all hold, and this as the text of
-//! `slabyard list --json`.
+//! The C functions that report what one cache holds, what all caches hold, and the latter as the
+//! text of `slabyard list --json`.
 //!
-//! Neighbours: `slabyard_process::sample` reads a cache while others use it; [`crate::json`] makes
-//! the text. Nothing here takes a lock or allocates.
+//! Neighbours: `slabyard_process::sample` reads a cache while other threads use it; [`crate::json`]
+//! formats the text. Nothing here takes a lock or allocates.
 
 use crate::caches::{checked, refuse};
 use crate::handles::Handle;

@@ -1,25 +1,26 @@
 //! Reports objects to memcheck (of valgrind) and AddressSanitizer, so that these tools find uses
 //! after free, overflows, double frees and leaks of caches' objects.
 //!
-//! Neither tool is linked: memcheck takes *client requests*, an instruction sequence that does
-//! nothing elsewhere (valgrind's manual, "The Client Request mechanism"), and AddressSanitizer's
+//! Neither tool is linked. memcheck recognises *client requests*, instruction sequences that have
+//! no effect elsewhere (valgrind's manual, "The Client Request mechanism"); AddressSanitizer's
 //! functions are weak symbols. If one of the tools is present at the start, every call takes the
-//! slow path, which reports to it; otherwise no fast path has an extra instruction.
+//! slow path, which reports to that tool; otherwise fast paths have no extra instruction.
 //!
 //! ```text
-//! slab begins   each object: no access, after its constructor, which may write there
-//! allocated     the object: access; what is between it and the next: none
-//! freed         no access; of a cache whose readers may still look, access stays
+//! slab set up   each object: no access, after its constructor, which may write there
+//! allocated     the object: access; the gap up to the next object: no access
+//! freed         no access; if the cache is SLAB_TYPESAFE_BY_RCU, access stays
 //! ```
-//! Each cache gets a constructor and a destructor from this module, which mark a slab's memory as
-//! objects; their [`Record`] holds the program's own. Under memcheck, caches get padding behind
-//! each object, and an engine that stores no addresses of objects, which memcheck would take for
+//! This module gives each cache a constructor and a destructor that mark objects as inaccessible;
+//! its [`Record`] holds the program's own two. Under memcheck, caches get padding behind each
+//! object, and an engine that stores no addresses of objects: memcheck would take these for
 //! pointers to leaked objects. AddressSanitizer tracks neither leaks nor stacks for memory that is
-//! not from its own malloc, so under it caches get debugging that does ([`DebugFlags::TRACK`]).
+//! not from its own malloc, so under it caches get debugging that tracks both
+//! ([`DebugFlags::TRACK`]).
 //!
 //! Neighbours: [`crate::create`] creates caches; [`crate::slow`], [`crate::objects`] and
-//! [`crate::kmalloc`] report their objects and blocks. Caches for which debugging was requested
-//! check their objects themselves, and are not reported.
+//! [`crate::kmalloc`] report their objects and blocks. Caches with requested debugging check their
+//! objects themselves, and are not reported.
 
 use crate::mutex::MutexGuard;
 use crate::state::YARD;

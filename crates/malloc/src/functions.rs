@@ -1,4 +1,4 @@
-//! The C and C++ functions, whose frees use the push without a check of the object's slab.
+//! The C and C++ functions. Their frees push without checking the object's slab.
 
 use crate::preload::Preload;
 

@@ -1,7 +1,7 @@
 //! A drop-in malloc: the C and C++ allocation functions on one yard, with the default engine.
 //!
-//! The yard is defined here ([`preload`]), and the functions are exported here ([`functions`]);
-//! their code is in `slabyard-process`, and `slabyard-engines` has the same with any engine.
+//! [`preload`] defines the yard, and [`functions`] exports the functions, whose code is in
+//! `slabyard-process`. `slabyard-engines` exports the same functions, with any engine.
 //!
 //! The library contains neither Rust's standard library nor an unwinder, because they would cost
 //! each process memory and one more library to load.

@@ -1,6 +1,6 @@
 //! The preload library: its yard, and its differences from the other libraries.
 //!
-//! Neighbour: `slabyard-process`, whose code is generic over it.
+//! Neighbour: the code of `slabyard-process` is generic over this library.
 
 use slabyard::engine::Sheaves;
 use slabyard::platform::linux::{Linux, Uncounted};

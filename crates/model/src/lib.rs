@@ -1,15 +1,15 @@
-//! Slabyard's policies on counts instead of memory: what the caches of a modelled kernel do.
+//! Runs Slabyard's policies on counts instead of memory, to simulate a kernel's caches.
 //!
 //! The policy is `slabyard`'s: its traits say what a cache's slabs, stacks and pages must do, and a
-//! yard implements these for memory. Here they are implemented by counts, so that a replay takes a
+//! yard implements these traits for memory. Here counts implement them, so that a replay takes a
 //! few instructions per event, on a machine of any shape.
 //!
-//! * [`cache`]: a cache whose slabs are counted, not filled; SLUB and SLAB of each release.
+//! * [`cache`]: a cache whose slabs hold counts instead of objects; SLUB and SLAB of each release.
 //! * [`slob`]: SLOB, whose pages are memory of the model.
 //! * [`page_lists`]: the page allocator's per-CPU lists, and the buddy allocator behind them.
 //! * [`counters`]: the counters of one cache.
 //!
-//! The lab replays traces here. One call is under way at a time: nothing is shared between threads.
+//! The lab replays traces here. One call is under way at a time; threads share nothing.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

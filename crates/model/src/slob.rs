@@ -1,10 +1,11 @@
-//! SLOB on a modelled machine: its pages are memory of the lab, and the requests come from a
+//! SLOB on a modelled machine: its pages are allocated by the lab, and the requests come from a
 //! kernel's trace.
 //!
-//! `kmalloc` stores the size in front of the object, in as many bytes as the minimum alignment; a
-//! power-of-two size is aligned to itself (since 5.4). A cache's object has no header: the caller
-//! of a free passes its size. A request that does not fit into a page with its header, and a cache
-//! object of a page or more, gets pages of its own. One call is under way at a time.
+//! `kmalloc` stores the size in front of the object, in as many bytes as the minimum alignment; an
+//! object of a power-of-two size is aligned to that size (since 5.4). A cache's object has no
+//! header: the caller of a free passes its size. A request that does not fit into a page with its
+//! header, and a cache object of a page or more, gets pages of its own. One call is under way at a
+//! time.
 //!
 //! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays kernels' traces here, and
 //! sets up the initial pages by hand ([`Kernel::install`]).

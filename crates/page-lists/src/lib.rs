@@ -1,11 +1,13 @@
-//! Per-CPU page lists of selectable kinds, in front of the buddy: those of kernels, and the yard's
-//! own.
+//! Per-CPU page lists in front of the buddy allocator, of a selectable kind: a kernel's, or the
+//! yard's own.
 //!
-//! `slabyard_kernels::page_lists` has the kinds and their numbers, [`policy`] the steps of a call,
-//! `on_cpus` a yard's lists; the lists of modelled kernels are in the crate `slabyard-model`.
+//! `slabyard_kernels::page_lists` defines the kinds and their limits; [`policy`] allocates and
+//! frees by them, on a yard's lists (`on_cpus`) or a modelled kernel's (in the crate
+//! `slabyard-model`).
 //!
-//! A yard uses a kind only once one was [chosen](choose), on a platform that [says
-//! so](slabyard::platform::Platform::HAS_PAGE_LISTS). Otherwise [`slabyard::pages::percpu`] serves.
+//! A yard uses these lists only if a kind was [chosen](choose), on a platform that [has
+//! them](slabyard::platform::Platform::HAS_PAGE_LISTS). Otherwise it uses
+//! [`slabyard::pages::percpu`].
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,12 +1,14 @@
-//! A yard's page lists: this CPU's stacks of runs, in the slots of [`slabyard::pages::percpu`].
+//! A yard's page lists: per-CPU stacks of page runs, in the slots of [`slabyard::pages::percpu`].
 //!
-//! Each order's list is in that order's slot, counted in granules; cold pages are in the last slot.
-//! The list's head is the stack's top. The platform pops and pushes; a refill and a give-back take
-//! the stack out of its entry by an exchange, work on it in private, and put it back by another.
-//! Runs that another thread on this CPU pushed meanwhile go to the buddy; so do all runs if the
-//! stack was stopped. Drains, passes and checks treat these lists as the yard's own ones.
+//! The list of an order (in granules) is in that order's slot; cold pages are in the last slot. The
+//! list's head is the stack's top. The platform pops and pushes single runs. A refill or give-back
+//! takes the whole stack out of its entry by an exchange, changes it in private, and puts it back
+//! by a second exchange. Runs that another thread on this CPU pushed meanwhile return to the buddy;
+//! so do all runs if the stack was stopped. Drains, reclaim passes and checks treat these lists
+//! like the yard's own.
 //!
-//! Invariant: a run on a list has kind [`GranuleKind::Parked`], and its order.
+//! Invariant: the page descriptor of a listed run holds [`GranuleKind::Parked`] and the run's
+//! order.
 
 use crate::policy::{End, Lists};
 use slabyard::pages::percpu::{COLD_SLOT, FIRST_SLOT};

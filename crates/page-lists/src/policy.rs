@@ -1,13 +1,13 @@
-//! How an allocation and a free of pages use a CPU's lists, by the [`Rules`] of a kind, wherever
-//! the lists are.
+//! How allocations and frees of pages use a CPU's lists, by the [`Rules`] of the chosen kind, in a
+//! yard or in the model.
 //!
 //! A refill appends a batch from the buddy to the list's tail; a give-back returns the list's
-//! oldest pages. Each refill or give-back takes the buddy's lock once. In between, calls take no
-//! lock, and the page that was freed last is allocated next, because its lines may still be in the
-//! CPU's caches.
+//! oldest pages. Each refill or give-back takes the buddy's lock once. Other calls take no lock; an
+//! allocation takes the page that was freed last, because its lines may still be in the CPU's
+//! caches.
 //!
-//! Neighbours: [`crate::on_cpus`] has lists of real runs; those of modelled kernels are in the crate
-//! `slabyard-model`.
+//! Neighbours: [`crate::on_cpus`] implements lists of real runs, the crate `slabyard-model` those
+//! of modelled kernels.
 
 use slabyard_abi::stats::Counter;
 use slabyard_kernels::page_lists::{Cold, List, Rules, Tuning, Warmth};

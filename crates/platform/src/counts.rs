@@ -1,7 +1,8 @@
-//! Counts that the policy reports to platforms that keep them. Other platforms have no code for it.
+//! Counts that the policy reports to platforms that keep them. Other platforms have no code for
+//! counting.
 //!
-//! Neighbour: `abi::stats` defines the layout of the words. Engines count, and a yard publishes
-//! where the words are.
+//! Neighbour: `abi::stats` defines the layout of the words. Engines report events, and a yard
+//! publishes the words' address.
 
 use crate::stack::Slot;
 

@@ -1,11 +1,11 @@
-//! The words that an inlined pop or push reads to get from a cache to this CPU's stack.
+//! The words that an inlined pop or push reads to find a cache's stack on this CPU.
 //!
-//! Neighbours: [`crate::rseq`] has the restartable sequences; the typed caches and the global
-//! allocator keep these words.
-//! Invariant: rows and offset never change. The slot may become 0 at any moment, and then stays 0:
-//! the sequences read it in the part that the kernel aborts, so that after a fence of all CPUs
-//! every call on this cache is slow. A pop reads its offset from a word of the yard, which is 0
-//! while each allocation must take the slow path.
+//! Neighbours: [`crate::rseq`] implements the restartable sequences (rseq); the typed caches and
+//! the global allocator store these words.
+//! Invariant: the address of row 0 and the offset of `rseq_cs` never change. The slot may become 0
+//! at any moment, and then stays 0: the sequences read it in the part that the kernel aborts, so
+//! after a fence of all CPUs every call on this cache is slow. A pop reads the slot's offset from a
+//! word of the yard, which is 0 while each allocation must take the slow path.
 
 use crate::stack::{Rows, Slot};
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};

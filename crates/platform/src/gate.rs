@@ -3,18 +3,18 @@
 //!
 //! The threads inside are counted in stripes of one cache line each; each thread uses one stripe. A
 //! thread that enters increments its stripe and then reads whether the gate is closed; a thread
-//! that closes the gate stores that and then reads the stripes. All four accesses are SeqCst: at
-//! least one of the two threads sees the other's store (Dekker's argument).
-//! (A thread that is the only one of its process adds without an atomic instruction,
-//! [`crate::sync::count`]: no other thread closes the gate.)
+//! that closes the gate stores the closed state and then reads the stripes. All four accesses are
+//! SeqCst, so at least one of the two threads sees the other's store (Dekker's argument). (A
+//! process's only thread adds without an atomic instruction, [`crate::sync::count`], because no
+//! other thread can close the gate.)
 //!
 //! A thread that finds the gate closed can wait, because the gate is closed only briefly, by a
 //! thread that takes no lock of the C library. A thread inside waits for no lock but the yard's
-//! own, so the closing thread waits briefly, too. But one thread can be killed inside while others
-//! live on: a vfork(2) child is a process of its own that shares this memory. The killed thread
-//! stays counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the
-//! gate: between its handlers and the fork itself the C library waits for locks whose holders may
-//! wait for memory. The child of a fork asks here whether its parent's threads were inside
+//! own, so the closing thread waits briefly, too. But a thread can be killed inside while others
+//! live on: a vfork(2) child is a separate process that shares this memory. The killed thread stays
+//! counted, so the closing thread gives up after [`LONGEST_MS`]. A fork does not close the gate:
+//! between its handlers and the fork itself the C library waits for locks whose holders may wait
+//! for memory. The child of a fork asks here whether its parent's threads were inside
 //! ([`Gate::forget`]), and repairs what they left half done.
 
 use crate::Platform;

@@ -1,27 +1,27 @@
 //! What slab allocators need from a machine: memory, rows of per-CPU stacks, threads, time.
 //!
-//! A [`Platform`] has two implementations of one contract (`tests/platform_contract.rs`):
-//! [`linux::Linux`] runs on real CPUs, by restartable sequences or private slots; `Machine` of the
-//! crate `slabyard-testkit` models N CPUs and any page size, with seeded preemption between any two
-//! steps.
+//! The trait [`Platform`] has two implementations, which pass one contract test
+//! (`tests/platform_contract.rs`). [`linux::Linux`] runs on real CPUs, by restartable sequences
+//! (rseq) or private slots. `Machine`, in the crate `slabyard-testkit`, models N CPUs and any page
+//! size, with seeded preemption between any two steps.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`Memory`] | addresses, pages, mappings, nodes |
 //! | [`ObjectMemory`] | contents of memory for objects |
-//! | [`PerCpu`] | this CPU's stacks, and the fence of the others |
+//! | [`PerCpu`] | this CPU's stacks, and the fence of other CPUs |
 //! | [`Threads`] | this thread, readers, and the child of a fork |
 //! | [`Time`] | a clock |
 //! | [`Counts`] | counts of slow paths |
 //!
-//! Both implementations use the same rows of stacks ([`stack::Rows`]). The walk "I am a malloc(64)
-//! call" comes through `pop`, "I am a freed object" through `push`.
+//! Both implementations use the same rows of stacks ([`stack::Rows`]). In `docs/design.md`, the
+//! walk "I am a malloc(64) call" passes through `pop`, and "I am a freed object" through `push`.
 //!
-//! What allocators build on a platform and all of them share is here too: the atomics and ranked
-//! locks of [`sync`], the [`gate`] that each slow path passes, and each [`table`] of metadata.
+//! This crate also contains what all allocators on a platform share: the atomics and ranked locks
+//! of [`sync`], the [`gate`] that each slow path passes, and each [`table`] of metadata.
 //!
-//! Neighbours: the crate `slabyard` has this one as its module `platform`; its pages, slabs and
-//! engines know no machine.
+//! Neighbours: the crate `slabyard` re-exports this one as `platform`; its pages, slabs and engines
+//! contain no platform-specific code.
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 // What only the platform of Linux uses.

@@ -1,11 +1,11 @@
-//! A mark of a slow path: a word in the stack frame of its call; the thread records the word's
-//! address. As long as the frame is alive no other code writes there, whichever stack a handler or
-//! a coroutine runs on; so once the word differs from the mark, the frame is gone.
+//! Marks a slow path under way by a word in its call's stack frame; the thread records the word's
+//! address. While the frame exists, no other code writes there, whichever stack a handler or a
+//! coroutine runs on; so once the word differs from the mark's value, the frame is gone.
 //!
-//! Neighbour: [`crate::ThreadWords`] has the thread's word. A slow path of a yard sets its mark; a
-//! call that finds its thread in a slow path compares that one's mark ([`Threads::is_other`]).
-//! Invariant: while the thread's word holds a mark without [`PASSING`], the gate counts this thread
-//! once.
+//! Neighbour: [`crate::ThreadWords`] stores the address. A slow path of a yard sets its mark; a
+//! call that finds its thread in a slow path checks that slow path's mark ([`Threads::is_other`]).
+//! Invariant: while the thread stores an address without the bit [`PASSING`], the gate counts this
+//! thread once.
 
 use crate::Threads;
 use crate::sync::Ordering;

@@ -1,8 +1,8 @@
-//! Memory from the kernel: addresses are reserved, parts of them committed, and pages given back;
-//! besides, there are separate mappings.
+//! Memory from the kernel: reserves addresses, commits parts of them, gives pages back, and makes
+//! separate mappings.
 //!
 //! Neighbours: [`crate::object_memory`] reads and writes the contents of such memory;
-//! [`crate::table`] requests it, as do the pages of a yard.
+//! [`crate::table`] and a yard's page heap request it.
 //! Invariant: every function may fail. Each documents the state that a failure leaves.
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.

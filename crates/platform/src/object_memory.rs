@@ -1,5 +1,5 @@
-//! The contents of memory for objects: the words that the allocator keeps in it, and the bytes that
-//! a cache with debugging fills and checks.
+//! The contents of memory for objects: the words that the allocator stores there, and the bytes
+//! that a cache with debugging fills and checks.
 //!
 //! Neighbour: [`crate::memory`] makes such memory usable. The modelled machine has no bytes behind
 //! its addresses, so it keeps these contents in tables.

@@ -2,7 +2,7 @@
 //! it, and the fence that aborts sequences on other CPUs.
 //!
 //! Neighbours: [`crate::stack`] draws a row; [`crate::stops`] stops stacks, by marks and a fence;
-//! [`crate::rseq`] has the sequences on real CPUs.
+//! [`crate::rseq`] implements the sequences on real CPUs.
 //! Invariant: a stack is changed only by the owner of its row, by one committing store, or by a
 //! thread that [stopped](crate::stop) it.
 

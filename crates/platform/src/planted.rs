@@ -1,6 +1,7 @@
 //! Bugs that tests plant, to show that the checks find them. The code that would contain the bug
-//! asks its platform: the modelled machine (`slabyard-testkit`) answers as the test has set it. On
-//! every other platform the answer is a constant, so no library contains code for them.
+//! asks its platform whether the bug is planted: the modelled machine (`slabyard-testkit`) answers
+//! as the test has chosen. On every other platform the answer is a constant, so no library contains
+//! code for these bugs.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A reader slot: the words of one thread from which others learn whether it is in a section (a
-//! yard assigns the slots; a platform takes them back when threads exit).
+//! A reader slot: words of one thread that show other threads whether it is in an RCU read section.
+//! A yard assigns the slots; a platform takes them back when threads exit.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 

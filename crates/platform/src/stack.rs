@@ -15,22 +15,22 @@
 //!
 //! An element is a word; its number counts words from the start of row 0, so that 32-bit numbers
 //! reach 16 GiB. `top` is the number of the topmost object's element (the guard's, if the stack is
-//! empty), `end` that of the last element that may be filled.
+//! empty); `end` is the number of the last element that may be filled.
 //!
-//! A cache uses two adjacent entries, in one cache line: its main sheaf's and its spare sheaf's.
+//! A cache uses two adjacent entries, in one cache line: one for its main sheaf, one for its spare.
 //! The first page of each row is usable from the start, further pages once created caches use them
 //! ([`crate::PerCpu::commit_rows`]).
 //!
 //! A stack may have a *tag*, in the two elements after its end: an address, and a mask of the bits
-//! in which an object must agree with it. With it a CPU slab's stack accepts only objects of its
-//! slab ([`crate::Takes::Tagged`]), and one exchange replaces both stack and tag. A tag of two
-//! zeros accepts every object.
+//! in which an object's address must agree with it. With a tag, a CPU slab's stack accepts only
+//! objects of its slab ([`crate::Takes::Tagged`]), and one exchange replaces both stack and tag. A
+//! tag of two zeros accepts every object.
 //!
 //! Invariants:
 //! * the guard and the elements -1 and 0 hold 0, which is no object's address: a pop that reads 0
 //!   takes the slow path, because the stack is empty, stopped or absent;
-//! * `top` is -1 while the stack is stopped, and 0 if there is none: an all-zero entry is empty and
-//!   full at once, so every call takes the slow path;
+//! * `top` is -1 while the stack is stopped, and 0 if there is no stack: an all-zero entry is empty
+//!   and full at once, so every call takes the slow path;
 //! * slot 0 is always all zeros: the page map maps every page that is no slab to it, and it is
 //!   element 0;
 //! * two rows of all-zero entries are at distance [`ZERO_ROWS_AT`] from row 0: they belong to the

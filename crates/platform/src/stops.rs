@@ -1,9 +1,9 @@
 //! Stopped stacks: their owner can neither pop nor push, and the thread that stopped them owns the
 //! objects in them.
 //!
-//! Neighbours: [`crate::stack`] has the marks, [`crate::PerCpu::fence`] aborts the restartable
-//! sequences that may have read a stack before its mark. Reclaim drains stopped stacks.
-//! Invariant: the caller ensures that no other thread stops or starts these stacks, and that
+//! Neighbours: [`crate::stack`] defines the marks, [`crate::PerCpu::fence`] aborts the restartable
+//! sequences that may have read a stack before its mark. Reclaim drains stopped stacks. Invariant:
+//! the caller ensures that no other thread stops or starts these stacks, and that
 //! [`crate::PerCpu::can_stop`] was true.
 
 use crate::PerCpu;

@@ -1,5 +1,5 @@
-//! Threads: the words of the running thread, those by which it is a reader, and the child of a
-//! fork, in which the other threads do not exist.
+//! Threads: the running thread's words, including those as an RCU reader, and the child of a fork,
+//! in which the other threads do not exist.
 //!
 //! Neighbours: [`crate::birth`] distinguishes a child from its parent; [`crate::mark`] marks slow
 //! paths; [`crate::reader`] defines a reader's slot.

@@ -1,4 +1,4 @@
-//! Time: the clock of a platform. ([`crate::Park`] sleeps.)
+//! Time: the clock of a platform. ([`crate::Park`] provides sleeping.)
 
 /// A clock that never goes back.
 pub trait Time {

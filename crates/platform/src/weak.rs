@@ -1,5 +1,5 @@
-//! Functions that only some C libraries have, referenced as weak symbols, because one library of
-//! ours must load beside each C library. For x86-64 only.
+//! Functions that only some C libraries have, referenced as weak symbols, because one build of our
+//! library must load with each C library. For x86-64 only.
 
 /// The address of the first of these functions that the process has; 0 if it has none.
 #[macro_export]

@@ -1,5 +1,5 @@
-//! Looks up functions of the program by their names: of libraries that it may or may not have, and
-//! of the libraries behind ours that define what ours defines, too.
+//! Looks up functions by name: of libraries that the program may not have loaded, and the next
+//! definitions of names that our library defines, too.
 
 use core::ffi::{CStr, c_char, c_void};
 

@@ -1,8 +1,8 @@
-//! The process's end: reports misuse that parked objects reveal, and checks the whole yard if
+//! At the process's end, reports misuse that parked objects reveal, and checks the whole yard if
 //! `SLABYARD_VERIFY_AT_EXIT` requests it.
 //!
-//! Neighbours: [`crate::misuse`]; a library that writes a report does so [after](Library::at_exit)
-//! these checks.
+//! Neighbours: [`crate::misuse`] finds and reports misuse; a library that writes a report does so
+//! [after](Library::at_exit) these checks.
 
 use crate::library::Library;
 use crate::state::ready;

@@ -1,5 +1,5 @@
-//! Fork: does not wait for threads that are allocating; the child repairs what its parent's threads
-//! left half done (`slabyard::child`).
+//! Fork handlers: a fork does not wait for threads that are allocating; its child repairs what its
+//! parent's threads left half done (`slabyard::child`).
 
 use crate::library::{Library, Start};
 use crate::state::ready;

@@ -3,16 +3,16 @@
 //! yard of its own, and this crate is generic over it.
 //!
 //! [`start`] makes the yard ready at the first call, as the [`options`] say; [`state`] says whether
-//! it is ready, and has the words that the fast paths read. [`fork`] tells the child of a fork that
-//! it is one; [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows;
-//! [`helper`], [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's
-//! end; [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the
+//! it is ready, and holds the words that the fast paths read. [`fork`] registers fork handlers;
+//! [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows; [`helper`],
+//! [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's end;
+//! [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the
 //! functions of C and C++ that a drop-in malloc needs.
 //!
-//! Invariants: no function here has C's name, because any program that exports `malloc`, even a
-//! test, would run on it; the libraries export the functions ([`library!`], [`malloc_functions!`]).
-//! Functions that are not generic are compiled for size; generic ones with the settings of the
-//! library that owns the yard.
+//! Invariants: no function here is exported by its C name, because any program that exports
+//! `malloc`, even a test, would run on it; the libraries export the functions ([`library!`],
+//! [`malloc_functions!`]). Functions that are not generic are compiled for size; generic ones with
+//! the settings of the library that owns the yard.
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! The differences between libraries: the yard, and what a library does beyond others at its start,
-//! at forks and at its end.
+//! How libraries differ: in their yard, and in what they do at their start, at forks and at their
+//! end.
 //!
 //! Neighbours: nearly all functions of this crate are generic over a [`Library`]; each library for
 //! programs has one type that implements it.

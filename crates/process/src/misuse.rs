@@ -1,9 +1,9 @@
 //! Reports of misuse: a message names the function, the pointer, the cause and the cache; then the
 //! library aborts or continues, as `SLABYARD_ON_ERROR` says.
 //!
-//! A wrong size passed to a free does no harm here, because the page map knows the right one:
-//! unless the option says to abort, it is reported once per class, and the object is freed by its
-//! real size.
+//! A wrong size passed to a free does no harm here, because the page map knows the right one.
+//! Unless the option says to abort, the wrong size is reported once per class, and the object is
+//! freed by its real size.
 
 use crate::library::{Library, Name};
 use crate::policy::{self, end};

@@ -1,8 +1,8 @@
-//! Gives other processes the permission to read this one. What they read is in the yard's own
-//! memory (`slabyard_abi::region`).
+//! Gives other processes permission to read this one. What they read is in the yard's own memory
+//! (`slabyard_abi::region`).
 //!
 //! Where Yama restricts who may read another process (`kernel.yama.ptrace_scope` of 1), a process
-//! may permit it: `SLABYARD_OBSERVABLE=1` does, for child processes too. A child that executes
+//! may permit this: `SLABYARD_OBSERVABLE=1` does so, for child processes too. A child that executes
 //! another program inherits the variable; a forked child gives the permission again.
 
 use crate::errno::keeping_errno;

@@ -1,13 +1,13 @@
-//! The work of a thread that another process stopped while it waited: the thread serves the
-//! mailbox, with its stack in other memory, and then waits again (`abi::region::outside`).
+//! The work of a thread that another process stopped in a waiting system call: the thread serves
+//! the mailbox, on a separate stack, and then waits again (`abi::region::outside`).
 //!
 //! The other process chooses a thread that waits in a system call, saves its registers, and resumes
 //! it at [`begin`]; `slabyard_observe::process` does this. The thread's own stack is not touched:
-//! it may be small, or its red zone may be in use. The work ends with rt_sigreturn(2) on a frame
-//! that the other process wrote, as after a signal, so the thread's state is restored even if the
-//! other process is gone.
+//! it may be small, or its red zone may be in use. The work ends with rt_sigreturn(2) on a signal
+//! frame that the other process wrote, so the thread's state is restored even if the other process
+//! is gone.
 //!
-//! Tried and rejected: ending with a trap, because the thread dies of it if the tracer is gone;
+//! Tried and rejected: ending with a trap, because a trap kills the thread if the tracer is gone;
 //! letting `epoll_wait` end with EINTR, although no signal came; and detaching while such a call
 //! starts.
 //!

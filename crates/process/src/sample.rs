@@ -4,15 +4,16 @@
 //! ```text
 //! words  tops  words  tops  words
 //! ```
-//! If the words are equal at each reading, and as many slow paths ended as began, only the fast
-//! path moved objects, and it changes only the stacks' tops. Stacks whose tops are equal at both
-//! readings did not move, and then live = out - parked exactly. A top that moved is known only
-//! roughly; each slow path under way may hold or have moved objects of two stacks.
+//! If the cache's words are equal at each reading, and as many slow paths ended as began, only the
+//! fast path moved objects, and it changes only the stacks' tops. Stacks whose tops are equal at
+//! both readings did not move; then live = out - parked is exact. A top that moved is known only
+//! roughly; each slow path under way may hold objects of two stacks, or have moved them.
 //!
-//! Neighbours: `slabyard::engine::Header` has the words, and their version rule, which this module
-//! follows; readers in other processes sample the same words by the same rule (`abi::region`).
-//! Invariants: a sample takes at most [`SAMPLE_ATTEMPTS`] times as long as reading two entries of
-//! each row; each range contains the number's true value at some moment of the sample.
+//! Neighbours: `slabyard::engine::Header` defines the words, and their version rule, which this
+//! module follows; readers in other processes sample the same words by the same rule
+//! (`abi::region`). Invariants: a sample takes at most [`SAMPLE_ATTEMPTS`] times as long as reading
+//! two entries of each row; each range contains the number's true value at some moment of the
+//! sample.
 
 use slabyard::cache::Cache;
 use slabyard::engine::Engine;

@@ -1,10 +1,10 @@
 //! The start: the first call of any function makes the yard ready. The rest of the start needs a C
-//! library that is ready. If the constructor [starts](Start) the yard, it does the rest too;
-//! otherwise the first call does, so that a program that is linked with object caches and creates
-//! none has no yard. Options are read in the constructor, because a program may change its
-//! environment later.
+//! library that is ready. The constructor does the rest, unless the yard [starts](Start) at the
+//! first call, which then does it: a program that is linked with object caches and creates none has
+//! no yard. Options are read in the constructor, because a program may change its environment
+//! later.
 //!
-//! Neighbours: the rest of the crate, and what each [`Library`] adds.
+//! Neighbours: this module starts the crate's others, then what each [`Library`] adds.
 
 use crate::library::{Library, Start};
 use crate::options::Options;

@@ -1,10 +1,10 @@
-//! The interposed functions: what is done before and after the next malloc's function of the same
+//! The interposed functions: what each does before and after the next malloc's function of the same
 //! name, which [`crate::frame`] calls in between.
 //!
-//! An allocation is recorded after it was made, a free before it is made, so that the recorded
-//! order is one in which the calls may really have happened. Invariant: no Rust frame is on the
-//! stack while the next malloc runs, so that an exception (from `operator new` or its handler), or
-//! the end of a thread in it, can unwind to the caller.
+//! An allocation is recorded after the call, a free before it, so that the recorded order is one in
+//! which the calls may really have happened. Invariant: no Rust frame is on the stack while the
+//! next malloc runs, so that an exception (from `operator new` or its handler), or a thread's exit
+//! inside that malloc, can unwind to the caller.
 
 use crate::frame::{Call, Function, allocates, frees};
 use crate::next::{NextFunction, early, early_left, is_early};

@@ -1,18 +1,18 @@
-//! Passes a call to the next malloc in assembly, so that an exception or the end of a thread can
-//! unwind through it.
+//! Passes a call to the next malloc in assembly, so that an exception or a thread's exit can unwind
+//! through it.
 //!
 //! ```text
 //! an allocation                               a free
 //!   keep the arguments and the caller           keep the pointer
-//!   before(&mut call) -> function behind        before(pointer, caller) -> function behind
+//!   before(&mut call) -> next function          before(pointer, caller) -> next function
 //!   call it with the arguments                  jump to it
-//!   after(&call) -> what the caller is given
+//!   after(&call) -> the caller's result
 //! ```
 //!
-//! The library has no unwinder and its Rust code no unwind tables: unwinding through one of its
-//! Rust frames would kill the process. The only frame that this library has on the stack while the
-//! next malloc runs is that of an allocation, and it has an entry in the unwind table. Neighbour:
-//! [`crate::calls`] has what is done before and after.
+//! The library has no unwinder, and its Rust code has no unwind tables: unwinding through one of
+//! its Rust frames would kill the process. While the next malloc runs, only an allocation
+//! function's frame of this library is on the stack, and it has an entry in the unwind table.
+//! Neighbour: [`crate::calls`] defines `before` and `after`.
 
 /// The address of a function, of whatever type.
 pub type Function = *mut core::ffi::c_void;

@@ -1,12 +1,12 @@
-//! A library that is preloaded in front of a malloc: it passes each call on, and records it for
-//! another process.
+//! A library that is preloaded in front of a malloc: it passes each call on to that malloc, and
+//! records the call for another process.
 //!
-//! [`calls`] has what is done before and after each function; [`frame`] calls the next malloc's
-//! function in between, in assembly that exceptions can unwind through; [`next`] finds that
-//! function; [`rings`] is the memory that the recorder reads (`slabyard_abi::recording`). Without a
-//! recorder, in child processes, and while the process starts, calls are passed on and not
-//! recorded. Invariant: nothing here allocates, waits for the recorder, is a cancellation point, or
-//! changes what a call returns.
+//! [`calls`] runs before and after each function; [`frame`] calls the next malloc's function in
+//! between, in assembly that exceptions can unwind through; [`next`] finds that function; [`rings`]
+//! maps the memory that the recorder reads (`slabyard_abi::recording`). Without a recorder, in
+//! child processes, and while the process starts, calls are passed on and not recorded. Invariant:
+//! nothing here allocates, is a cancellation point, or changes what a call returns. A call waits
+//! for the recorder only if the rings are full.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 

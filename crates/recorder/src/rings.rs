@@ -1,4 +1,5 @@
-//! The rings, which the recorder reads: mapped when the program starts, if a recorder started it.
+//! The ring buffers that the recorder reads, mapped when the program starts, if a recorder started
+//! it.
 
 use crate::system;
 use core::ptr::null_mut;

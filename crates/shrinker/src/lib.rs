@@ -1,19 +1,20 @@
-//! Shrinkers: a pass asks a program's caches, in proportion to the memory pressure, to free objects
-//! that the program can do without, and compares what they claim with what they did.
+//! Shrinkers: a pass asks a program's caches to free objects that the program can do without, in
+//! proportion to the memory pressure. It compares what the caches claim to have freed with what
+//! they freed.
 //!
-//! A program registers each of its caches of objects with a count and a scan ([`Shrink`]).
-//! [`Shrinkers::relieve`] asks all of them by one [`Rule`], that of 2002 or today's, and counts
-//! what it requested, what they claimed, what they freed and how long it took ([`Counts`]). The
+//! A program registers each of its caches of objects with a count and a scan function ([`Shrink`]).
+//! [`Shrinkers::relieve`] calls them all by one [`Rule`], the kernel's of 2002 or today's, and
+//! counts what it requested, what they claimed and freed, and how long they took ([`Counts`]). The
 //! program then calls the allocator (`Yard::relieve`, `Yard::trim`), which returns the pages.
 //!
-//! Neighbours: [`rule`] has the arithmetic, [`slot`] tracks who uses an entry. `slabyard-kmem` has
-//! the C functions. The crate depends on no allocator: the program supplies its own clock and its
-//! own count of bytes as a [`ShrinkScope`]. Invariants:
-//! * No lock is held during a callback: it may allocate, register and remove.
-//! * One pass is under way at a time. A caller that arrives during a pass, also through a
-//!   callback's own allocation, gets [`Pass::Busy`] and does not wait; nothing recurses.
+//! Neighbours: [`rule`] computes how much to scan, [`slot`] tracks the users of a table entry,
+//! `slabyard-kmem` exports the C functions. The crate depends on no allocator: the program supplies
+//! its own clock and its own count of bytes as a [`ShrinkScope`]. Invariants:
+//! * No lock is held during a callback: it may allocate, and register and remove shrinkers.
+//! * One pass is under way at a time. A caller that arrives during a pass, even by a callback's own
+//!   allocation, gets [`Pass::Busy`] and does not wait; nothing recurses.
 //! * A callback is not called after its removal is [`RemovalState::Done`].
-//! * The table has a fixed size and nothing allocates.
+//! * The table has a fixed size and this crate never allocates.
 
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]

@@ -1,8 +1,9 @@
-//! How many objects a shrinker is asked to scan: the arithmetic of 2002 and of today.
+//! Computes how many objects a shrinker is asked to scan, by the kernel's arithmetic of 2002 or of
+//! today.
 //!
-//! Neighbour: [`super`] makes the calls and keeps the counters. Sources: the kernel's commits
-//! b65bbded39 (2.5.39: one ratio for pages and objects), 71419dc7e0 (2.5.43: seeks and a batch of
-//! 32; d08b03c56d made it 128), and `mm/shrinker.c` of 6.x. All sums saturate, as an application's
+//! Neighbour: [`super`] calls the shrinkers and counts. Sources: the kernel's commits b65bbded39
+//! (2.5.39: one ratio for pages and objects), 71419dc7e0 (2.5.43: seeks and a batch of 32;
+//! d08b03c56d made it 128), and `mm/shrinker.c` of 6.x. All sums saturate, as an application's
 //! counts may be anything.
 
 /// Seeks that an object costs to make again, where nobody says otherwise.

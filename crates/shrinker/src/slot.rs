@@ -1,4 +1,4 @@
-//! The state of an entry of the table: one word, so that each change is one compare-exchange.
+//! The state of a table entry: one word, so that each change is one compare-exchange.
 //!
 //! ```text
 //! | generation:32 | state:2 | users:30 |
@@ -6,8 +6,8 @@
 //!                      |
 //!                      +--> ending -> free the last user leaves
 //! ```
-//! Invariant: only the thread that claimed an entry changes its contents; while the entry is in
-//! use, no thread does.
+//! Invariant: only the thread that claimed an entry changes its contents, and only while the entry
+//! is not in use.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

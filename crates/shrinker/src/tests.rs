@@ -1,4 +1,4 @@
-//! Well-behaved shrinkers and misbehaving ones, under the same pressure.
+//! Tests well-behaved and misbehaving shrinkers under the same pressure.
 
 use super::*;
 use std::panic::AssertUnwindSafe;

@@ -2,7 +2,7 @@
 //! applied to counts.
 //!
 //! An object in an array counts as in use in its slab. Objects of another node than the CPU's wait
-//! in [alien arrays](slabyard::engine::array_cache::alien). Time passes only where
+//! in [alien arrays](slabyard::engine::array_cache::alien). Time passes only when
 //! [`KernelCache::reap`] is called.
 
 use super::containers::CountedSheaf;

@@ -1,6 +1,6 @@
 //! Allocates and frees slabs: gives a slab its number and pages, and counts what happened.
 //!
-//! Neighbours: [`super::numbers`] stores the slabs, [`super::supply`] says where pages come from.
+//! Neighbours: [`super::numbers`] stores the slabs, [`super::supply`] supplies their pages.
 
 use super::numbers::Slab;
 use super::supply::{Order, SuppliedSlabs, Supply};

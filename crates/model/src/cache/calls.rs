@@ -1,8 +1,8 @@
-//! The calls of a modelled cache: an allocation or free takes the fast path, which is counted here,
-//! or else goes to the policy.
+//! The calls of a modelled cache: an allocation or free takes the fast path, which is counted here;
+//! otherwise, the policy serves it.
 //!
-//! [`KernelCache::choose`] says which slab the policy would take next, and changes nothing. The
-//! tests compare its answer with what the policy then does.
+//! [`KernelCache::choose`] returns the slab that the policy would take next, and changes nothing.
+//! The tests compare this slab with the one that the policy then takes.
 
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};

@@ -1,4 +1,4 @@
-//! What each CPU of a modelled cache holds: its slab, its CPU partial list, its sheaves or arrays.
+//! What each CPU holds of a modelled cache: its slab, its CPU partial list, its sheaves or arrays.
 //!
 //! Neighbours: [`super::slabs`] and [`super::on_cpu`] give the policy access to them.
 

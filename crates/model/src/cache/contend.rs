@@ -1,4 +1,5 @@
-//! Calls of a cache whose CPUs overlap in time, and cases with outcomes computed by hand.
+//! Runs calls of several CPUs that overlap in time, and tests them against outcomes computed by
+//! hand.
 //!
 //! Neighbour: [`super::contention`] models the clocks and the locks.
 

@@ -1,15 +1,16 @@
-//! CPUs that overlap in time: each operation of a slow path takes time on its CPU's clock, calls
-//! wait for list locks, and compare-exchanges fail.
+//! Models CPUs whose calls overlap in time: each operation of a slow path takes time on its CPU's
+//! clock, calls wait for list locks, and compare-exchanges can fail.
 //!
 //! Calls are simulated one after the other, in order of their start; each has a clock of its own,
 //! which its operations advance by [`Costs`]. A list lock is held during intervals of that time: a
 //! call that needs it within such an interval waits for the interval's end. A compare-exchange
 //! lasts from its load to its store: one that starts while other CPUs' exchanges on the same slab
 //! are under way fails once for each of these, and completes after them. A kernel that freezes
-//! under the list lock (up to 6.7) does not retry there: it leaves the list ([`Counts::breaks`]).
+//! slabs under the list lock (up to 6.7) does not retry there, but leaves the list
+//! ([`Counts::breaks`]).
 //!
 //! Neighbours: [`super::slabs`] and [`super::on_cpu`] call the hooks where the policy takes locks,
-//! links slabs and changes slab words; the lab gives the calls their times.
+//! links slabs and changes slab words; the lab sets the calls' start times.
 //!
 //! Invariants: without [`super::KernelCache::contend`] nothing here runs, and the model executes
 //! one call at a time; with costs of 0 nothing overlaps and nothing fails.

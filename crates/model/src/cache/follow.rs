@@ -1,7 +1,7 @@
-//! Makes the model follow a real kernel, even against its rules.
+//! Makes the model follow a real kernel, even against the model's rules.
 //!
-//! After a difference, where the other slabs are is a guess; each function here says why it guesses
-//! as it does. The lab's check uses this to test the rules one step at a time.
+//! After a difference, the model can only guess where the other slabs are; each function here
+//! explains its guess. The lab's check uses this module to test the rules one step at a time.
 
 use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};

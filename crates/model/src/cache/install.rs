@@ -1,6 +1,6 @@
-//! Puts slabs in place by hand: the state in which a replay starts.
+//! Puts slabs in place by hand, to set up the initial state of a replay.
 //!
-//! Invariant: no slab is put where the rules do not allow one. A slab meant for a CPU of a kernel
+//! Invariant: a slab is put only where the rules allow one. A slab meant for a CPU of a kernel
 //! without CPU slabs, or for a CPU partial list of a kernel without such lists, goes to its node's
 //! list instead: no rule would ever look for it on the CPU.
 

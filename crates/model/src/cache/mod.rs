@@ -1,20 +1,20 @@
-//! A cache whose slabs are counted, not filled with objects: the cache of a modelled kernel, on a
-//! machine of any shape, or of a yard.
+//! A cache whose slabs hold counts instead of objects: a cache of a modelled kernel, on a machine
+//! of any shape, or of a yard.
 //!
 //! Its slabs are entries of [`numbers`]. The policies are those of yards, run by the kernel's
 //! rules: sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU partial lists
 //! ([`slabyard::engine::cpu_slabs`]), and nodes' partial lists ([`slabyard::engine::partial`]).
-//! 6.18 has sheaves in front of CPU slabs, 7.x in place of them. SLAB's arrays ([`arrays`]) use a
-//! yard's policy, too. [`calls`] allocate and free. One call is under way at a time; what a kernel
-//! does under a lock or by a compare-exchange is counted where the kernel would do it, under the
-//! kernel's names ([`crate::counters`]). [`walk`] shows where everything is, and [`audit`] checks
-//! the equations below. [`contention`] gives calls a duration, so that they overlap.
+//! Linux 6.18 has sheaves in front of CPU slabs, 7.x has sheaves instead of CPU slabs. SLAB's
+//! arrays ([`arrays`]) use a yard's policy, too. [`calls`] allocates and frees. One call is under
+//! way at a time; locks and compare-exchanges are counted where the kernel would use them, under
+//! the kernel's names ([`crate::counters`]). [`walk`] lists where all objects are, and [`audit`]
+//! checks the equations below. [`contention`] gives calls a duration, so that they overlap.
 //!
 //! # Equations
 //!
 //! For each slab: free + on its CPU + live + in sheaves = its number of [objects](supply). For each
 //! cache: the slabs in all states add up to `nr_slabs`; under rules without CPU slabs no CPU has
-//! one, and under rules without CPU partial lists all of these are empty.
+//! one, and under rules without CPU partial lists all such lists are empty.
 
 pub mod arrays;
 pub mod audit;

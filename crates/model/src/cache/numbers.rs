@@ -1,8 +1,9 @@
-//! A cache's slabs as numbers: 24 bytes each, in a table that may grow while others read it.
+//! A cache's slabs, addressed by number: 24 bytes each, in a table that may grow while its entries
+//! are referenced.
 //!
-//! An object is represented by its slab's number: which object of the slab it is does not matter to
-//! the kernel's rules. In a yard it matters in which word of the slab's bitmap an object is: there
-//! an object is represented by the number of that word, and free objects are also counted per word.
+//! An object is represented by its slab's number, because the kernel's rules do not distinguish a
+//! slab's objects. A yard's rules distinguish the words of the slab's bitmap: there, an object is
+//! represented by its word's number, and free objects are also counted per word.
 //!
 //! Neighbours: [`super::begin`] allocates and frees slabs, [`super::slabs`] gives the policy access
 //! to them.

@@ -1,8 +1,8 @@
-//! What CPUs hold of a modelled cache, in the form on which the policy of
-//! [`slabyard::engine::cpu_slabs`] works.
+//! What CPUs hold of a modelled cache, in the form that the policy of
+//! [`slabyard::engine::cpu_slabs`] requires.
 //!
-//! The objects that belong to a CPU alone are a count; its partial list is a chain through the
-//! slabs' links, so that a slab can be removed from any position.
+//! A CPU's own objects are a count; its partial list links the slabs in both directions, so that a
+//! slab can be removed from any position.
 
 use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;

@@ -1,9 +1,9 @@
 //! Sheaves and barns in front of a kernel's slabs: the policy of [`slabyard::engine::sheaves`], by
 //! the kernel's rules.
 //!
-//! An object in a sheaf counts as in use in its slab. In 6.18 a sheaf is refilled from, and
-//! flushed to, the CPU slab and its lists; in 7.x from the node's list. Objects of another node
-//! than the CPU's bypass sheaves.
+//! An object in a sheaf counts as in use in its slab. In 6.18 a sheaf is refilled from, and flushed
+//! to, the CPU slab and its lists; in 7.x from and to the node's list. Objects of another node than
+//! the CPU's bypass sheaves.
 
 use super::containers::CountedSheaf;
 use super::slabs::CountedSlabs;

@@ -1,4 +1,5 @@
-//! The slabs on which the policy works in the lab: [`numbers`](super::numbers) in place of pages.
+//! The slabs on which the policy works in the lab: entries of [`numbers`](super::numbers), not
+//! pages.
 //!
 //! Neighbours: [`slabyard::engine::slabs`] says what each function must do; [`KernelCache`] holds
 //! the counts. One call is under way at a time, so locks never wait.

@@ -1,9 +1,9 @@
 //! Where a cache's slabs get their pages: from an unlimited source, or from a [`Supply`].
 //!
-//! A kernel first requests a block of the cache's order. If there is none, it takes one of the
-//! smallest order that holds an object; such a slab has fewer objects, as
-//! [`super::KernelCache::objects_of`] says. All limits stay the cache's: a list that counts slabs
-//! counts a small slab like any other. SLAB requests only its own order.
+//! A kernel first requests a block of the cache's order. If there is none, it requests a block of
+//! the smallest order that holds an object; such a slab has fewer objects, as
+//! [`super::KernelCache::objects_of`] says. The cache's limits do not change: a list that counts
+//! slabs counts a small slab like any other. SLAB requests only blocks of the cache's order.
 //!
 //! Neighbour: [`super::begin`] requests pages here when it allocates a slab, and returns them when
 //! it frees one. Invariant: a slab has pages from its allocation until it is freed, except for

@@ -1,5 +1,5 @@
-//! Tests of the paths one by one, against the counts in the series that proposed delayed freezing;
-//! random calls with an audit after each; planted bugs.
+//! Tests of the paths one by one, against the counts in the patch series that proposed delayed
+//! freezing; random calls with an audit after each; planted bugs.
 
 use super::calls::Choice;
 use super::*;

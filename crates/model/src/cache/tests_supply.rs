@@ -1,5 +1,5 @@
-//! Slabs of the smallest order: which of them have fewer objects, what is counted as before, and
-//! that the equations hold whatever requests a supply refuses.
+//! Tests slabs of the smallest order: which of them have fewer objects, what is counted as before,
+//! and that the equations hold whatever requests a supply refuses.
 
 use super::supply::{Order, Supply};
 use super::tests::{RULES, Random, each_combination};

@@ -1,10 +1,10 @@
-//! The addresses that yards use: far below all mappings of the process, and mapped only as they are
-//! committed.
+//! Chooses the addresses that yards use: far below all mappings of the process, and mapped only
+//! when they are committed.
 //!
 //! The kernel maps from high addresses down, into the first gap that is large enough. Addresses far
-//! below its choice stay free, unless the program asks for an address there, or maps more than the
-//! gap: then the kernel fills the gaps between our parts, from their ends. A foreign mapping that
-//! is there nevertheless is not replaced: a commit there fails.
+//! below the kernel's choice stay free, unless the program requests an address there, or maps more
+//! than the gap: then the kernel fills the gaps between our parts, from their ends. A commit does
+//! not replace a foreign mapping: it fails there.
 //!
 //! ```text
 //!   range                             gap                     the kernel's choice
@@ -14,14 +14,14 @@
 //!                              <- next
 //! ```
 //!
-//! Under a limit of address space (`ulimit -v`) a process cannot map more than the limit, so it
+//! Under a limit on address space (`ulimit -v`) a process cannot map more than the limit, so it
 //! cannot fill a gap of several times that size. In a program with ThreadSanitizer the gap is
-//! small, because its shadow memory covers only the uppermost 1.5 TiB of addresses (compiler-rt,
-//! `tsan_platform.h`); MemorySanitizer's covers the uppermost 16 TiB. Rejected: a reserve of 1 TiB,
-//! or of half of what `ulimit -v` grants: small objects then reached half of the speed of the C
-//! library's malloc (2b6459f), and a limit set by another process went unnoticed. The price of
-//! reserving nothing: a program that maps more than 9 TiB, or exactly these addresses, keeps the
-//! heap from growing there.
+//! small, because that tool's shadow memory covers only the uppermost 1.5 TiB of addresses
+//! (compiler-rt, `tsan_platform.h`); MemorySanitizer's covers the uppermost 16 TiB. Tried and
+//! rejected: reserving 1 TiB, or half of what `ulimit -v` allows. Small objects then ran at half
+//! the speed of the C library's malloc (2b6459f), and a limit set by another process went
+//! unnoticed. The price of reserving nothing: a program that maps more than 9 TiB, or exactly these
+//! addresses, keeps the heap from growing there.
 //!
 //! Invariant: no two parts, of the same or of different yards, overlap or touch.
 

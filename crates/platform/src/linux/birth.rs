@@ -2,9 +2,9 @@
 //! kernel refuses such a page (before 4.14), a plain word.
 //!
 //! A `fork` handler sets the word, too, because an emulator may accept the request to wipe the page
-//! and not do it. It must not set the word if a slow path of the child came first, so beside the
-//! word is the id of the process to which it belongs. Another library's handler may run before ours
-//! in the child and allocate: so without such a page, a forking thread compares the ids itself.
+//! but not wipe it. The handler must not set the word after the child's first slow path, so the
+//! owner's process id is stored beside the word. Another library's handler may run before ours in
+//! the child and allocate: so without such a page, a forking thread's slow paths compare the ids.
 
 use super::calls::{PROT_RW, mmap, unmap};
 use crate::birth::{CHILD, WHOLE};

@@ -1,7 +1,7 @@
-//! Checks bytes to which a program may write meanwhile; if it does, it has the bug that the check
-//! looks for.
+//! Checks bytes to which the program may write during the check; such a write is the bug that the
+//! check looks for.
 //!
-//! Neighbour: [`super`] checks the memory of objects, for caches with debugging.
+//! Neighbour: [`super::memory`] checks objects' memory with it, for caches with debugging.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 

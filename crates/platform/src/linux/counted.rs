@@ -1,4 +1,4 @@
-//! The platform's counts, if it has the code for them, and its memory nodes.
+//! The platform's counts, if it is compiled with counting, and its memory nodes.
 //!
 //! Neighbours: [`super::counts`] keeps the counts, [`super::nodes`] finds the nodes.
 

@@ -1,7 +1,7 @@
 //! Counts of slow paths: the words of `abi::stats`, per row and per cache.
 //!
-//! They are in a separate mapping, not in the rows, because it is made only if someone asks for
-//! counts. Its pages are touched only as caches count: some 75 KiB of memory per CPU.
+//! They are in a separate mapping, not in the rows, because it is made only if counting is enabled.
+//! Its pages are touched only when caches count: some 75 KiB per CPU.
 //! Invariant: words only grow; threads on one row add to the same words, atomically.
 
 use super::calls::{PROT_RW, mmap};

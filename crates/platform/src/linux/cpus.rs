@@ -1,13 +1,12 @@
-//! How many CPUs there may ever be: rows are made for every CPU number that the kernel can use,
-//! because the fast path does not check the CPU number against them.
+//! Finds how many CPUs there may ever be: each CPU number that the kernel can use needs a row,
+//! because the fast path does not check CPU numbers.
 //!
 //! The masks in `/proc/self/status` have one digit per four CPUs that the kernel can use
-//! (proc_pid_status(5)), so their width is that number, rounded up. The file of possible CPUs in
-//! sysfs would be exact, but it may show too few: containers show their own share there, or another
-//! mount covers it. The width is accepted only if it is plausible: no less than the highest CPU
-//! that this thread may use, and no more than the kernel's masks have room for, which is what the
-//! system call for a thread's mask returns (sched_getaffinity(2)). Otherwise there is a row for
-//! each CPU for which the masks have room.
+//! (proc_pid_status(5)), so their width gives the number of these CPUs, rounded up. The file of
+//! possible CPUs in sysfs would be exact, but may show too few: containers show their own share
+//! there, or another mount covers the file. The width is accepted only if it is plausible: at least
+//! the highest CPU that this thread may use, and at most the size of the kernel's masks, which
+//! sched_getaffinity(2) returns. Otherwise there are as many rows as the masks have bits.
 
 use crate::sys;
 

@@ -1,4 +1,4 @@
-//! A process under a system-call filter (seccomp(2)): which calls the allocator still makes.
+//! Decides which system calls the allocator still makes under a system-call filter (seccomp(2)).
 //!
 //! Neighbour: the malloc library detects the filters that a program installs.
 //! Invariant: once restricted or sealed, a process stays so.

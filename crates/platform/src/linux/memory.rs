@@ -1,8 +1,8 @@
 //! Memory from Linux: pages, separate mappings, and the contents of memory for objects.
 //!
-//! Neighbours: [`super::reservations`] records what is reserved, [`super::calls`] has the system
-//! calls, [`super::promises`] finds out which of them can be trusted here.
-//! Invariant: once the process is sealed, it makes no system call about memory.
+//! Neighbours: [`super::reservations`] records what is reserved, [`super::calls`] makes the system
+//! calls, [`super::promises`] finds out which of these can be trusted.
+//! Invariant: once the process is sealed (strict seccomp), it makes no system call about memory.
 
 use super::bytes;
 use super::calls::{

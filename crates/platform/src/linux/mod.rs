@@ -1,21 +1,22 @@
-//! Linux: per-CPU rows by restartable sequences, or private slots.
+//! Linux: rows per CPU, by restartable sequences (rseq), or rows per thread (private slots).
 //!
-//! Three modes, one fast path: the modes differ in where the field `rseq_cs`, and the CPU number
-//! before it, are.
+//! All three modes have the same fast path; they differ in where the field `rseq_cs`, and the CPU
+//! number before it, are stored.
 //!
 //! 1. The area that the C library registered (`__rseq_offset`).
 //! 2. Our own registration of an area in the thread block, which each thread makes in its first
 //!    slow path.
 //! 3. Private slots: the CPU number in the block is a slot that belongs to the thread until it
-//!    exits; no sequence is fenced, and no other thread's stacks can be stopped.
+//!    exits; no fence aborts sequences, and no thread can stop another thread's stacks.
 //!
-//! Rows are selected by the CPU number and not by the denser `mm_cid`: a thread whose registration
-//! failed has the CPU number -2, which leads to a row of zeros, but the `mm_cid` 0, which leads to
-//! another thread's row.
+//! The CPU number selects the row, not the denser `mm_cid`. A thread whose registration failed has
+//! the CPU number -2, which selects a row of zeros, but the `mm_cid` 0, which would select another
+//! thread's row.
 //!
-//! [`on_linux`] is the platform's value; through [`memory`], [`per_cpu`], [`threads`], [`time`] and
-//! [`counted`] the engines use it; [`process`] finds out what this process and machine support;
-//! [`park`] waits for locks; [`reservations`] maps memory, in the range of [`address_range`].
+//! [`on_linux`] holds the platform's state; the engines use it through [`memory`], [`per_cpu`],
+//! [`threads`], [`time`] and [`counted`]; [`process`] finds out what this process and machine
+//! support; [`park`] waits for locks; [`reservations`] maps memory, in the range of
+//! [`address_range`].
 
 mod address_range;
 mod birth;

@@ -1,12 +1,12 @@
-//! Memory nodes: those of the machine, or as many as are declared (as the kernel's `numa=fake`).
+//! Memory nodes (NUMA): the machine's own, or a declared number (like the kernel's `numa=fake`).
 //!
 //! With real nodes, a table holds each CPU's node, read from sysfs (sysfs-devices-node), and
 //! mbind(2) requests that parts of the region be placed on their nodes. If the kernel refuses, only
-//! the placement of pages changes, and the refusal is counted. Declared nodes are assigned CPUs in
-//! turn. If rows are private slots, no row has a CPU, and nodes are declared: each thread belongs
-//! to a node.
+//! the placement of pages changes, and the refusal is counted. CPUs are assigned to declared nodes
+//! in turn. If rows are private slots, they have no CPU, so nodes are always declared, and each
+//! thread belongs to one.
 //!
-//! Neighbour: [`super::counted`] turns them on. Which addresses belong to a node, a yard decides.
+//! Neighbour: [`super::counted`] enables nodes; a yard decides which addresses belong to each.
 
 use super::calls::{PROT_RW, mmap};
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};

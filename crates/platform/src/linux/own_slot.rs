@@ -1,8 +1,8 @@
-//! A thread's private slot: released when the thread exits; the child of a fork releases those of
-//! threads that it does not have.
+//! A thread's private slot is released when the thread exits; the child of a fork releases the
+//! slots of threads that do not exist there.
 //!
-//! Neighbours: [`super::slots`] has all slots; [`super::on_linux`] assigns a thread its slot in its
-//! first slow path.
+//! Neighbours: [`super::slots`] manages all slots; [`super::on_linux`] assigns a thread its slot in
+//! its first slow path.
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};

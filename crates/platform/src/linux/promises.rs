@@ -1,11 +1,10 @@
-//! Tests, on pages of our own, what system calls guarantee, before their first use.
+//! Tests, on pages of our own, whether system calls keep their guarantees, before their first use.
 //!
 //! Some emulators and sandboxes report success for calls that they did not carry out. Under
-//! qemu-user `MREMAP_DONTUNMAP` unmaps the old range, as its other calls see it, and
-//! `MADV_DONTNEED` keeps the contents of pages that were ever moved, and returns 0 (its
-//! `linux-user/mmap.c`); gVisor's `mincore` reports every page as resident (its compatibility
-//! list). A call that fails the test is not used. A *refused* call passes the test, as its caller
-//! handles the error.
+//! qemu-user, other calls treat the old range as unmapped after `MREMAP_DONTUNMAP`; `MADV_DONTNEED`
+//! keeps the contents of pages that were ever moved, but returns 0 (`linux-user/mmap.c`). gVisor's
+//! `mincore` reports every page as resident (its compatibility list). A call that fails the test is
+//! not used. A *refused* call passes the test, because its caller handles the error.
 //!
 //! Neighbour: [`super::memory`] asks here before it makes such a call.
 //! Invariant: a test changes only its own memory, and unmaps it again.

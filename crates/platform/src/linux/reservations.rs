@@ -14,12 +14,12 @@
 //! Nothing is really reserved: the kernel counts a reserved mapping against the limits of a process
 //! (`ulimit -v`, `mlockall`), and a limit may be set at any time, by another process too. A
 //! reservation is a range of addresses that stay free because of their position
-//! ([`address_range`]). So core files contain only what is committed.
+//! ([`address_range`]). So core files contain only committed memory.
 //!
-//! The places of rows for CPUs beyond the last row are never mapped: if the kernel reports a CPU
-//! number that it excluded at the start, the thread faults, and overwrites no table.
+//! The addresses where rows for higher CPU numbers would be are never mapped: if the kernel reports
+//! a CPU number that it excluded at the start, the thread faults instead of overwriting a table.
 //!
-//! Neighbour: the engines use it through [`super::memory`].
+//! Neighbour: the engines reserve and commit through [`super::memory`].
 
 use super::address_range;
 use super::calls::{PROT_RW, find_resident, is_mapped_here, unmap};

@@ -1,14 +1,13 @@
 //! Threads whose thread-local data a child process uses, too: the child of `vfork`, or of `clone`
 //! with shared memory and without its own thread-local data.
 //!
-//! The kernel unregisters restartable sequences in such a child. So it would not abort a child's
-//! sequence when another thread interrupts it, and the CPU number that the child reads is its
-//! parent's last (rseq(2)). So the parent first gives up its own registration: then the CPU number
-//! in the area is -1, for the child as well, and each call of either takes a slow path without a
-//! row, under locks. Other threads keep their rows. The parent registers again when the child is
-//! gone.
+//! The kernel unregisters restartable sequences in such a child. So it would not abort the child's
+//! sequence when another thread preempts the child, and the child would read its parent's last CPU
+//! number (rseq(2)). Therefore the parent first unregisters its own area: then the CPU number there
+//! is -1, for the child as well, and each call of parent or child takes a slow path under locks,
+//! without a row. Other threads keep their rows. The parent registers again when the child is gone.
 //!
-//! Neighbour: the malloc library defines the functions that make such children.
+//! Neighbour: the malloc library interposes the functions that create such children.
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};

@@ -1,9 +1,8 @@
 //! Private slots: rows that belong to one thread each, for processes without restartable sequences.
 //!
-//! A thread has one slot, whatever the number of yards: the slot selects the same row in each. So
-//! the slots belong to the process.
+//! A thread has one slot, which selects the same row in each yard: so slots belong to the process.
 //!
-//! Neighbour: [`super::own_slot`] takes and frees them.
+//! Neighbour: [`super::own_slot`] takes and frees slots.
 
 use crate::sync::{AtomicU64, AtomicUsize, Once, Ordering};
 

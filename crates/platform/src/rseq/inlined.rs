@@ -1,7 +1,7 @@
 //! The restartable sequences of [`super`], inlined into the caller's function without a call.
 //!
-//! Each copy has its own descriptor, beside those of the functions. It reads the slot in the part
-//! that the kernel aborts, so that after a fence of all CPUs no sequence uses an old slot.
+//! Each copy has its own descriptor, besides those of the functions. A copy reads the slot in the
+//! part that the kernel aborts, so that after a fence of all CPUs no sequence uses an old slot.
 
 use crate::fast::{FastPath, at};
 use crate::stack::COUNTDOWN_AT;

@@ -2,7 +2,7 @@
 //!
 //! `pop`, `push`, `push_if`, `exchange`, `pop_many` and `push_many` work on the row of the CPU (or
 //! private slot) whose number is stored 4 bytes before the field `rseq_cs`, at `cs_offset` from
-//! this thread's thread pointer. [`thread`] is this thread's own block.
+//! this thread's thread pointer. [`thread`] returns this thread's own block.
 //!
 //! `docs/design.md` lists what each mode guarantees.
 

@@ -1,8 +1,9 @@
-//! Architectures for which we have no restartable sequences: only mode 3, in plain code.
+//! On architectures for which we have no restartable sequences (rseq), only mode 3 works, in plain
+//! code.
 //!
-//! A private slot belongs to one thread, so load, change and store need no restart; a signal
-//! handler that allocates in between has undefined behaviour, as mode 3 states. A key of the C
-//! library finds the thread block.
+//! A private slot belongs to one thread, so load, change and store need no restart. A signal
+//! handler that allocates in between has undefined behaviour, as documented for mode 3. A
+//! thread-specific key of the C library finds the thread block.
 
 use super::Thread;
 use crate::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag};

@@ -1,7 +1,7 @@
-//! Counts of slow paths under way, to which each slow path adds twice: those of the gate
-//! ([`crate::gate`]), and those of a cache that readers outside compare.
+//! Counts of slow paths under way, which each slow path changes at its start and its end: the
+//! gate's ([`crate::gate`]), and a cache's, which readers in other processes compare.
 //!
-//! Neighbour: [`super::lock::Park`] knows whether the process has one thread.
+//! Neighbour: [`super::lock::Park`] knows whether the process has only one thread.
 
 use super::lock::Park;
 use super::{AtomicU32, Ordering, compiler_fence};

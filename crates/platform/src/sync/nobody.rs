@@ -1,5 +1,5 @@
-//! How threads wait for locks where only one call runs at a time: they never do. The policy takes
-//! its locks there as everywhere, and finds each of them free.
+//! Where only one call runs at a time, no thread ever waits for a lock. The policy takes its locks
+//! there as everywhere, and finds each lock free.
 //!
 //! Neighbour: [`super::lock`] calls [`Park`] to wait.
 

@@ -1,5 +1,6 @@
-//! Whether the calling thread is unwinding from a panic. `std` knows this and `core` does not, so
-//! tests whose threads unwind supply the function: only such a thread may drop objects in transit.
+//! Finds out whether the calling thread is unwinding from a panic. `std` knows this and `core` does
+//! not, so tests whose threads unwind supply the function. Only an unwinding thread may drop
+//! objects in transit.
 
 use super::{AtomicPtr, Ordering};
 use core::mem::transmute;

@@ -5,8 +5,9 @@
 //! (`slabyard::slab::debug::Maker`). Without F, nothing is recorded or compared. A program that
 //! defines its own operators is not checked.
 //!
-//! Other allocators do not check this, and libraries that have run for years mismatch: so each kind
-//! of mismatch is reported once, and the object is freed, unless the option says to abort.
+//! Other allocators do not check this, and libraries that have run for years contain mismatches. So
+//! each kind of mismatch is reported once, and the object is freed, unless the option says to
+//! abort.
 
 use super::{report, symbols};
 use crate::dynamic;

@@ -1,5 +1,5 @@
-//! Caches with debugging, in the library of all engines: which of malloc's caches have it
-//! (`SLABYARD_DEBUG`), and the functions that the yard calls for them.
+//! Debugging of caches: chooses the size classes that have it (`SLABYARD_DEBUG`), and supplies the
+//! functions that the yard calls for them.
 //!
 //! [`report`] prints findings, [`stack`] captures the caller's stack, [`symbols`] names functions,
 //! [`fail`] makes allocations fail, `makers` compares the freeing function with the allocating one.

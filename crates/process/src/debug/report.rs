@@ -1,7 +1,7 @@
 //! Reports of findings, in the kernel's order and wording.
 //!
-//! Each line is written by one system call, so that lines of two threads do not mix. After a report
-//! the library continues or aborts as after other misuse (`SLABYARD_ON_ERROR`).
+//! Each line is written by one system call, so that lines of two threads do not mix. Afterwards the
+//! library continues or aborts as after other misuse (`SLABYARD_ON_ERROR`).
 
 use super::{stack, symbols};
 use crate::library::{Library, Name};

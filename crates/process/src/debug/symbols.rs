@@ -1,9 +1,9 @@
 //! Names functions: finds the symbol that covers an address, in the file from which the code was
 //! loaded, so that functions that the file does not export have names too.
 //!
-//! Used only for reports: the file is mapped, its `.symtab` (else `.dynsym`) is searched, and it is
-//! unmapped. Formats: `man 5 elf`. A file that was replaced after loading, or is damaged, gives a
-//! wrong name or none; every offset is checked against the file's size.
+//! For a report, this module maps the file, searches its `.symtab` (else `.dynsym`), and unmaps it.
+//! Formats: `man 5 elf`. A file that was replaced after loading, or is damaged, gives a wrong name
+//! or none; every offset is checked against the file's size.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 

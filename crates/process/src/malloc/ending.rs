@@ -1,12 +1,11 @@
-//! The ways to end a process that run no destructor: `_exit`, `_Exit` and `quick_exit`. Here the
-//! library asks `slabyard run` to read the yard from outside, through the page that
-//! `slabyard_abi::ending` describes; the process waits for that read, and then ends as it would
-//! have.
+//! The ways to end a process that run no destructor: `_exit`, `_Exit` and `quick_exit`. Through the
+//! page that `slabyard_abi::ending` describes, they ask `slabyard run` to read the yard from
+//! outside; the process waits for that read, and then ends.
 //!
 //! A program may call `_exit` at any moment: in a signal handler on a small stack in the middle of
 //! `malloc`, while other threads hold any lock, or after it has damaged the heap. So these
-//! functions read no counter and take no lock. If caches have debugging, the program asked for a
-//! check of its objects, and gets it here too (`last_look`), except in such situations.
+//! functions read no counter and take no lock. If caches have debugging, these functions also check
+//! their objects (`last_look`), except in such situations.
 //!
 //! Invariants: in a process that does not own the page (a forked child, or the child of a `vfork`),
 //! these functions only ask for the process id and end the process. The owner checks at most

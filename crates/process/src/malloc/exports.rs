@@ -1,6 +1,6 @@
-//! The symbols that a malloc library exports: a function with C's name around each function of this
-//! directory. They are compiled into the libraries, because a crate that exports `malloc` cannot
-//! have tests.
+//! The symbols that a malloc library exports: a wrapper with the C name around each function of
+//! this directory. The wrappers are compiled into the libraries, because a crate that exports
+//! `malloc` cannot have tests.
 //!
 //! Neighbours: [`super::entry`] has the text of the fast path.
 

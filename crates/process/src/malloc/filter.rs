@@ -1,14 +1,14 @@
-//! System calls of the program that the library must know of: filters of system calls (seccomp(2))
-//! that it installs after its start, and rseq areas that it registers.
+//! The program's system calls that the library must notice: those that install system-call filters
+//! (seccomp(2)) after the start, and those that register rseq areas.
 //!
 //! A filter may kill the process at a system call that it does not allow, and cannot be queried
-//! beforehand. So the library interposes `prctl` and `syscall`: they make the requested call, and
-//! if it installs a filter, the library from then on makes only the system calls that any allocator
+//! beforehand. So the library interposes `prctl` and `syscall`, which make the requested call. If
+//! it installs a filter, the library from then on makes only the system calls that any allocator
 //! makes (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
 //! (`slabyard::platform::linux::Linux::seal`).
 //!
-//! A thread can register one rseq area (rseq(2)). If the library registered its own, it unregisters
-//! it before the program registers another (`Linux::give_way`).
+//! A thread can register only one rseq area (rseq(2)). If the library registered its own, it
+//! unregisters that area before the program registers another (`Linux::give_way`).
 //!
 //! `syscall` also notices children that share our memory ([`super::vfork`]).
 //!

@@ -1,10 +1,10 @@
 //! Libraries that a program loads with RTLD_DEEPBIND.
 //!
-//! Such a library looks up a name in itself and its dependencies before the program, and so finds
-//! the C library's `free` for memory that `strdup` got from us: the process crashes. Debian's PHP
-//! loads its extensions this way. So the library interposes `dlopen` too, and clears that flag: the
-//! loaded library then finds the same functions as all others. (The sanitizers reject this flag for
-//! the same reason.)
+//! Such a library looks up a name first in itself and its dependencies, then in the program. So it
+//! passes memory that `strdup` got from us to the C library's `free`, and the process crashes.
+//! Debian's PHP loads its extensions this way. So the library interposes `dlopen` too, and clears
+//! that flag: the loaded library then finds the same functions as all others. (The sanitizers
+//! reject this flag for the same reason.)
 
 #![cfg(target_arch = "x86_64")]
 

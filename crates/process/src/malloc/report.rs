@@ -1,7 +1,7 @@
-//! The process's end: writes the report that `slabyard run` requested.
+//! Writes the report that `slabyard run` requested, at the process's end.
 //!
-//! Neighbours: [`super::info`] counts; [`super::ending`] has the page that is shared with `slabyard
-//! run`.
+//! Neighbours: [`super::info`] supplies the counters; [`super::ending`] maps the page that is
+//! shared with `slabyard run`.
 
 use super::ending::{self, LONGEST, Owner, Signals};
 use super::info::{MallocCounters, count};

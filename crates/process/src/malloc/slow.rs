@@ -1,5 +1,5 @@
-//! The slow paths of `malloc`, `free` and the C++ operators, for calls that the fast path of
-//! [`super::entry`] cannot serve.
+//! The slow paths of `malloc`, `free` and the C++ operators, for calls that [`super::entry`] cannot
+//! serve.
 
 use super::Malloc;
 use crate::debug::makers::compare;

@@ -3,13 +3,14 @@
 //! `syscall`.
 //!
 //! Such a child runs with its parent thread's thread-local data, while that thread waits and other
-//! threads continue. POSIX permits a child of `vfork` almost nothing; programs allocate all the
-//! same. Therefore the parent thread stops using restartable sequences (rseq) meanwhile
-//! (`slabyard::platform::linux::OnLinux::leave_cpu`).
+//! threads continue. POSIX permits a child of `vfork` almost nothing; programs allocate there all
+//! the same. Therefore the parent thread uses no restartable sequences (rseq) until the child is
+//! gone (`slabyard::platform::linux::OnLinux::leave_cpu`).
 //!
-//! Where the kernel refuses that, the fast path is closed for the whole process ([`crate::state`]),
-//! and this thread has no row (`slabyard::platform::linux::OnLinux::leave_row`): its slow paths are
-//! served from slabs, under locks, and other threads run their sequences from within the slow path.
+//! Where the kernel refuses to unregister them, the fast path is closed for the whole process
+//! ([`crate::state`]), and this thread has no row
+//! (`slabyard::platform::linux::OnLinux::leave_row`). Its slow paths are served from slabs, under
+//! locks; other threads run their sequences from within the slow path.
 //!
 //! The library does not notice children that a program makes with a raw system-call instruction.
 

@@ -1,4 +1,4 @@
-//! The restartable sequences on x86-64.
+//! The restartable sequences (rseq) on x86-64.
 //!
 //! Each sequence is one function; its text is a macro, because the malloc library puts the same
 //! text into `malloc` and `free` themselves. Registers:
@@ -12,15 +12,15 @@
 //! | `rax` | the popped object |
 //!
 //! After the descriptor is stored, the kernel aborts the part from label 21 to 22 if the thread was
-//! preempted, migrated or interrupted by a signal. Execution continues at 24, and from there at 29,
-//! the caller's "slow" label: the caller's arguments are still in their registers, and `rax` is 0
-//! after a pop. The last instruction before 22 is the committing store. An aborted sequence is not
-//! retried: under a debugger's single-stepping, which aborts it at each step, it would never end.
-//! An abort is as rare as a preemption within these few instructions.
+//! preempted, migrated or interrupted by a signal. After an abort, execution continues at 24, and
+//! from there at 29, the caller's "slow" label: the caller's arguments are still in their
+//! registers, and `rax` is 0 after a pop. The last instruction before 22 is the committing store.
+//! An aborted sequence is not retried: a debugger's single-stepping aborts it at each step, so
+//! retries would never end. An abort is as rare as a preemption within these few instructions.
 //!
-//! The CPU number is read from two bytes before its field: these are zeros (the high half of
-//! `cpu_id_start`, a number below 2^16), so that the 32 bits read are the number times
-//! [`ROW_STRIDE`], and the slot's offset replaces the zeros.
+//! A sequence reads 32 bits from two bytes before the CPU number. Those two bytes are zeros (the
+//! high half of `cpu_id_start`, a number below 2^16), so the value is the CPU number times
+//! [`ROW_STRIDE`]; the slot's offset then replaces the zeros.
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 

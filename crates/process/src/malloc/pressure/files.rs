@@ -1,5 +1,5 @@
-//! File access for the watching thread: its own file-descriptor table, reading and writing of small
-//! files, and the pipe that ends the thread.
+//! File access for the thread that watches memory pressure: its own file-descriptor table, reading
+//! and writing of small files, and the pipe that ends the thread.
 //!
 //! Neighbours: [`super::sources`] and [`super::cgroup`] open the watched files.
 

@@ -1,18 +1,18 @@
 //! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the kernel
-//! reports that memory is short, and then returns parked and free memory, even if the program makes
-//! no call. Only the package `slabyard-engines` has it, to keep the preload library small.
+//! reports that memory is short, and then returns parked and free memory to it, even if the program
+//! makes no call. Only the package `slabyard-engines` has it, to keep the preload library small.
 //!
 //! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds the cgroup's directory,
 //! [`crate::helper`] creates threads like this one, `slabyard::observe` drains. Invariants:
 //! * The thread has its own file-descriptor table, which contains only its own files. A daemon that
-//!   closes all its files does not close these, no fork or exec inherits them, and they keep no end
-//!   of the program's pipes open.
+//!   closes all its files does not close these, no fork or exec inherits them, and the thread keeps
+//!   no end of the program's pipes open.
 //! * It is created in the constructor and in the child of a fork, with all signals blocked, and
 //!   never during an allocation (like the helper).
 //! * The process ends as if the thread did not exist: if the main thread ends alone, this one ends
 //!   first.
-//! * A drain that returned little is followed by a pause, so that pressure that others cause costs
-//!   at most ten drains per second.
+//! * A drain that returned little is followed by a pause, so that pressure caused by other
+//!   processes costs at most ten drains per second.
 
 mod cgroup;
 pub mod files;

@@ -1,10 +1,11 @@
-//! What is watched: the kernel's pressure stall information, and the memory of the process's
-//! cgroup, of version 1 (a threshold on its usage, by an eventfd) or 2 (its events, and its usage).
+//! What the thread watches: the kernel's pressure stall information (PSI), and the memory of the
+//! process's cgroup, by an eventfd for a usage threshold (version 1) or by its events and usage
+//! (version 2).
 //!
 //! Neighbours: [`super::files`] makes the system calls, [`super::cgroup`] finds the cgroup;
 //! [`super`] waits and drains. `crates/malloc/tests/malloc/cgroup.rs` runs this file on made-up
 //! file trees. Invariant: a source that cannot be opened is reported once, on standard error, while
-//! this thread still has that file open; without any source nothing is watched.
+//! this thread still has standard error open; without any source nothing is watched.
 
 use super::cgroup::Cgroup;
 use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};
