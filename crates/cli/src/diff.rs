@@ -1,4 +1,4 @@
-//! `slabyard diff`: the differences between two samples of a source, or between two sources.
+//! `slabyard diff`: prints the differences between two samples of a source, or between two sources.
 //!
 //! Invariant: the exit code is 1 exactly if a difference is shown, as for diff(1).
 

@@ -1,8 +1,7 @@
 //! Why the command fails, and with which exit code.
 //!
-//! Exit codes: 2 for usage errors, as clap uses it; 3 for other failures; 126 or 127 if a program
-//! could not be started; 128 plus a signal's number if that signal stopped the command, as in a
-//! shell.
+//! Exit codes: 2 for usage errors, as in clap; 3 for other failures; 126 or 127 if a program could
+//! not be started; 128 plus a signal's number if that signal stopped the command, as in a shell.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! `slabyard list`: the caches of a source, one line each.
+//! `slabyard list`: prints the caches of a source, one line each.
 //!
 //! Neighbours: `observe::view` defines the output formats; this module chooses the caches and
 //! fields, and thereby how much is read.

@@ -1,10 +1,9 @@
 //! The `slabyard` command.
 //!
 //! Floor 7 of the workspace: this crate depends on `slabyard-lab`, `slabyard-observe` and
-//! `slabyard-abi`, and does not contain the engine, which a program gets as a preloaded library.
-//! The modules are layered: each refers only to modules of its own or a lower layer, and no
-//! references form a cycle. A subcommand's module defines its arguments; the module's `run` does
-//! the work and prints.
+//! `slabyard-abi`, but not on the engine, which programs preload as a library. The modules are
+//! layered: each refers only to modules of its own or a lower layer, and no references form a
+//! cycle. A subcommand's module defines its arguments; the module's `run` does the work and prints.
 //!
 //! ```text
 //! 4  main       parses and dispatches

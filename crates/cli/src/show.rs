@@ -1,4 +1,4 @@
-//! `slabyard show`: one cache, with everything known about it.
+//! `slabyard show`: prints one cache with everything known about it.
 
 use crate::failure::Failure;
 use crate::{look, stdout};

@@ -1,11 +1,11 @@
 //! Saved snapshots: JSON files, compressed with zstd if their name ends in `.zst`.
 //!
 //! Neighbours: [`crate::snapshot`] defines what is saved. Keys are added and never renamed: files
-//! of all earlier versions stay readable, and a reader skips keys that it does not know. This
-//! module also opens dumps of kernels' caches, made by scripts. [`put`], which other modules use
-//! too, writes a file in full under a temporary name and then renames it; a reader recognises the
-//! format by the contents, not by the name. Invariant: a snapshot read from a file satisfies the
-//! invariants of [`crate::snapshot`].
+//! of all earlier versions stay readable, and a reader skips unknown keys. This module also opens
+//! dumps of kernels' caches, made by scripts. [`put`], which other modules use too, writes a file
+//! in full under a temporary name and then renames it; a reader recognises the format by the
+//! contents, not by the name. Invariant: a snapshot read from a file satisfies the invariants of
+//! [`crate::snapshot`].
 
 use crate::kernel::Dumps;
 use crate::snapshot::{FORMAT, Snapshot};

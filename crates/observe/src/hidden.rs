@@ -10,11 +10,11 @@
 //! barns      nodes × 10 full sheaves × sheaf_capacity
 //! ```
 //!
-//! The bound never exceeds the active objects. Since Linux 7.0 there are no CPU slabs; before 6.18
-//! there are no sheaves. Objects in full sheaves that wait for RCU readers (`kfree_rcu`), or in
-//! prefilled sheaves that a caller holds, count as live, because no file reports their number. A
-//! kernel checks a barn's size without taking its lock, so a barn may briefly hold a few more
-//! sheaves.
+//! The bound never exceeds the number of active objects. Since Linux 7.0 there are no CPU slabs;
+//! before 6.18 there are no sheaves. Objects in full sheaves that wait for RCU readers
+//! (`kfree_rcu`), or in prefilled sheaves that a caller holds, count as live, because no file
+//! reports their number. A kernel checks a barn's size without taking its lock, so a barn may
+//! briefly hold a few more sheaves.
 //!
 //! Neighbours: [`crate::kernel`] samples the inputs; `derive` turns the bound into ranges.
 

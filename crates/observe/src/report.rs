@@ -1,8 +1,8 @@
 //! Reads the report that a process wrote at its end; `abi::report` describes the format.
 //!
-//! Neighbour: the result is a [`crate::snapshot`]. Invariants: a truncated file is always an error;
-//! lines and keys of later versions are skipped; line numbers in errors are counted from 1; every
-//! name in a report is defined in [`crate::fields`] or `abi::stats`.
+//! Neighbour: [`crate::snapshot`] defines the result. Invariants: a truncated file is always an
+//! error; lines and keys of later versions are skipped; line numbers in errors are counted from 1;
+//! every name in a report is defined in [`crate::fields`] or `abi::stats`.
 
 use crate::snapshot::{Cache, Snapshot, Source, SourceKind};
 use crate::value::Value;

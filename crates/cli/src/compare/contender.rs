@@ -1,5 +1,5 @@
-//! What a program runs on: an engine with its settings, a library given by its path, or the C
-//! library's own malloc.
+//! One contender of a comparison: an engine with its settings, a library given by its path, or the
+//! C library's own malloc.
 //!
 //! Neighbours: [`crate::settings`] parses the keys; [`crate::run`] finds and preloads the
 //! libraries, as for `slabyard run`.

@@ -5,8 +5,8 @@
 //! the bytes not live at the allocator's own maximum vary from run to run.
 //!
 //! The yard is sampled from outside while the program runs, and the report at the program's end is
-//! one more sample. Alone, it would say little about a program that frees everything before it
-//! ends. Invariant: a sample of a changing yard whose bounds are far apart is not used.
+//! one more sample. That report alone would say little about a program that frees everything before
+//! it ends. Invariant: a sample of a changing yard whose bounds are far apart is not used.
 
 use slabyard_observe::value::Value;
 use slabyard_observe::{ReadScope, Snapshot, process};

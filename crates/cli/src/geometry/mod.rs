@@ -3,7 +3,7 @@
 //!
 //! Neighbours: `slabyard-lab` defines the rules and reads the snapshots; this module parses the
 //! arguments and prints the result. Invariants: only the table or JSON goes to standard output,
-//! notes go to standard error; a difference gives exit code 1, an impossible setting 2.
+//! notes to standard error; a difference gives exit code 1, an impossible setting 2.
 
 mod against;
 pub mod args;

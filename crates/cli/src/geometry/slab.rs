@@ -1,4 +1,4 @@
-//! `slabyard geometry --engine slab`: the slab geometry of a SLAB kernel.
+//! `slabyard geometry --engine slab`: prints the slab geometry of a SLAB kernel.
 //!
 //! Neighbours: [`slabyard_lab::slab`] defines the rules, [`super::sizes`] does the same for SLUB.
 

@@ -1,7 +1,8 @@
-//! Reads the kernel's slab lists at a recording's start, and records cache shrinks by others.
+//! Reads the kernel's slab lists at a recording's start, and records cache shrinks by other
+//! processes.
 //!
 //! Neighbours: [`slabyard_lab::lists`] reads the lists, and [`slabyard_lab::record::shrinks`]
-//! watches the shrinks. Invariant: if the kernel denies either, a message says what is missing, and
+//! watches the shrinks. Invariant: if the kernel denies access, a message says what is missing, and
 //! the recording continues.
 
 use crate::stderr::say;

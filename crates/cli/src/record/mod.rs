@@ -1,11 +1,12 @@
 //! `slabyard record`: writes the events of a kernel's slabs, or a program's calls to malloc, into a
 //! trace file, while a command runs or until the recorder is stopped.
 //!
-//! Neighbours: `slabyard_lab::record` reads the kernel's buffers and a process's rings. [`kernel`]
-//! sets up the kernel, [`process`] starts a program on the preload library, [`wait`] waits for a
-//! command; [`guard`] is a second process that restores the kernel's settings if this one is
-//! killed. [`named`] finds the caches' names where the kernel's events lack them. Invariants: the
-//! exit code is the command's, if one is run; standard error reports what could not be recorded.
+//! Neighbours: `slabyard_lab::record` reads the kernel's trace buffers and a process's rings.
+//! [`kernel`] sets up the kernel, [`process`] starts a program on the preload library, [`wait`]
+//! waits for a command; [`guard`] is a second process that restores the kernel's settings if this
+//! one is killed. [`named`] finds the caches' names where the kernel's events lack them.
+//! Invariants: the exit code is the command's, if one is run; standard error reports what could not
+//! be recorded.
 
 pub mod args;
 mod failures;

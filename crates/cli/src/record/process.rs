@@ -1,8 +1,8 @@
 //! `slabyard record -- PROGRAM`: records the malloc calls of a program that runs on Slabyard.
 //!
 //! A library preloaded in front of ours writes each call into rings, which this module copies while
-//! the program runs, and converts to events after its end. A program that is not being recorded
-//! does not load that library.
+//! the program runs, and converts to events after its end. Programs that are not recorded do not
+//! load that library.
 
 use super::args::RecordArgs;
 use super::failures::{cannot_write, written};

@@ -1,14 +1,14 @@
 //! `slabyard replay`: replays a trace of a real kernel's allocations on a model of any machine,
-//! under the rules of any kernel. It can also compare the result with what the kernel did, or
-//! convert the trace to Slabyard's format.
+//! under the rules of any kernel. The command can also compare the result with what the kernel did,
+//! or convert the trace to Slabyard's format.
 //!
 //! Neighbours: `slabyard-lab` reads, prepares, replays and checks. This module connects its parts
 //! ([`input`], [`mod@prepare`]), and computes ([`figures`]), prints ([`table`], [`json`]) and saves
 //! ([`save`]) the results. [`plain`] is the usual mode; [`check`], [`contention`], [`convert`] and
-//! [`slob`] are the others. Invariants: only the result goes to standard output, notes go to
-//! standard error. Exit code 1 means that a check missed a goal, or that all numbers are uncertain
-//! because events are missing or the snapshot does not fit the trace; 2 means impossible settings,
-//! 3 unreadable files.
+//! [`slob`] are the others. Invariants: only the result goes to standard output, notes to standard
+//! error. Exit code 1 means that a check missed a goal, or that all numbers are uncertain because
+//! events are missing or the snapshot does not fit the trace; 2 means impossible settings, 3
+//! unreadable files.
 
 pub mod args;
 mod check;

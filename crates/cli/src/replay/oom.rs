@@ -1,5 +1,5 @@
-//! What a replay with limited memory reports: how close the memory came to running out. If it ran
-//! out, the report is what a kernel prints when it must kill a process (`mm/show_mem.c`,
+//! What a replay with limited memory reports: how close memory came to running out. If it ran out,
+//! the report is what a kernel prints when it must kill a process (`mm/show_mem.c`,
 //! `mm/slab_common.c: dump_unreclaimable_slab`), with one more column: how many of the used objects
 //! are parked.
 //!

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: `slabyard-lab` makes the snapshot, [`slabyard_observe::file`] writes it completely
 //! or not at all. Invariant: the same trace and rules always give the same run. Only a complete run
-//! shows when there were most slabs, so a second run stops at that moment.
+//! shows when the number of slabs peaked, so a second run stops at that moment.
 
 use super::args::{ReplayArgs, SaveAt};
 use super::input::Loaded;

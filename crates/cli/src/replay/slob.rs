@@ -1,4 +1,5 @@
-//! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's allocations.
+//! `slabyard replay --engine slob`: computes the pages that SLOB would need for a trace's
+//! allocations.
 //!
 //! Neighbour: [`slabyard_lab::slob::load`] runs them on the model. Invariant: objects allocated
 //! before the trace are not counted, because no snapshot of another allocator says how SLOB would

@@ -3,8 +3,8 @@
 //!
 //! Signals are blocked and read from a signalfd, which says who sent each one, so no handler ever
 //! interrupts our work. Invariants: the program gets the signal mask and dispositions that we were
-//! given; a child that was not yet waited for keeps its process id, so a signal sent to it never
-//! reaches another process.
+//! given; a child keeps its process id until it is waited for, so a signal sent to it never reaches
+//! another process.
 #![allow(unsafe_code)]
 
 use nix::libc;

@@ -2,9 +2,8 @@
 //! it.
 //!
 //! The interrupt key's signal reaches the program at the same time as us, and may kill it before
-//! its memory can be read. Therefore the program is read at intervals, and the report comes from
-//! the last read. No read stops the program, and all reads together take at most a hundredth of one
-//! CPU's time.
+//! its memory can be read. The report then comes from the last read. No read stops the program, and
+//! all reads together take at most a hundredth of one CPU's time.
 //!
 //! Neighbours: [`super::child`] asks when the next read is due and starts it; [`super::report`]
 //! says how old the last read is.

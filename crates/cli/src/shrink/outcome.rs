@@ -1,5 +1,5 @@
-//! Prints the state before and after: the caches whose slabs changed, the totals, and how much
-//! memory was returned.
+//! Prints the state before and after a shrink: the caches whose slabs changed, the totals, and how
+//! much memory was returned.
 
 use super::samples::{self, Sample};
 use super::work::Done;

@@ -1,9 +1,9 @@
-//! `slabyard small`: how much of a small machine's memory each allocator leaves free, after a
-//! boot-like load or a kernel's events.
+//! `slabyard small`: computes how much of a small machine's memory each allocator leaves free,
+//! after a boot-like load or a kernel's events.
 //!
 //! Neighbours: [`slabyard_lab::small`] serves the loads; [`table`] and [`report`] print the
 //! outcomes. Invariants: only the tables go to standard output; the exit code is 0 even if requests
-//! failed, because failed requests are a result that a user asks for.
+//! failed, because failed requests are part of the result.
 
 mod events;
 mod report;

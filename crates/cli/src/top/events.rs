@@ -1,6 +1,6 @@
 //! The events that the main loop handles: keys, resizes, signals. Two threads wait for keys and for
 //! signals, and send them to one channel, so that the loop waits in one place for all events and
-//! for the time of its next sample.
+//! for its next sample.
 
 use super::screen::in_foreground;
 use nix::sys::signal::{SigSet, Signal};

@@ -1,4 +1,4 @@
-//! The main loop: sample, draw, wait for a key or for the time of the next sample.
+//! The main loop: sample, draw, wait for a key or for the next sample's time.
 //!
 //! Neighbours: [`super::app`] holds the state, [`super::screen`] sets up the terminal,
 //! [`super::events`] delivers keys and signals.

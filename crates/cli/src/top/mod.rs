@@ -1,4 +1,4 @@
-//! `slabyard top`: a kernel's or a process's caches, live, on a full screen.
+//! `slabyard top`: shows a kernel's or a process's caches live, on a full screen.
 //!
 //! Neighbours: `slabyard_observe::source` samples; [`live`] runs the loop, [`app`] holds the state,
 //! [`draw`] draws it. Invariant: however the command ends, it restores the terminal first.

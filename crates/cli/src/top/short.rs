@@ -1,6 +1,6 @@
 //! Numbers that fit a narrow column: three digits and a unit.
 //!
-//! Neighbours: the columns and the lines of the screen use these. Invariants: `-` means unknown; a
+//! Neighbours: the screen's columns and lines use these numbers. Invariants: `-` means unknown; a
 //! range is `low..high`, or `~` and its middle where that does not fit or both ends print alike; a
 //! range never looks like one exact number.
 

@@ -1,6 +1,6 @@
 //! Reads the properties of the kernel's machine: page size, CPUs, nodes, memory.
 //!
-//! Neighbour: [`crate::snapshot`] stores them.
+//! Neighbour: [`crate::snapshot`] stores these properties.
 
 use super::error::why;
 use crate::release::Release;

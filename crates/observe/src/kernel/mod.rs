@@ -4,9 +4,9 @@
 //! Neighbours: this module fills a [`Snapshot`]; [`crate::hidden`] bounds the numbers that a kernel
 //! does not report. The default columns need slabinfo and four files per cache (see [`attribute`]);
 //! all columns together need every file that the kernel shows. What the kernel lacks or denies is
-//! listed once in `Snapshot::missing`, not in each cache. The files are read below `/`, or below a
-//! directory with copies of `proc` and `sys`; for copies, the page size is inferred from the
-//! caches' geometry.
+//! listed once in `Snapshot::missing`, not in each cache. Files are read below `/` or a directory
+//! with copies of `proc` and `sys`; for copies, the page size is inferred from the caches'
+//! geometry.
 
 mod attribute;
 mod change;

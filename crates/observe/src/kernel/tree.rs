@@ -2,9 +2,9 @@
 //! cache.
 //!
 //! Neighbours: [`super::names`] groups the listing into caches, [`super::attribute`] parses the
-//! texts. Reading a file costs three system calls: open, read and close. Its path is a single name,
-//! relative to an open directory. The buffer holds a page, the longest text that sysfs can print;
-//! the file's size is not queried.
+//! texts. Reading a file costs three system calls: open, read and close. A file's path is a single
+//! name, relative to an open directory. The buffer holds a page, the longest text that sysfs can
+//! print; the file's size is not queried.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::collections::BTreeMap;

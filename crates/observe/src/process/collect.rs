@@ -5,8 +5,8 @@
 //! words  rows  words  rows  words
 //! ```
 //!
-//! For caches with CPU slabs, [`super::cpu_slabs_held`] then reads the slabs that CPUs hold. The
-//! words read once more after that replace the last ones.
+//! For caches with CPU slabs, [`super::cpu_slabs_held`] then reads the slabs that CPUs hold; a
+//! further reading of the words replaces the last one.
 //!
 //! Neighbours: [`super::judge`] compares the readings; [`super::front`] supplies the addresses.
 

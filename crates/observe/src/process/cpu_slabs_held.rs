@@ -10,7 +10,7 @@
 //!
 //! First the arrays are read, then the descriptors of the slabs that they name; between these reads
 //! a slow path may move slabs. A reader that compares the cache's words from before and after
-//! notices that.
+//! notices such a move.
 //!
 //! Neighbours: `slabyard_abi::region::front` says what each stack holds; [`super::collect`] calls
 //! this module, [`super::judge`] decides how exact the result is. Invariants: lists are arrays, and

@@ -1,4 +1,4 @@
-//! Computes what one cache holds from its words and stack tops as read.
+//! Computes what one cache holds from the words and stack tops that were read.
 //!
 //! Assume that the words are the same in every reading, and that every slow path that began has
 //! ended. Then only the fast path moved objects, and it changes only stack tops: live = out (of
@@ -6,8 +6,8 @@
 //! close to its two values in between.
 //!
 //! If a word changed or a slow path is under way, each slow path may hold the objects of two
-//! sheaves (*in transit*). It may also have moved objects from a place not yet read to one already
-//! read, or the reverse, so live is a range.
+//! sheaves (*in transit*). A slow path may also have moved objects from a place not yet read to one
+//! already read, or the reverse, so `live` is a range.
 //!
 //! With CPU slabs, the main stack's objects count as both out of their slab and parked; the free
 //! objects in slabs that CPUs hold count as parked, but not as out. If the cache also has sheaves,

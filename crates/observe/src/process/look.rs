@@ -2,11 +2,11 @@
 //! the words again.
 //!
 //! The numbers of a cache are ranges that cover both readings; a number that did not change is
-//! exact. If live changed between the readings, it may have moved further unseen: its range is made
-//! three times as wide as the observed change.
+//! exact. If `live` changed between the readings, it may have moved further unseen: its range is
+//! made three times as wide as the observed change.
 //!
-//! Neighbours: [`super::collect`] reads, [`super::judge`] computes, [`super::walk`] walks;
-//! [`super::to_snapshot`] turns a look into a snapshot.
+//! Neighbours: [`super::collect`] reads the words, [`super::judge`] judges them, [`super::walk`]
+//! walks over the slabs; [`super::to_snapshot`] turns a look into a snapshot.
 
 use super::aliases::{self, Aliases};
 use super::banks::Banked;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Neighbour: [`crate::corefile`] reads the same numbers from a core file. Invariant: any number in
-//! the target may be hostile, so none bounds a loop or a buffer before it has been checked, and
-//! none is followed as a link.
+//! the target may be hostile, so none bounds a loop or a buffer before it is checked, and none is
+//! followed as a link.
 //!
 //! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
 //! of all its yards ([`yards`]).

@@ -1,4 +1,4 @@
-//! Computes a cache's numbers per memory node, from the nodes' words or from the walk over the
+//! Computes a cache's numbers per memory node, from the nodes' words or from the walk over the page
 //! descriptors.
 //!
 //! Neighbours: [`super::words`] holds the words, [`super::walk`] does the walk;

@@ -1,4 +1,5 @@
-//! A process's counters of memory pressure: how often it drained, and why.
+//! A process's counters of memory pressure: events, the drains that they caused, and the returned
+//! bytes.
 //!
 //! Neighbours: `slabyard_abi::pressure` names the counters; [`super::look`] reads them,
 //! [`super::to_snapshot`] adds them to the totals. The report at the process's end has the same

@@ -1,4 +1,4 @@
-//! Walks over the descriptors to find how full the slabs of each cache are.
+//! Walks over the page descriptors to find how full the slabs of each cache are.
 //!
 //! The walk goes from descriptor to descriptor, in large reads, and follows no link, so neither a
 //! changing list nor a damaged one can mislead it. Each step advances by at least one granule.

@@ -1,10 +1,9 @@
 //! The JSON output.
 //!
 //! A list is `{"source", "taken_at", "took_ns", "machine", "caches": [...], "totals", "missing"}`.
-//! A cache has `name`, `id`, `aliases` (its other names, while the field `aliases` is only their
-//! count) and every other name of [`crate::fields::FIELDS`]. A value is a number, `[low, high]`, a
-//! string, or `null` where it is unknown; a share is a fraction of 1. Keys are added, never
-//! renamed.
+//! A cache has `name`, `id`, `aliases` (its other names; the field `aliases` is only their count)
+//! and every other name of [`crate::fields::FIELDS`]. A value is a number, `[low, high]`, a string,
+//! or `null` where it is unknown; a share is a fraction of 1. Keys are added, never renamed.
 
 use super::cell::share;
 use crate::fields::{self, FIELDS, TOTALS, Unit, field};

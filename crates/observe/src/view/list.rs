@@ -1,4 +1,4 @@
-//! The list: one line per cache, their sum, then the uses of memory.
+//! Prints the list: one line per cache, their sum, then the uses of memory.
 //!
 //! Invariants: memory totals cover all caches, whichever are picked; the sum below the lines covers
 //! the caches that the patterns pick; a note says what is left out.

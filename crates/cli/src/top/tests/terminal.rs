@@ -1,5 +1,5 @@
-//! The loop on a pseudo-terminal: whatever happens inside, the terminal is restored. What a person
-//! does at a terminal is tested in the command's own tests.
+//! The loop on a pseudo-terminal: the terminal is restored in every case. What a person does at a
+//! terminal is tested in the command's own tests.
 
 use super::looks;
 use crate::top::app::Start;

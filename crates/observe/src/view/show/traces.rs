@@ -1,6 +1,6 @@
 //! The allocation sites of a cache's live objects, and which slabs these objects pin.
 //!
-//! Neighbour: [`crate::traces`] supplies them.
+//! Neighbour: [`crate::traces`] supplies the sites.
 
 use crate::fields::Unit;
 use crate::snapshot::Snapshot;
