@@ -4,8 +4,8 @@
 //!
 //! With `SLABYARD_MERGE=1`, equal caches share slabs by the kernel's rule: neither has a
 //! constructor or settings of its own, and both have the same accounting. The old cache's objects
-//! are at most a word larger than the new cache's, and have the alignment that these need. The
-//! second name becomes an alias with the same handle.
+//! are at most a word larger than the new cache's, and have the alignment that the new ones need.
+//! The second name becomes an alias with the same handle.
 
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};

@@ -11,7 +11,7 @@
 //!
 //! Neighbours: [`crate::create`] fills handles; [`crate::caches`] checks those that C programs
 //! pass; [`crate::entry`] reads `slot`. Invariants: the first word changes by compare-exchange, so
-//! that the slot of a destroyed cache's handle stays 0; the other fields change only while [`LOCK`]
+//! that the slot of a destroyed cache's handle stays 0. The other fields change only while [`LOCK`]
 //! is held and that word says that there is no cache.
 
 use crate::mutex::{Mutex, MutexGuard};

@@ -5,11 +5,12 @@
 //! few instructions per event, on a machine of any shape.
 //!
 //! * [`cache`]: a cache whose slabs hold counts instead of objects; SLUB and SLAB of each release.
-//! * [`slob`]: SLOB, whose pages are memory of the model.
+//! * [`slob`]: SLOB, whose pages are records in memory.
 //! * [`page_lists`]: the page allocator's per-CPU lists, and the buddy allocator behind them.
 //! * [`counters`]: the counters of one cache.
 //!
-//! The lab replays traces here. One call is under way at a time; threads share nothing.
+//! The lab replays traces here. One call is under way at a time: no model is shared between
+//! threads.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

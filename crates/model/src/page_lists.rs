@@ -1,5 +1,4 @@
-//! Page lists in the model: pages are numbers, and each node has a buddy allocator of which only
-//! counts are kept.
+//! Page lists in the model: pages are numbers, and each node has a buddy allocator of such pages.
 //!
 //! The policy is that of yards ([`slabyard_page_lists::policy`]); here a list is a queue, whose
 //! front is the list's head, and no request fails. One call is under way at a time.

@@ -1,5 +1,5 @@
-//! SLOB on a modelled machine: its pages are allocated by the lab, and the requests come from a
-//! kernel's trace.
+//! SLOB on a modelled machine: its pages are records in the lab's memory, and the requests come
+//! from a kernel's trace.
 //!
 //! `kmalloc` stores the size in front of the object, in as many bytes as the minimum alignment; an
 //! object of a power-of-two size is aligned to that size (since 5.4). A cache's object has no
@@ -7,8 +7,8 @@
 //! header, and a cache object of a page or more, gets pages of its own. One call is under way at a
 //! time.
 //!
-//! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays kernels' traces here, and
-//! sets up the initial pages by hand ([`Kernel::install`]).
+//! Neighbours: [`slabyard::engine::slob`] implements the policy; the lab replays kernels' traces
+//! here, and sets up the initial pages by hand ([`Kernel::install`]).
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! Neighbours: [`crate::rseq`] implements the restartable sequences (rseq); the typed caches and
 //! the global allocator store these words.
 //! Invariant: the address of row 0 and the offset of `rseq_cs` never change. The slot may become 0
-//! at any moment, and then stays 0: the sequences read it in the part that the kernel aborts, so
+//! at any moment, and then stays 0. The sequences read it in the part that the kernel aborts, so
 //! after a fence of all CPUs every call on this cache is slow. A pop reads the slot's offset from a
 //! word of the yard, which is 0 while each allocation must take the slow path.
 

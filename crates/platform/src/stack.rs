@@ -31,13 +31,14 @@
 //!   takes the slow path, because the stack is empty, stopped or absent;
 //! * `top` is -1 while the stack is stopped, and 0 if there is no stack: an all-zero entry is empty
 //!   and full at once, so every call takes the slow path;
-//! * slot 0 is always all zeros: the page map maps every page that is no slab to it, and it is
+//! * slot 0 is always all zeros: the page map maps every page outside slabs to it, and it is
 //!   element 0;
 //! * two rows of all-zero entries are at distance [`ZERO_ROWS_AT`] from row 0: they belong to the
 //!   CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
 //! Only the owner (the CPU, or the thread whose private slot the row is) changes an entry, by one
-//! committing store; any thread may set `end` to 0 or mark an entry as stopped ([`crate::stop`]).
+//! committing store. But any thread may set `end` to 0 or mark an entry as stopped
+//! ([`crate::stop`]).
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

@@ -5,9 +5,9 @@
 //! waits in the mailbox (`abi::region::helper`). Until the ticker ends, it reads the clock once per
 //! tick and executes the pass's slices ([`help_reclaim`](slabyard::calls::help::help_reclaim)).
 //!
-//! The helper is created in the constructor and in the child of a fork, never during an allocation,
-//! not even after the allocation's slow path: the C library frees memory while it holds its lock of
-//! thread stacks, which `pthread_create` takes.
+//! The helper is created in the constructor and in the child of a fork. It is never created during
+//! an allocation, not even after the slow path: the C library frees memory while it holds its lock
+//! of thread stacks, which `pthread_create` takes.
 //!
 //! The process ends as if the helper did not exist: if the main thread ends alone (`pthread_exit`),
 //! the helper ends first, so that the process ends with the program's last thread.

@@ -1,10 +1,10 @@
 //! The common part of the libraries that programs preload or link: `slabyard-malloc`,
-//! `slabyard-engines` and `slabyard-kmem`. Each of them is a [`library::Library`] with a `static`
-//! yard of its own, and this crate is generic over it.
+//! `slabyard-engines` and `slabyard-kmem`. Each library implements [`library::Library`] with a
+//! `static` yard of its own, and this crate is generic over that trait.
 //!
 //! [`start`] makes the yard ready at the first call, as the [`options`] say; [`state`] says whether
 //! it is ready, and holds the words that the fast paths read. [`fork`] registers fork handlers;
-//! [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows; [`helper`],
+//! [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows. [`helper`],
 //! [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's end;
 //! [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the
 //! functions of C and C++ that a drop-in malloc needs.

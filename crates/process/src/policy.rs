@@ -1,7 +1,7 @@
 //! Decides what follows a report of misuse: the library aborts or continues, as `SLABYARD_ON_ERROR`
 //! says.
 //!
-//! Neighbours: [`crate::misuse`] reports, and so do caches with debugging.
+//! Neighbours: [`crate::misuse`] and caches with debugging report misuse.
 
 use crate::text::abort;
 use core::sync::atomic::{AtomicU8, Ordering};

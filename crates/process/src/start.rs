@@ -1,8 +1,7 @@
 //! The start: the first call of any function makes the yard ready. The rest of the start needs a C
 //! library that is ready. The constructor does the rest, unless the yard [starts](Start) at the
-//! first call, which then does it: a program that is linked with object caches and creates none has
-//! no yard. Options are read in the constructor, because a program may change its environment
-//! later.
+//! first call, which then does it. So a program linked with object caches that creates none has no
+//! yard. Options are read in the constructor, because a program may change its environment later.
 //!
 //! Neighbours: this module starts the crate's others, then what each [`Library`] adds.
 

@@ -3,7 +3,7 @@
 //!
 //! An allocation is recorded after the call, a free before it, so that the recorded order is one in
 //! which the calls may really have happened. Invariant: no Rust frame is on the stack while the
-//! next malloc runs, so that an exception (from `operator new` or its handler), or a thread's exit
+//! next malloc runs. So an exception (from `operator new` or its handler), or a thread's exit
 //! inside that malloc, can unwind to the caller.
 
 use crate::frame::{Call, Function, allocates, frees};

@@ -2,7 +2,7 @@
 //! records the call for another process.
 //!
 //! [`calls`] runs before and after each function; [`frame`] calls the next malloc's function in
-//! between, in assembly that exceptions can unwind through; [`next`] finds that function; [`rings`]
+//! between, in assembly that exceptions can unwind through. [`next`] finds that function; [`rings`]
 //! maps the memory that the recorder reads (`slabyard_abi::recording`). Without a recorder, in
 //! child processes, and while the process starts, calls are passed on and not recorded. Invariant:
 //! nothing here allocates, is a cancellation point, or changes what a call returns. A call waits

@@ -4,8 +4,8 @@
 //! Calls are simulated one after the other, in order of their start; each has a clock of its own,
 //! which its operations advance by [`Costs`]. A list lock is held during intervals of that time: a
 //! call that needs it within such an interval waits for the interval's end. A compare-exchange
-//! lasts from its load to its store: one that starts while other CPUs' exchanges on the same slab
-//! are under way fails once for each of these, and completes after them. A kernel that freezes
+//! lasts from its load to its store. If other CPUs' exchanges on the same slab are under way when
+//! it starts, it fails once for each of these, and completes after them. A kernel that freezes
 //! slabs under the list lock (up to 6.7) does not retry there, but leaves the list
 //! ([`Counts::breaks`]).
 //!

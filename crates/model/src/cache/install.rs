@@ -1,8 +1,8 @@
 //! Puts slabs in place by hand, to set up the initial state of a replay.
 //!
-//! Invariant: a slab is put only where the rules allow one. A slab meant for a CPU of a kernel
-//! without CPU slabs, or for a CPU partial list of a kernel without such lists, goes to its node's
-//! list instead: no rule would ever look for it on the CPU.
+//! Invariant: a slab is put only where the rules allow one. If the kernel has no CPU slabs, or no
+//! CPU partial lists, slabs meant for them go to their nodes' lists: no rule would ever look for
+//! them on the CPU.
 
 use super::{CountedSheaf, KernelCache};
 use slabyard::engine::partial_list::End;

@@ -1,8 +1,8 @@
 //! A cache whose slabs hold counts instead of objects: a cache of a modelled kernel, on a machine
 //! of any shape, or of a yard.
 //!
-//! Its slabs are entries of [`numbers`]. The policies are those of yards, run by the kernel's
-//! rules: sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU partial lists
+//! Its slabs are entries of [`numbers`]. It runs yards' policies by the kernel's rules: sheaves and
+//! barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU partial lists
 //! ([`slabyard::engine::cpu_slabs`]), and nodes' partial lists ([`slabyard::engine::partial`]).
 //! Linux 6.18 has sheaves in front of CPU slabs, 7.x has sheaves instead of CPU slabs. SLAB's
 //! arrays ([`arrays`]) use a yard's policy, too. [`calls`] allocates and frees. One call is under
@@ -13,8 +13,8 @@
 //! # Equations
 //!
 //! For each slab: free + on its CPU + live + in sheaves = its number of [objects](supply). For each
-//! cache: the slabs in all states add up to `nr_slabs`; under rules without CPU slabs no CPU has
-//! one, and under rules without CPU partial lists all such lists are empty.
+//! cache: the slabs in all states add up to `nr_slabs`. Under rules without CPU slabs, no CPU has
+//! one; under rules without CPU partial lists, all such lists are empty.
 
 pub mod arrays;
 pub mod audit;

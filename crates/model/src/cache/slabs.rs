@@ -2,7 +2,7 @@
 //! pages.
 //!
 //! Neighbours: [`slabyard::engine::slabs`] says what each function must do; [`KernelCache`] holds
-//! the counts. One call is under way at a time, so locks never wait.
+//! the counts. One call is under way at a time, so none waits for locks.
 
 use super::containers::CountedSheaf;
 use super::numbers::Slab;

@@ -1,5 +1,5 @@
-//! Tests of the paths one by one, against the counts in the patch series that proposed delayed
-//! freezing; random calls with an audit after each; planted bugs.
+//! Tests each path against the counts in the patch series that proposed delayed freezing, audits
+//! the cache after random calls, and plants bugs.
 
 use super::calls::Choice;
 use super::*;

@@ -1,4 +1,4 @@
-//! Each rule of SLOB on the modelled machine, and random calls against an oracle.
+//! Tests each rule of SLOB on the modelled machine, and random calls against an oracle.
 
 use super::*;
 use std::collections::BTreeMap;

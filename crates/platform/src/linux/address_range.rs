@@ -3,7 +3,7 @@
 //!
 //! The kernel maps from high addresses down, into the first gap that is large enough. Addresses far
 //! below the kernel's choice stay free, unless the program requests an address there, or maps more
-//! than the gap: then the kernel fills the gaps between our parts, from their ends. A commit does
+//! than the gap. Then the kernel fills the gaps between our parts, from their ends. A commit does
 //! not replace a foreign mapping: it fails there.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! The word of [`crate::birth`] on Linux: in a page that a fork wipes, or, where the
-//! kernel refuses such a page (before 4.14), a plain word.
+//! Stores the word of [`crate::birth`] in a page that a fork wipes, or in plain memory where the
+//! kernel refuses such a page (before 4.14).
 //!
 //! A `fork` handler sets the word, too, because an emulator may accept the request to wipe the page
 //! but not wipe it. The handler must not set the word after the child's first slow path, so the

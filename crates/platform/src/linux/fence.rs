@@ -1,8 +1,8 @@
 //! The fence: `membarrier` aborts the restartable sequences (rseq) under way on all CPUs that run
 //! our threads (membarrier(2)).
 //!
-//! Neighbours: the platform calls it in modes with restartable sequences; [`super::readers`]
-//! implements the fence for readers.
+//! Neighbours: the platform calls this fence in modes with restartable sequences;
+//! [`super::readers`] implements the fence for readers.
 //! Invariant: once the kernel has refused the call, only the child of a fork tries it again.
 
 use crate::sync::{AtomicU32, Ordering};

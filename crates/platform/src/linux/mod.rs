@@ -14,7 +14,7 @@
 //! thread's row.
 //!
 //! [`on_linux`] holds the platform's state; the engines use it through [`memory`], [`per_cpu`],
-//! [`threads`], [`time`] and [`counted`]; [`process`] finds out what this process and machine
+//! [`threads`], [`time`] and [`counted`]. [`process`] finds out what this process and machine
 //! support; [`park`] waits for locks; [`reservations`] maps memory, in the range of
 //! [`address_range`].
 

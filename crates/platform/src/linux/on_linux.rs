@@ -1,5 +1,5 @@
-//! The platform of a real process, as a value: its state, its start, and a thread's first slow
-//! path.
+//! The value that is the platform in a real process: its state, its start, and each thread's first
+//! slow path.
 //!
 //! Neighbours: the engines use it through [`super::memory`], [`super::per_cpu`] and
 //! [`super::threads`]; [`super::process`] finds out what this process and machine support.

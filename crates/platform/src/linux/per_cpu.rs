@@ -1,7 +1,7 @@
 //! The stacks of this CPU on Linux, changed by restartable sequences (rseq), or by plain code on a
 //! private slot.
 //!
-//! Neighbours: [`crate::rseq`] implements the sequences; [`super::fence`] aborts those of other
+//! Neighbours: [`crate::rseq`] implements the sequences; [`super::fence`] aborts sequences on other
 //! CPUs; [`super::shared`] records when a thread has given up its row.
 
 use super::mode::Mode;

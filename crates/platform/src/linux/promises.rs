@@ -1,10 +1,12 @@
-//! Tests, on pages of our own, whether system calls keep their guarantees, before their first use.
+//! Before the first use of a system call, tests on pages of our own whether it keeps its
+//! guarantees.
 //!
 //! Some emulators and sandboxes report success for calls that they did not carry out. Under
-//! qemu-user, other calls treat the old range as unmapped after `MREMAP_DONTUNMAP`; `MADV_DONTNEED`
-//! keeps the contents of pages that were ever moved, but returns 0 (`linux-user/mmap.c`). gVisor's
-//! `mincore` reports every page as resident (its compatibility list). A call that fails the test is
-//! not used. A *refused* call passes the test, because its caller handles the error.
+//! qemu-user, other calls treat the old range as unmapped after `MREMAP_DONTUNMAP`. There,
+//! `MADV_DONTNEED` keeps the contents of pages that were ever moved, but returns 0
+//! (`linux-user/mmap.c`). gVisor's `mincore` reports every page as resident (its compatibility
+//! list). A call that fails the test is not used. A *refused* call passes the test, because its
+//! caller handles the error.
 //!
 //! Neighbour: [`super::memory`] asks here before it makes such a call.
 //! Invariant: a test changes only its own memory, and unmaps it again.

@@ -2,9 +2,9 @@
 //! of the exit of threads that have a reader slot.
 //!
 //! The fence is `membarrier`'s private expedited command, which needs no restartable sequences
-//! (membarrier(2)). A key of the C library, with a destructor, detects a thread's exit. A key
-//! beyond the first 32 is not used: glibc allocates memory for such a key's first value, and a
-//! reader may be a signal handler that interrupted the allocator.
+//! (membarrier(2)). A thread-specific key of the C library, with a destructor, detects a thread's
+//! exit. A key beyond the first 32 is not used: glibc allocates memory for such a key's first
+//! value, and a reader may be a signal handler that interrupted the allocator.
 
 use crate::reader::{ENDED, ReaderSlot};
 use crate::sync::{AtomicU32, Ordering};

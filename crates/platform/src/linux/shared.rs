@@ -3,7 +3,7 @@
 //!
 //! The kernel unregisters restartable sequences in such a child. So it would not abort the child's
 //! sequence when another thread preempts the child, and the child would read its parent's last CPU
-//! number (rseq(2)). Therefore the parent first unregisters its own area: then the CPU number there
+//! number (rseq(2)). Therefore the parent first unregisters its own area. Then the CPU number there
 //! is -1, for the child as well, and each call of parent or child takes a slow path under locks,
 //! without a row. Other threads keep their rows. The parent registers again when the child is gone.
 //!

@@ -1,7 +1,7 @@
 //! A lock that spins briefly and then sleeps, with a rank.
 //!
-//! Ranks make the engine's lock order executable: in builds with debug assertions, taking a lock
-//! panics if the thread holds a lock of the same or a higher rank.
+//! Ranks check the engine's lock order: in builds with debug assertions, taking a lock panics if
+//! the thread holds a lock of the same or a higher rank.
 //!
 //! Under a [`LEAVES`] lock a thread waits for nothing: it takes no other lock and makes no system
 //! call ([`may_call`]).

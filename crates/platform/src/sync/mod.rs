@@ -1,7 +1,7 @@
 //! Atomics, ranked locks, values that are set once.
 //!
-//! This crate and all above it take their atomics from here, so that a model checker can replace
-//! them in one place.
+//! This crate and all crates above it take their atomics from here, so that a model checker can
+//! replace them in one place.
 
 mod count;
 mod fetch;

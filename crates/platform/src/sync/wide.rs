@@ -1,9 +1,9 @@
 //! A 64-bit number that several threads change, for machines whose atomic instructions are 32 bits
 //! wide: one spin lock protects all such numbers.
 //!
-//! Neighbours: on such machines [`super`] exports it as `AtomicU64`. The type has those functions
-//! of the standard library's type that this crate uses. They are not inlined, because the lock's
-//! code would then be up to a twelfth of an image.
+//! Neighbours: on such machines [`super`] exports this type as `AtomicU64`. The type has those
+//! functions of the standard library's type that this crate uses. They are not inlined, because the
+//! lock's code would then be up to a twelfth of an image.
 //! Invariant: no handler interrupts the lock's holder, because one that did so and used such a
 //! number would spin for ever. So on such a machine, a yard is called with interrupts off
 //! (`slabyard_fixed::Board`).

@@ -1,7 +1,7 @@
 //! Detects mismatched frees: memory from `new` passed to C's `free`, memory from `malloc` passed to
 //! `delete`, and arrays from `new[]` passed to a plain `delete`.
 //!
-//! With flag F, the object's state records which of the three functions allocated it
+//! With flag F, the object's state records whether `malloc`, `new` or `new[]` allocated it
 //! (`slabyard::slab::debug::Maker`). Without F, nothing is recorded or compared. A program that
 //! defines its own operators is not checked.
 //!

@@ -8,7 +8,7 @@
 //! their objects (`last_look`), except in such situations.
 //!
 //! Invariants: in a process that does not own the page (a forked child, or the child of a `vfork`),
-//! these functions only ask for the process id and end the process. The owner checks at most
+//! these functions only ask for the process id and end the process. The page's owner checks at most
 //! [`PATIENCE`] times whether it must still wait, and does not wait without a reader.
 
 use crate::debug;

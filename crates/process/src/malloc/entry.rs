@@ -10,7 +10,7 @@
 //! Removing the announcement of the sequence, the region test or the double-free test had no
 //! measurable effect. Moving a `ret` out of the next cache line did: 0.96 of mimalloc's time
 //! instead of 0.985 (59eeeb3). The sequence tests only the low half of the popped address for 0,
-//! which saves the last byte of the line, so an object at a multiple of 4 GiB takes the slow path.
+//! which saves the last byte of the line. So an object at a multiple of 4 GiB takes the slow path.
 //!
 //! The assembly text is in macros here; [`crate::malloc_functions`] expands them in each library.
 //! Each library has its own push, because some engines' stacks accept only the objects of one slab.

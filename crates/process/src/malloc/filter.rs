@@ -3,9 +3,9 @@
 //!
 //! A filter may kill the process at a system call that it does not allow, and cannot be queried
 //! beforehand. So the library interposes `prctl` and `syscall`, which make the requested call. If
-//! it installs a filter, the library from then on makes only the system calls that any allocator
-//! makes (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
-//! (`slabyard::platform::linux::Linux::seal`).
+//! that call installs a filter, the library from then on makes only the system calls that any
+//! allocator makes (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about
+//! memory (`slabyard::platform::linux::Linux::seal`).
 //!
 //! A thread can register only one rseq area (rseq(2)). If the library registered its own, it
 //! unregisters that area before the program registers another (`Linux::give_way`).

@@ -4,9 +4,9 @@
 //! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves the
 //! calls that these cannot; [`c`] and [`cxx`] have the other functions, and [`throw`] those that
 //! throw exceptions. [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`]
-//! and [`vfork`] interpose C library functions whose effects the library must know; [`pressure`]
-//! watches for memory pressure, in the library of all engines. A library exports all of them
-//! through [`malloc_functions`](crate::malloc_functions).
+//! and [`vfork`] interpose C library functions whose effects the library must know. [`pressure`]
+//! watches for memory pressure, in the library of all engines. A library exports all these
+//! functions through [`malloc_functions`](crate::malloc_functions).
 
 pub mod c;
 pub mod cxx;

@@ -9,8 +9,8 @@
 //!
 //! Where the kernel refuses to unregister them, the fast path is closed for the whole process
 //! ([`crate::state`]), and this thread has no row
-//! (`slabyard::platform::linux::OnLinux::leave_row`). Its slow paths are served from slabs, under
-//! locks; other threads run their sequences from within the slow path.
+//! (`slabyard::platform::linux::OnLinux::leave_row`). This thread's slow paths are served from
+//! slabs, under locks; other threads run their sequences from within the slow path.
 //!
 //! The library does not notice children that a program makes with a raw system-call instruction.
 

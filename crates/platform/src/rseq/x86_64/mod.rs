@@ -1,7 +1,7 @@
 //! The restartable sequences (rseq) on x86-64.
 //!
-//! Each sequence is one function; its text is a macro, because the malloc library puts the same
-//! text into `malloc` and `free` themselves. Registers:
+//! Each sequence is one function; its assembly text is a macro, because the malloc library puts the
+//! same text into `malloc` and `free` themselves. Registers:
 //!
 //! | register | holds |
 //! |---|---|

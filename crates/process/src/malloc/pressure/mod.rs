@@ -1,6 +1,7 @@
 //! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the kernel
-//! reports that memory is short, and then returns parked and free memory to it, even if the program
-//! makes no call. Only the package `slabyard-engines` has it, to keep the preload library small.
+//! reports that memory is short. It then returns parked and free memory to the kernel, even if the
+//! program makes no call. Only the package `slabyard-engines` has this thread, to keep the preload
+//! library small.
 //!
 //! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds the cgroup's directory,
 //! [`crate::helper`] creates threads like this one, `slabyard::observe` drains. Invariants:
