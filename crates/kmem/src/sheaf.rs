@@ -1,5 +1,4 @@
-//! The C functions for prefilled sheaves; a `struct slabyard_sheaf` is a block that holds one
-//! sheaf.
+//! The C functions for prefilled sheaves; a `struct slabyard_sheaf` block holds one such sheaf.
 
 use crate::caches::checked;
 use crate::handles::Handle;

@@ -1,7 +1,7 @@
 //! The C functions for shrinkers: [`slabyard_relieve`] asks a program to free what it can do
 //! without.
 //!
-//! Neighbour: `slabyard_shrinker` implements the table and the rules.
+//! Neighbour: `slabyard_shrinker` implements the shrinkers' table and the rules.
 
 use crate::caches::refuse;
 use crate::state::{YARD, ensure};

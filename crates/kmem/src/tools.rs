@@ -1,4 +1,4 @@
-//! Reports objects to memcheck (of valgrind) and AddressSanitizer, so that these tools find uses
+//! Reports objects to valgrind's memcheck and to AddressSanitizer, so that these tools find uses
 //! after free, overflows, double frees and leaks of caches' objects.
 //!
 //! Neither tool is linked. memcheck recognises *client requests*, instruction sequences that have
@@ -15,7 +15,7 @@
 //! its [`Record`] holds the program's own two. Under memcheck, caches get padding behind each
 //! object, and an engine that stores no addresses of objects: memcheck would take these for
 //! pointers to leaked objects. AddressSanitizer tracks neither leaks nor stacks for memory that is
-//! not from its own malloc, so under it caches get debugging that tracks both
+//! not from its own malloc, so under this tool caches get debugging that tracks both
 //! ([`DebugFlags::TRACK`]).
 //!
 //! Neighbours: [`crate::create`] creates caches; [`crate::slow`], [`crate::objects`] and

@@ -1,5 +1,5 @@
 //! The counters of one cache of a model. Their names are those of `abi::stats`; [`SheafCounter`]
-//! has the counters that no yard has.
+//! lists the counters that no yard has.
 
 pub use slabyard_abi::stats::Counter;
 use std::cell::Cell;

@@ -6,8 +6,8 @@
 //! it is ready, and holds the words that the fast paths read. [`fork`] registers fork handlers;
 //! [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows. [`helper`],
 //! [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's end;
-//! [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] has the
-//! functions of C and C++ that a drop-in malloc needs.
+//! [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] implements
+//! the functions of C and C++ that a drop-in malloc needs.
 //!
 //! Invariants: no function here is exported by its C name, because any program that exports
 //! `malloc`, even a test, would run on it; the libraries export the functions ([`library!`],

@@ -1,7 +1,7 @@
 //! Items that each library must define: the functions that the loader calls, and those that Rust
 //! needs in a library without `std`.
 //!
-//! Neighbours: [`crate::start`] and [`crate::exit`] have the functions that the loader calls. A
+//! Neighbours: [`crate::start`] and [`crate::exit`] define the functions that the loader calls. A
 //! macro defines the items, because they must be in the crate that becomes the library.
 
 /// What each [`Library`](crate::library::Library) says once: what runs as it is loaded and as the process

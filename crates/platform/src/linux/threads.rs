@@ -1,6 +1,6 @@
 //! The running thread, and its process, on Linux.
 //!
-//! Neighbours: [`super::birth`] has the word that a fork wipes; [`super::readers`] fences all
+//! Neighbours: [`super::birth`] stores the word that a fork wipes; [`super::readers`] fences all
 //! threads and detects the exit of threads with a reader slot. To repair slow paths that a thread
 //! left by a non-local jump, `is_other` compares a word that may be unmapped, and
 //! `without_handlers` blocks signals.

@@ -1,6 +1,6 @@
 //! The C++ operators with an alignment: `new`, which first tries the fast path of a size class with
-//! that alignment, and `delete` with a size. [`super::entry`] has the operators without alignment,
-//! and [`super::throw`] handles a `new` that finds no memory.
+//! that alignment, and `delete` with a size. [`super::entry`] defines the operators without
+//! alignment, and [`super::throw`] handles a `new` that finds no memory.
 
 use super::Malloc;
 use super::c::allocate;

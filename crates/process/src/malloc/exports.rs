@@ -2,7 +2,7 @@
 //! this directory. The wrappers are compiled into the libraries, because a crate that exports
 //! `malloc` cannot have tests.
 //!
-//! Neighbours: [`super::entry`] has the text of the fast path.
+//! Neighbours: [`super::entry`] contains the fast path's text.
 
 /// Exports the functions of C and C++ for a [`Malloc`](crate::malloc::Malloc), whose pushes are given:
 /// that of `free`, and that of a free with a size.

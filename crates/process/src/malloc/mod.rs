@@ -2,7 +2,7 @@
 //! `slabyard-engines` export.
 //!
 //! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves the
-//! calls that these cannot; [`c`] and [`cxx`] have the other functions, and [`throw`] those that
+//! calls that these cannot; [`c`] and [`cxx`] define the other functions, and [`throw`] those that
 //! throw exceptions. [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`]
 //! and [`vfork`] interpose C library functions whose effects the library must know. [`pressure`]
 //! watches for memory pressure, in the library of all engines. A library exports all these

@@ -12,8 +12,8 @@
 //!   never during an allocation (like the helper).
 //! * The process ends as if the thread did not exist: if the main thread ends alone, this one ends
 //!   first.
-//! * A drain that returned little is followed by a pause, so that pressure caused by other
-//!   processes costs at most ten drains per second.
+//! * A pause follows each drain that returned little, so that pressure caused by other processes
+//!   costs at most ten drains per second.
 
 mod cgroup;
 pub mod files;

@@ -1,6 +1,6 @@
 //! What the thread watches: the kernel's pressure stall information (PSI), and the memory of the
-//! process's cgroup. Of a cgroup of version 1 it watches an eventfd with a usage threshold, of
-//! version 2 the events and the usage.
+//! process's cgroup. In cgroup version 1 it watches an eventfd with a usage threshold, in version 2
+//! the events and the usage.
 //!
 //! Neighbours: [`super::files`] makes the system calls, [`super::cgroup`] finds the cgroup;
 //! [`super`] waits and drains. `crates/malloc/tests/malloc/cgroup.rs` runs this file on made-up
