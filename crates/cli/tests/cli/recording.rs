@@ -229,7 +229,8 @@ fn a_killed_recorder_leaves_the_lists_in_its_file() {
     if text(&told).contains("what lies on the caches' lists is not recorded") {
         skip("the kernel lets nobody read its lists");
     } else {
-        assert_eq!(info["holds"].to_string(), r#"["start","lists"]"#);
+        // Other tests may shrink caches meanwhile.
+        assert!(info["holds"].to_string().starts_with(r#"["start","lists""#), "{info}");
     }
     let output = slabyard(&["replay", &file, "--partial"]);
     assert!(output.status.code().unwrap() < 2, "{}", text(&output.stderr));

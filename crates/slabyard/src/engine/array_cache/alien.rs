@@ -6,7 +6,7 @@
 //! So the other node's locks are taken once per dozen frees, not once per free. Without alien
 //! arrays (the kernel's `noaliencache`) each such free returns its object to the slab at once.
 //!
-//! Neighbours: [`super::array`] frees objects of the CPU's own node; [`super::shared`] defines the
+//! Neighbours: [`super::array`] frees objects of the CPU's own node; [`super::node`] defines the
 //! array type and receives the objects. An alien array has its own lock, of rank `Barn`, which is
 //! released before objects are moved to the other node. Waiting objects count as parked on the node
 //! to which their memory belongs.

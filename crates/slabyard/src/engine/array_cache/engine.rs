@@ -5,7 +5,7 @@
 //! other node. SLAB itself has no rule by which a node allocates another node's objects:
 //! `remote_node_defrag_ratio` is 0 by default.
 //!
-//! Neighbours: the policy is in [`super::array`], [`super::shared`], [`super::lists`] and
+//! Neighbours: the policy is in [`super::array`], [`super::share`], [`super::lists`] and
 //! [`super::reap`]; it works on the structures of [`super::on_pages`] at one of
 //! [`crate::engine::nodes`].
 

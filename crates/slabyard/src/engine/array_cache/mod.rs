@@ -1,7 +1,7 @@
 //! Array caches: the policy of SLAB, as in `mm/slab.c` of 5.9 and until its removal in 6.8.
 //!
 //! A cache's free objects are, from the fast path down, in each CPU's array ([`mod@array`]), the
-//! node's shared array ([`shared`]), and the node's slabs ([`lists`]). An array is a stack of
+//! node's shared array ([`node`]), and the node's slabs ([`lists`]). An array is a stack of
 //! [`limit`](Limits::limit) objects: a CPU pops what it pushed last. When the array is empty, a
 //! batch is moved into it; when it is full, the batch that has been there longest is moved out.
 //! Free slabs stay for later allocations as long as the node has at most

@@ -2,8 +2,8 @@
 //! `semaphore` under which 2.4 reaped.
 //!
 //! ```text
-//! cargo run --release -p slabyard --example reclaim -- cycles [--json] [page_lists=KIND]
-//! cargo run --release -p slabyard --example reclaim -- semaphore [--json] [threads=1,2,4] [ms=500]
+//! cargo run --release -p slabyard-page-lists --example reclaim -- cycles [--json] [page_lists=KIND]
+//! cargo run --release -p slabyard-page-lists --example reclaim -- semaphore [--json] [threads=1,2,4] [ms=500]
 //! ```
 //!
 //! Each row of a table is measured in a process of its own, because a yard cannot be destroyed. It
