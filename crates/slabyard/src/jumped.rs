@@ -11,8 +11,8 @@
 //! if that thread waits for a lock that the jump left taken, the repair never succeeds.
 //!
 //! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
-//! and a coroutine on a stack anywhere. But no code writes to a frame that is in use. A jump goes
-//! undetected if it leaves the few instructions at the gate while other threads are inside, or an
+//! and a coroutine on a stack anywhere. An overwritten mark does, since no other function writes to
+//! a frame that is in use. A jump goes undetected if it leaves the few instructions at the gate while other threads are inside, or an
 //! in-place `realloc`, a trim or a statistics call, which set no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other

@@ -2,8 +2,8 @@
 //! other blocks come from the yard's size classes.
 //!
 //! Neighbours: [`crate::allocator`] has the trait's calls, and lets collections allocate from a
-//! whole yard. Invariant: an object is reported with its full size, so any layout with which it may
-//! be freed fits an object; the layout of a block from the size classes never fits one.
+//! whole yard. Invariant: a free tells objects from blocks by the layout alone, which fits an object
+//! in the first case, because a collection is told an object's full size, and never in the other.
 
 use super::handle::ObjectCache;
 use super::home::Home;

@@ -7,7 +7,8 @@
 //!
 //! All accesses are SeqCst: a check stores the address and then reads the counts, a change
 //! increments its count and then reads the address, so that at least one sees the other (Dekker's
-//! argument). Waits are bounded: a signal handler may interrupt a check with a change.
+//! argument). A free waits for a check only briefly: a signal handler that frees the block may have
+//! interrupted the check.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 

@@ -2,7 +2,7 @@
 //!
 //! The slow path of a free flushes objects to their slabs if the barn is full. If the same cache
 //! refills a sheaf from its slabs before the next reclaim pass, the barn should have kept those
-//! objects. They count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the limit
+//! objects. These objects count as *overflow misses*, and for each [`RISE`] sheaves' worth of them the limit
 //! rises by one. In each pass the limit falls by the number of sheaves that were unused since the
 //! last pass (the depot's working set of Bonwick and Adams, USENIX 2001), and by at least one part
 //! in [`FALL`]. Sheaves that are rarely needed are not worth their memory. So if a program's live
