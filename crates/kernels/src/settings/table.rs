@@ -353,7 +353,7 @@ settings! {
         engines: ValueKind::Word(Freezing::OR_RELEASE), default 0,
             "when slabs are frozen: as in the release, eagerly, as after that many patches of the 2023 series, or delayed",
         replay: ReplayValues::Words(
-            "`eager` (to 6.7), `patch-3` or `patch-5` (after as many of the series of 2023), or `delayed` (from 6.8)",
+            "`eager` (to 6.7), `patch-3`, `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
         ), Calls of SLUB,
             "when a slab on a CPU's partial list is frozen",
     }
