@@ -3,13 +3,18 @@
 use crate::checks::{self, Surroundings};
 use crate::storm::Storm;
 use slabyard_platform::linux::{Linux, Mode};
+use slabyard_platform::sync::lock::Park;
+use slabyard_platform::sync::{AtomicU32, Ordering, count};
 use slabyard_platform::{Advice, Memory, Stretch, Use};
 use slabyard_testkit::{read_word, write_word};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Marks the child.
 const MODE: &str = "SLABYARD_TEST_PLATFORM_MODE";
+/// Marks the child that looks before it has a second thread.
+const ALONE: &str = "SLABYARD_TEST_PLATFORM_ALONE";
 
 #[test]
 fn linux_with_the_librarys_sequences() {
@@ -24,6 +29,56 @@ fn linux_with_own_sequences() {
 #[test]
 fn linux_with_private_slots() {
     in_child("linux_with_private_slots", Mode::Slots);
+}
+
+const TIMES: u32 = 200_000;
+static WORD: AtomicU32 = AtomicU32::new(0);
+/// What is said before the harness makes threads: nothing, or whether this is the only one.
+static EARLY: OnceLock<bool> = OnceLock::new();
+
+fn alone() -> &'static Linux {
+    static LINUX: Linux = Linux::new();
+    &LINUX
+}
+
+fn add() {
+    (0..TIMES).for_each(|_| count(alone(), &WORD, 1, Ordering::SeqCst));
+}
+
+extern "C" fn early() {
+    if std::env::var_os(ALONE).is_some() {
+        assert!(alone().init(None));
+        EARLY.set(alone().is_only_thread()).expect("once");
+        add();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CALL_EARLY: extern "C" fn() = early;
+
+/// A count loses nothing when the process gets more threads than its first.
+#[test]
+fn the_only_thread_is_known_as_long_as_it_is() {
+    let Some(only) = EARLY.get() else {
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "on_linux::the_only_thread_is_known_as_long_as_it_is"]);
+        let output = child.env(ALONE, "1").output().expect("a child");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    };
+    // Only a C library that has the byte says so (glibc since 2.32).
+    assert_eq!(*only, cfg!(all(target_arch = "x86_64", target_env = "gnu")));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                assert!(!alone().is_only_thread());
+                add();
+            });
+        }
+    });
+    assert_eq!(WORD.load(Ordering::SeqCst), 3 * TIMES);
 }
 
 /// Runs the test `name` in a child, which runs the checks.
