@@ -246,6 +246,27 @@ fn show_tells_one_cache() {
     assert_eq!(value["cache"]["live"], 1000);
 }
 
+/// What a guest of 7.3 said, in which every cache has sheaves and none has CPU slabs.
+#[test]
+fn a_kernel_with_sheaves_is_listed_shown_and_has_its_geometry() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/tests/data");
+    let kernel = data.join("x86_734_4k_smp2.json.zst");
+    let list: Json =
+        serde_json::from_str(printed(&on("list", &kernel, &["-a", "--json"]))).unwrap();
+    let caches = list["caches"].as_array().unwrap();
+    assert_eq!(caches.len(), 203);
+    let without = |cache: &&Json| cache["sheaf_capacity"] == 0;
+    let without: Vec<&Json> = caches.iter().filter(without).map(|cache| &cache["name"]).collect();
+    assert_eq!(without, ["kmem_cache", "kmem_cache_node"]);
+    assert!(caches.iter().all(|cache| cache["cpu_slabs"].is_null()));
+    let shown = on("show", &kernel, &["filp"]);
+    let bound = "3 sheaves of 60 on each of 2 CPUs at most 360";
+    assert!(printed(&shown).contains(bound), "{}", printed(&shown));
+    let against = slabyard([Path::new("geometry"), Path::new("--against"), &kernel]);
+    let last = printed(&against).lines().last().unwrap();
+    assert!(last.ends_with("rules of 7.3: 203 caches, 0 differences"), "{last}");
+}
+
 #[test]
 fn a_snapshot_is_saved_and_compared() {
     let files = Files::new();

@@ -65,8 +65,8 @@ fn every_cache_of_every_snapshot_follows_the_rules() {
             caches += snapshot.caches.len();
         }
     }
-    // 31 dumps of 8 guests, the host, and 3 of each of 3 traces.
-    assert_eq!((snapshots, caches), (41, 31 * 184 - 4 * 58 + 4 * 3 + 7 * 235 + 3 * 184));
+    // 31 dumps of 8 guests, one of 7.3, the host, and 3 of each of 3 traces.
+    assert_eq!((snapshots, caches), (42, 31 * 184 - 4 * 58 + 4 * 3 + 203 + 7 * 235 + 3 * 184));
 }
 
 #[test]
@@ -456,7 +456,13 @@ fn a_saved_snapshot_of_a_kernel_is_that_kernel() {
             continue;
         }
         files += 1;
-        for script in KernelSnapshot::open(&file).unwrap() {
+        for mut script in KernelSnapshot::open(&file).unwrap() {
+            if script.kernel.as_ref().is_some_and(|kernel| kernel.starts_with('7')) {
+                // Attributes of CPU slabs, which are always 0 without these, are not saved.
+                for cache in &mut script.caches {
+                    (cache.cpu_partial, cache.cpu_slabs, cache.slabs_cpu_partial) = <_>::default();
+                }
+            }
             let mut named = file.clone().into_os_string();
             if let Some(dump) = &script.dump {
                 named.push(format!("#{dump}"));

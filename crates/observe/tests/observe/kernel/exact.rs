@@ -7,15 +7,24 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Dumps of kernels with 4 and 64 KiB pages, before and after load, shrunk and not.
-const DUMPS: [(&str, Option<&str>, u64); 7] = [
+const DUMPS: [(&str, Option<&str>, u64); 8] = [
     ("x86_510_4k_smp4_hb.json.zst", Some("hb"), 4096),
     ("x86_612_4k_smp4_hb_nehalem.json.zst", Some("hb_shrunk"), 4096),
     ("x86_618_4k_smp2.json.zst", None, 4096),
+    ("x86_734_4k_smp2.json.zst", None, 4096),
     ("forkexec.after.json.zst", None, 4096),
     ("p64k_def_smp16_hb.json.zst", Some("hb"), 65536),
     ("p64k_mo0_smp16_hb.json.zst", Some("boot"), 65536),
     ("tr64k_hb_smp4.after_shrunk.json.zst", None, 65536),
 ];
+
+/// Attributes that kernels without CPU slabs keep, always 0.
+const STUBS: [&str; 3] = ["cpu_slabs", "cpu_partial", "slabs_cpu_partial"];
+
+/// Whether the attribute of that kernel says anything.
+fn is_told(kernel: &Kernel, name: &str) -> bool {
+    !kernel.release.starts_with('7') || !STUBS.contains(&name)
+}
 
 #[test]
 fn every_number_of_a_real_kernel_comes_out_as_it_went_in() {
@@ -24,7 +33,8 @@ fn every_number_of_a_real_kernel_comes_out_as_it_went_in() {
         let root = scratch();
         kernel.write(root.path());
         let all = kernel::sample(root.path(), ReadScope { all: true, slabs: false }).unwrap();
-        assert_eq!(differences(&kernel, &all, |_| true), [""; 0], "{file}");
+        let is_told = |name: &str| is_told(&kernel, name);
+        assert_eq!(differences(&kernel, &all, is_told), [""; 0], "{file}");
         assert_eq!(all.machine.page_bytes, Some(page_bytes), "{file}");
         assert_eq!(all.source.release.as_deref(), Some(kernel.release.as_str()));
         assert_eq!(all.caches.len(), kernel.caches.len());
@@ -122,7 +132,8 @@ fn a_dump_opens_as_the_tree_that_it_was_taken_from() {
             }
             snapshot
         };
-        assert_eq!(differences(&kernel, &by_id(snapshot.clone()), |_| true), [""; 0], "{name}");
+        let is_told = |name: &str| is_told(&kernel, name);
+        assert_eq!(differences(&kernel, &by_id(snapshot.clone()), is_told), [""; 0], "{name}");
         assert_eq!(snapshot.machine.page_bytes, Some(page_bytes));
         let others = snapshot.missing.iter().find(|m| m.why.contains("`boot` is shown"));
         assert_eq!(others.is_some(), dump.is_some(), "{name}");
