@@ -121,7 +121,10 @@ releases! {
         ..Self::V6_18
     }
     /// Barns on all nodes online.
-    V7_1 "7.1" (7, 1) { ..Self::V7_0 }
+    V7_1 "7.1" (7, 1) {
+        sheaves: KernelSheaves { memoryless_barns: true, ..Self::V7_0.sheaves },
+        ..Self::V7_0
+    }
     /// What a refill does not need of a slab returns to the slab at once (ba7425312607).
     V7_2 "7.2" (7, 2) {
         sheaves: KernelSheaves { surplus_is_freed: false, ..Self::V7_1.sheaves },

@@ -13,10 +13,17 @@ pub struct KernelSheaves {
     pub max_empty: u32,
     /// True: what a refill returns to its last slab is a free, and counts as one (to 7.1).
     pub surplus_is_freed: bool,
+    /// True: nodes without memory have barns, too, and the sheaves of their CPUs take objects of any
+    /// node (from 7.1). False: these CPUs bypass sheaves.
+    pub memoryless_barns: bool,
 }
 
 impl KernelSheaves {
     /// From 6.18 on.
-    pub const FIRST: KernelSheaves =
-        KernelSheaves { max_full: 10, max_empty: 10, surplus_is_freed: true };
+    pub const FIRST: KernelSheaves = KernelSheaves {
+        max_full: 10,
+        max_empty: 10,
+        surplus_is_freed: true,
+        memoryless_barns: false,
+    };
 }

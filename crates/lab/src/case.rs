@@ -42,6 +42,8 @@ pub struct Case {
     pub parked: Vec<ParkedSlabs>,
     /// Node of each CPU.
     pub node_of: Vec<u16>,
+    /// The node whose memory each node uses.
+    pub memory_of: Vec<u16>,
     /// CPUs of the traced machine.
     pub traced_cpus: u32,
     /// Bytes of a page of the machine.
@@ -172,6 +174,7 @@ impl Case {
             sizes: facts.iter().map(|facts| facts.slab_size).collect(),
             parked: snapshot.caches.iter().map(parked).collect(),
             node_of: Vec::new(),
+            memory_of: Vec::new(),
             traced_cpus: 0,
             page_size: 0,
             page_lists: None,
@@ -203,6 +206,7 @@ impl Case {
         let cpus = machine.online_cpus as usize;
         let nodes = machine.nodes.max(1) as usize;
         self.node_of = (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect();
+        self.memory_of = machine.memoryless.memory_of(nodes as u32).unwrap_or_default();
         self.page_size = machine.page_size;
         // Of a machine whose memory nobody told, the lists are those of any large one.
         let memory = if machine.memory_bytes > 0 { machine.memory_bytes } else { LARGE };
@@ -371,6 +375,7 @@ impl Case {
             traced_objects: &self.traced_objects,
             traced_sheaves: &self.traced_sheaves,
             node_of: &self.node_of,
+            memory_of: &self.memory_of,
             traced_cpus: self.traced_cpus as usize,
             tasks: 1,
             parked: &self.parked,

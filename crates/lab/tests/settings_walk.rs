@@ -11,7 +11,7 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::replay::events::{Event as Happening, MachineEvent};
 use slabyard_lab::replay::{Start, replay};
-use slabyard_lab::rules::{Machine, RELEASES, Release, SettingError, Settings};
+use slabyard_lab::rules::{Machine, NodeSet, RELEASES, Release, SettingError, Settings};
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{Frames, Header, NO_NAME, Names, Trace};
 use std::fmt::Write;
@@ -29,6 +29,7 @@ const MACHINE: Machine = Machine {
     present_cpus: 4,
     online_cpus: 4,
     nodes: 2,
+    memoryless: NodeSet::NONE,
     memory_bytes: 1 << 30,
 };
 

@@ -60,6 +60,7 @@ pub fn compare(
         release: None,
         machine: &machine,
         nodes: None,
+        memoryless: None,
         set: &[],
     };
     let reading = terminal::Progress::new();
@@ -184,7 +185,7 @@ fn contender(
     };
     // It is set once: `set` has it already.
     let set = &set[engine.setting().iter().len()..];
-    let wanted = TypedSettings { engine, release, machine, nodes: None, set };
+    let wanted = TypedSettings { engine, release, machine, nodes: None, memoryless: None, set };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \

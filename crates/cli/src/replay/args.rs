@@ -12,6 +12,7 @@ use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::events::Event;
 use slabyard_lab::replay::{Limit, Start};
+use slabyard_lab::rules::NodeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -37,6 +38,9 @@ pub struct ReplayArgs {
     /// Memory nodes, among which the CPUs are shared out
     #[arg(long, value_name = "N")]
     pub(super) nodes: Option<u32>,
+    /// Nodes that have CPUs but no memory, such as 1,3-7 [default: those of the snapshot]
+    #[arg(long, value_name = "NODES", value_parser = nodes)]
+    pub(super) memoryless: Option<NodeSet>,
     /// Copy each task of the trace, with objects of its own, so that there are N times as many
     #[arg(long, value_name = "N[x]", default_value = "1", value_parser = times, conflicts_with = "check")]
     pub(super) tasks: u32,
@@ -115,7 +119,7 @@ pub struct ReplayArgs {
         value_name = "OUT",
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
-            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "tasks", "settings",
+            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "memoryless", "tasks", "settings",
             "check", "contention",
             "no_look_ahead", "offline", "online", "shrink", "memory", "samples", "every", "all", "json", "counters", "save",
         ]
@@ -155,6 +159,7 @@ impl ReplayArgs {
             release: self.release.as_deref(),
             machine: &self.machine,
             nodes: self.nodes,
+            memoryless: self.memoryless,
             set: &self.settings,
         }
     }
@@ -217,6 +222,10 @@ impl FromStr for ContentionCpus {
         all.map(ContentionCpus)
             .ok_or_else(|| "give numbers of CPUs from 1 to 1024, such as 2,8,32,128".into())
     }
+}
+
+fn nodes(text: &str) -> Result<NodeSet, String> {
+    NodeSet::parse(text).ok_or_else(|| "give numbers of nodes below 64, such as 1,3-7".into())
 }
 
 /// A factor: `8` or `8x`.

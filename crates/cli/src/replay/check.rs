@@ -100,6 +100,10 @@ fn same_machine(loaded: &Loaded) -> Result<(), Failure> {
         ("possible CPUs", ours.possible_cpus, theirs.possible_cpus),
         ("nodes", ours.nodes, theirs.nodes),
     ];
+    if ours.memoryless != theirs.memoryless {
+        let text = "--check knows the truth of the traced machine alone; leave out --memoryless";
+        return Err(Failure::Usage(text.into()));
+    }
     match pairs.into_iter().find(|(_, ours, theirs)| ours != theirs) {
         None => Ok(()),
         Some((what, ours, theirs)) => Err(Failure::Usage(format!(

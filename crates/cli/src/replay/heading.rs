@@ -5,6 +5,7 @@ use super::input::Loaded;
 use crate::machine::Engine;
 use crate::terminal::seconds;
 use slabyard_lab::replay::Start;
+use slabyard_lab::rules::Machine;
 use slabyard_lab::trace::LISTS;
 
 /// What was replayed, on what.
@@ -25,10 +26,18 @@ pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> Strin
         },
         plural(machine.online_cpus, "CPU"),
         if args.tasks > 1 { format!(", each task {} times", args.tasks) } else { String::new() },
-        plural(machine.nodes, "node"),
+        nodes(machine),
         machine.page_size >> 10,
         start_name(start, loaded),
     )
+}
+
+fn nodes(machine: &Machine) -> String {
+    let nodes = plural(machine.nodes, "node");
+    if machine.memoryless.is_empty() {
+        return nodes;
+    }
+    format!("{nodes} ({} without memory)", machine.memoryless)
 }
 
 pub(super) fn plural(number: u32, noun: &str) -> String {

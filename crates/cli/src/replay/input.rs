@@ -14,7 +14,7 @@ use anyhow::{Context, anyhow};
 use slabyard_lab::import;
 use slabyard_lab::lists::json;
 use slabyard_lab::malloc;
-use slabyard_lab::rules::{Machine, SLAB_REMOVED, Settings, version_of};
+use slabyard_lab::rules::{Machine, NodeSet, SLAB_REMOVED, Settings, version_of};
 use slabyard_lab::slab;
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
 use slabyard_lab::trace::{self, Attached, Events, LISTS, LONG, MALLOC, START, Source, Trace};
@@ -321,6 +321,7 @@ pub struct TypedSettings<'a> {
     pub release: Option<&'a str>,
     pub machine: &'a MachineArgs,
     pub nodes: Option<u32>,
+    pub memoryless: Option<NodeSet>,
     /// `KEY=VALUE` of `--set`, in their order.
     pub set: &'a [String],
 }
@@ -345,6 +346,7 @@ pub fn settings(
     let version = if takes_last { slab::last_release().name } else { version };
     let mut machine = wanted.machine.on(traced);
     machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
+    machine.memoryless = wanted.memoryless.unwrap_or(machine.memoryless);
     let (mut settings, note) =
         Settings::of_version(version, machine).map_err(|e| usage(e.to_string()))?;
     note.iter().for_each(|note| say(note));

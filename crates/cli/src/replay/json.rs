@@ -57,6 +57,8 @@ pub struct SettingsJson {
     cpus: u32,
     possible_cpus: u32,
     nodes: u32,
+    /// Those without memory, as a kernel's list.
+    memoryless: String,
     min_order: u8,
     max_order: u8,
     min_objects: u32,
@@ -83,6 +85,7 @@ impl SettingsJson {
             cpus: machine.online_cpus,
             possible_cpus: machine.possible_cpus,
             nodes: machine.nodes,
+            memoryless: machine.memoryless.to_string(),
             min_order: settings.min_order,
             max_order: match args.engine {
                 Engine::Slab => slab::Rules::of_settings(settings).max_order,

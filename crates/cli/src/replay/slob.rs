@@ -55,6 +55,7 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (args.release.is_some(), "--release"),
         (!args.settings.is_empty(), "--set"),
         (args.nodes.is_some(), "--nodes"),
+        (args.memoryless.is_some(), "--memoryless"),
         (args.machine.cpus.is_some(), "--cpus"),
         (args.machine.possible_cpus.is_some(), "--possible-cpus"),
         (args.tasks > 1, "--tasks"),

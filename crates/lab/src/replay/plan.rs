@@ -21,6 +21,8 @@ pub struct Plan<'a> {
     pub traced_sheaves: &'a [u32],
     /// Node of each CPU.
     pub node_of: &'a [u16],
+    /// The node whose memory each node uses.
+    pub memory_of: &'a [u16],
     /// CPUs of the traced machine: on a machine with as many, each event runs where it ran.
     pub traced_cpus: usize,
     /// How many tasks there are for each of the trace, with objects of their own.
@@ -64,6 +66,7 @@ impl Plan<'_> {
         let cache = |(rules, sheaves): (&Rules, &KernelSheaves)| {
             let mut cache = KernelCache::new(*rules, self.node_of);
             cache.follow_sheaves(*sheaves);
+            cache.memory.use_memory_of(self.memory_of);
             cache
         };
         rules.map(cache).collect()

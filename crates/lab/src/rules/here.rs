@@ -3,7 +3,7 @@
 //! Invariant: a value that cannot be read is replaced by the simplest machine's, so the commands
 //! also work in a sandbox.
 
-use super::{Machine, count_and_last};
+use super::{Machine, NodeSet, count_and_last};
 use std::fs;
 
 const AT_NULL: u64 = 0;
@@ -20,14 +20,18 @@ impl Machine {
         let running = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let online = cpus("online").map_or(running, |(count, _)| count);
         let present = cpus("present").map_or(online, |(count, _)| count).max(online);
-        let nodes = fs::read_to_string("/sys/devices/system/node/online");
+        let nodes = |which: &str| {
+            fs::read_to_string(format!("/sys/devices/system/node/{which}")).unwrap_or_default()
+        };
+        let online_nodes = nodes("online");
         Machine {
             page_size: page_size().unwrap_or(4096),
             // The kernel's nr_cpu_ids: there may be holes below the last one.
             possible_cpus: cpus("possible").map_or(present, |(_, last)| last + 1).max(present),
             present_cpus: present,
             online_cpus: online,
-            nodes: nodes.ok().and_then(|n| count_and_last(&n)).map_or(1, |(count, _)| count),
+            nodes: count_and_last(&online_nodes).map_or(1, |(count, _)| count),
+            memoryless: NodeSet::without_memory(&online_nodes, &nodes("has_normal_memory")),
             memory_bytes: memory().unwrap_or(0),
         }
     }

@@ -8,9 +8,11 @@
 
 mod here;
 mod keys;
+mod nodes;
 mod settings;
 
 pub use here::running_kernel;
+pub use nodes::{NodeSet, count_and_last};
 pub use settings::{SLAB_REMOVED, SettingError, Settings, SizeRule, Slab};
 pub use slabyard_kernels::{
     Accounting, Bands, CountedCpus, Freezing, Front, OrderFormula, PageLists, RELEASES, Release,
@@ -65,6 +67,8 @@ pub struct Machine {
     pub online_cpus: u32,
     /// Memory nodes.
     pub nodes: u32,
+    /// Those of them that have no memory, but CPUs alone.
+    pub memoryless: NodeSet,
     /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
 }
@@ -79,26 +83,10 @@ impl Machine {
             present_cpus: cpus,
             online_cpus: cpus,
             nodes: 1,
+            memoryless: NodeSet::NONE,
             memory_bytes: 0,
         }
     }
-}
-
-/// Reads the kernel's lists of CPUs and nodes: "0-3,8" is 5 of them, the last of
-/// which is number 8.
-#[must_use]
-pub fn count_and_last(list: &str) -> Option<(u32, u32)> {
-    let (mut count, mut last) = (0u32, 0u32);
-    for range in list.trim().split(',') {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (low, high): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
-        if low > high || high >= 1 << 20 {
-            return None;
-        }
-        count = count.checked_add(high - low + 1)?;
-        last = last.max(high);
-    }
-    Some((count, last))
 }
 
 #[cfg(test)]

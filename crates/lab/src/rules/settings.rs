@@ -261,6 +261,9 @@ impl Settings {
                 self.rules_name()
             )
         })?;
+        require(engine != EngineName::Slab || self.machine.memoryless.is_empty(), || {
+            "nodes without memory are modelled for SLUB alone; leave out --engine slab".into()
+        })?;
         self.validate()
     }
 
@@ -313,7 +316,10 @@ impl Settings {
                 "{online} CPUs online of {present} present of {possible} possible: each must hold the one before"
             )
         })?;
-        within("the number of nodes", m.nodes, &NODES)
+        within("the number of nodes", m.nodes, &NODES)?;
+        require(m.memoryless.memory_of(m.nodes).is_some(), || {
+            format!("no node has memory: of {} nodes at least one must", m.nodes)
+        })
     }
 
     fn validate_orders(&self) -> Result<(), SettingError> {

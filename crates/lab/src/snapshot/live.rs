@@ -68,6 +68,7 @@ impl KernelSnapshot {
             "present_cpus": cpus("present"),
             "online_cpus": cpus("online"),
             "nodes": file("/sys/devices/system/node/online"),
+            "has_normal_memory": file("/sys/devices/system/node/has_normal_memory"),
             "cmdline": file("/proc/cmdline"),
             "meminfo": meminfo,
             "slab": slab,

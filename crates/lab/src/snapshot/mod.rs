@@ -16,7 +16,7 @@ mod written;
 pub use live::{COUNTS, SIZES};
 
 use crate::geometry::{self, Geometry, Request, SizeError};
-use crate::rules::{Machine, SettingError, Settings, VersionError};
+use crate::rules::{Machine, NodeSet, SettingError, Settings, VersionError};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -96,6 +96,8 @@ pub struct KernelSnapshot {
     pub online_cpus: Option<u32>,
     /// Memory nodes.
     pub nodes: Option<u32>,
+    /// Those of them that have CPUs but no memory.
+    pub memoryless: NodeSet,
     /// What the kernel was booted with.
     pub cmdline: Option<String>,
     /// `Slab:` of `/proc/meminfo`, in kB.
@@ -212,6 +214,7 @@ impl KernelSnapshot {
             present_cpus: present,
             online_cpus: self.online_cpus.unwrap_or(present),
             nodes: self.nodes.unwrap_or(1),
+            memoryless: self.memoryless,
             memory_bytes: self.memory_kb.unwrap_or(0).saturating_mul(1024),
         })
     }

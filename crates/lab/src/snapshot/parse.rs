@@ -6,7 +6,7 @@
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};
-use crate::rules::count_and_last;
+use crate::rules::{NodeSet, count_and_last};
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
@@ -100,6 +100,10 @@ pub(super) fn one(
         present_cpus: cpus("present").map(|(count, _)| count),
         online_cpus: cpus("online").map(|(count, _)| count),
         nodes: text("nodes").and_then(count_and_last).map(|(count, _)| count),
+        memoryless: NodeSet::without_memory(
+            text("nodes").unwrap_or_default(),
+            text("has_normal_memory").unwrap_or_default(),
+        ),
         cmdline: text("cmdline").map(Into::into),
         slab_kb: meminfo("Slab"),
         slab_kb_at: root.get("mi").map(moments).unwrap_or_default(),

@@ -5,6 +5,7 @@
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot};
+use crate::rules::NodeSet;
 use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{self as observe, Value, file};
 use std::path::Path;
@@ -37,6 +38,7 @@ pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
         present_cpus: None,
         online_cpus: snapshot.machine.online_cpus,
         nodes: snapshot.machine.nodes,
+        memoryless: NodeSet::NONE,
         cmdline: source.boot.clone(),
         slab_kb: kb("slab"),
         slab_kb_at: Vec::new(),

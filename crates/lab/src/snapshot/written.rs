@@ -19,6 +19,7 @@ impl KernelSnapshot {
             ("present_cpus", self.present_cpus.map(|count| numbers(count).into())),
             ("online_cpus", self.online_cpus.map(|count| numbers(count).into())),
             ("nodes", self.nodes.map(|count| numbers(count).into())),
+            ("has_normal_memory", self.with_memory().map(Value::from)),
             ("cmdline", self.cmdline.clone().map(Value::from)),
             ("aliases", Some(json!(self.aliases))),
         ];
@@ -31,6 +32,14 @@ impl KernelSnapshot {
         let caches = self.caches.iter().map(|cache| (cache.id.clone(), attributes(cache).into()));
         root.insert("slab".into(), caches.collect::<Map<_, _>>().into());
         Value::from(root).to_string().into_bytes()
+    }
+}
+
+impl KernelSnapshot {
+    /// The nodes with memory, as a kernel's list.
+    fn with_memory(&self) -> Option<String> {
+        let all = (0..self.nodes?).filter(|node| !self.memoryless.has(*node));
+        Some(all.map(|node| node.to_string()).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -21,6 +21,7 @@ impl KernelCache {
     }
 
     pub(super) fn new_slab(&self, node: u16) -> Option<u32> {
+        let node = self.memory.of(node);
         // Without a supply there are always pages.
         let order = match &self.supplied {
             Some(SuppliedSlabs { supply, .. }) => supply.begin(self.numbers.next(), node)?,
@@ -36,6 +37,7 @@ impl KernelCache {
     /// Puts a slab in place that existed before: the supply of pages is notified.
     pub(super) fn adopt_slab(&self, node: u16) -> u32 {
         self.counters.add(Counter::AllocSlab, 1);
+        let node = self.memory.of(node);
         if let Some(SuppliedSlabs { supply, .. }) = &self.supplied {
             supply.adopt(self.numbers.next(), node);
         }

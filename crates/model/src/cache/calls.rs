@@ -39,7 +39,8 @@ impl KernelCache {
         if self.has_arrays() {
             return self.alloc_from_array(cpu, node);
         }
-        if !self.stacks.is_empty() && node.is_none_or(|node| node == self.node_of[cpu]) {
+        let is_near = node.is_none_or(|node| node == self.node_of[cpu]);
+        if !self.stacks.is_empty() && is_near && self.memory.has_barn(self.node_of[cpu]) {
             return self.alloc_from_sheaf(cpu);
         }
         self.alloc_from_slab(cpu, node)
@@ -85,7 +86,7 @@ impl KernelCache {
     /// The slabs of the requested node, or of the CPU's.
     fn near(&self, cpu: usize, node: Option<u16>) -> CountedSlabs<'_> {
         let node = node.unwrap_or(self.node_of[cpu]).min(self.nodes.len() as u16 - 1);
-        CountedSlabs { node, ..self.at(cpu) }
+        CountedSlabs { node: self.memory.of(node), ..self.at(cpu) }
     }
 
     #[inline]
@@ -153,7 +154,8 @@ impl KernelCache {
         if self.has_arrays() {
             return self.free_to_array(cpu, slab);
         }
-        if !self.stacks.is_empty() && self.slab(slab).node.get() == self.node_of[cpu] {
+        let takes = self.memory.takes(self.node_of[cpu], self.slab(slab).node.get());
+        if !self.stacks.is_empty() && takes {
             return self.free_to_sheaf(cpu, slab);
         }
         self.free_to_slab(cpu, slab);

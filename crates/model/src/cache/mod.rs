@@ -26,6 +26,7 @@ pub mod contention;
 pub mod follow;
 pub mod install;
 pub mod lists;
+pub mod memory;
 mod numbers;
 mod on_cpu;
 pub mod sheaves;
@@ -34,12 +35,15 @@ pub mod supply;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_nodes;
+#[cfg(test)]
 mod tests_supply;
 pub mod walk;
 
 use crate::counters::{Counter, Counters};
 pub use containers::{CountedSheaf, CpuPartial};
 use containers::{Cpu, CpuStacks};
+use memory::NodeMemory;
 use numbers::Numbers;
 pub use numbers::{NONE, State};
 use slabyard::engine::array_cache::NodeArrays;
@@ -77,6 +81,8 @@ pub struct KernelCache {
     pub(crate) stacks: Vec<CpuStacks>,
     /// Node of each CPU.
     node_of: Vec<u16>,
+    /// The nodes on which its slabs are.
+    pub memory: NodeMemory,
     nr_slabs: Cell<u32>,
     /// Bytes in barns.
     node_bytes: AtomicUsize,
@@ -138,6 +144,7 @@ impl KernelCache {
     /// Barns and refills are by these rules from now on.
     pub fn follow_sheaves(&mut self, sheaves: KernelSheaves) {
         self.sheaf_rules.counts_surplus = sheaves.surplus_is_freed;
+        self.memory.memoryless_barns = sheaves.memoryless_barns;
         for node in &self.nodes {
             node.header.set_barn_limits(sheaves.max_full, sheaves.max_empty);
         }
@@ -173,6 +180,7 @@ impl KernelCache {
             nodes: (0..nr_nodes).map(|_| Node::new(shape, nr_nodes)).collect(),
             stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
             node_of: node_of.to_vec(),
+            memory: NodeMemory::new(nr_nodes),
             nr_slabs: Cell::new(0),
             node_bytes: AtomicUsize::new(0),
             has_aliens: true,

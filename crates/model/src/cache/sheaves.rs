@@ -78,8 +78,8 @@ impl KernelCache {
     /// CPU's sheaf for these, which goes to the barn when it is full, or to its slabs if the barn
     /// has enough. Without sheaves, or at another node, it goes to its slab.
     pub fn free_rcu(&mut self, cpu: usize, slab: u32) {
-        let is_near = self.slab(slab).node.get() == self.node_of[cpu];
-        if self.stacks.is_empty() || self.has_arrays() || !is_near {
+        let takes = self.memory.takes(self.node_of[cpu], self.slab(slab).node.get());
+        if self.stacks.is_empty() || self.has_arrays() || !takes {
             return self.free(cpu, slab);
         }
         self.counters.add_of_sheaves(SheafCounter::FreeRcu);

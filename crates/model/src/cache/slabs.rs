@@ -95,6 +95,26 @@ impl Slabs for CountedSlabs<'_> {
         self.cache.new_slab(self.node)
     }
 
+    #[inline]
+    fn of_slab(self, slab: u32) -> Self {
+        CountedSlabs { node: self.cache.slab(slab).node.get(), ..self }
+    }
+
+    fn remotes(self) -> impl Iterator<Item = Self> {
+        let nr_nodes = self.cache.nodes.len();
+        let slow_paths = &self.cache.slow_paths;
+        slow_paths.set(slow_paths.get().wrapping_add(1));
+        let looks = nr_nodes > 1 && self.cache.looks_elsewhere();
+        let others = 1..if looks { nr_nodes } else { 1 };
+        let remote = move |nth| CountedSlabs {
+            node: ((self.node as usize + nth) % nr_nodes) as u16,
+            ..self
+        };
+        others
+            .map(remote)
+            .filter(|on| on.cache.node_partial(on.node.into()).1 > on.cache.rules.min_partial)
+    }
+
     fn end(self, _: &Shape, slab: u32) {
         self.cache.end_slab(slab);
     }

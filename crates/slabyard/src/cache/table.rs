@@ -75,8 +75,7 @@ impl Bits {
     fn change(&self, index: usize, to: bool) {
         let bit = 1 << (index % 64);
         // Release pairs with the Acquire in `contains`: a thread that finds a cache there finds
-        // what it is.
-        // SeqCst: an abandoner's bit comes before its look (`created::abandoned`).
+        // what it is. SeqCst: an abandoner's bit comes before its look (`created::abandoned`).
         if to {
             self.0[index / 64].fetch_or(bit, Ordering::SeqCst);
         } else {
@@ -94,9 +93,8 @@ impl Bits {
     }
 }
 
-/// All caches.
-/// Malloc's classes stay in the yard, whose address the library knows: its slow path reads no base,
-/// and a process without created caches makes no system call for their table.
+/// All caches. Malloc's classes stay in the yard, whose address the library knows: its slow path
+/// reads no base, and a process without created caches makes no system call for their table.
 pub struct Caches<E> {
     classes: [Cache<E>; CLASSES],
     created: Table<Room<Cache<E>>>,

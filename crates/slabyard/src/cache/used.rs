@@ -7,10 +7,9 @@
 //! ```
 //!
 //! Neighbours: [`super::table`] holds the caches; a yard's drains, passes and checks visit these
-//! slots.
-//! Invariants: the pairs of run lists, of run banks and of malloc's classes are always in use; pair
-//! 0 never is. A created cache's pair is in use from the cache's first slow allocation until the
-//! cache is destroyed; no other pair has stacks (`verify` checks it).
+//! slots. Invariants: the pairs of run lists, of run banks and of malloc's classes are always in
+//! use; pair 0 never is. A created cache's pair is in use from the cache's first slow allocation
+//! until the cache is destroyed; no other pair has stacks (`verify` checks it).
 
 use super::classes::CLASSES;
 use super::slots::slot_of;

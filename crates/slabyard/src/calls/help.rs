@@ -32,9 +32,8 @@ pub fn help_answer<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     drop(enter_with(yard, 0, Background::None));
 }
 
-/// Serves a request, if there is one, for a thread that another process stopped anywhere
-/// outside of our code and let go on here (`abi::region::outside`, whose outcomes are the
-/// result).
+/// Serves a request, if there is one, for a thread that another process stopped anywhere outside of
+/// our code and let go on here (`abi::region::outside`, whose outcomes are the result).
 ///
 /// The thread may hold any lock of the program's and of the C library's, which may wait for it.
 /// So it takes ours alone, whose holders go on and wait for nothing else, and calls nothing of

@@ -106,8 +106,7 @@ pub fn is_in_rcu_section<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.heap.rcu.is_in_section(yard.platform())
 }
 
-/// The grace period that ends after all sections that are open now, for
-/// [`poll_rcu`].
+/// The grace period that ends after all sections that are open now, for [`poll_rcu`].
 pub fn wanted_rcu<P: Platform>(heap: &PageHeap<P>) -> Epoch {
     heap.rcu.wanted()
 }

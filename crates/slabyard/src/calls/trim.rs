@@ -44,8 +44,7 @@ pub fn adopt_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, rows: impl Iterator
     }
 }
 
-/// Drains the calling thread's own row: for a thread that ends with a
-/// private slot.
+/// Drains the calling thread's own row: for a thread that ends with a private slot.
 pub fn drain_thread<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let Some(_slow_path) = enter_slow_path(yard, LOOK_CALLS) else { return };
     drain_row(yard);

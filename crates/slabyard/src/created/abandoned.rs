@@ -122,8 +122,7 @@ pub fn end_if_abandoned<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) 
     if !is_abandoned(yard, id) || may_be_live(yard, id) {
         return false;
     }
-    // The address is read while the cache is there: of two threads that come here one
-    // destroys it.
+    // The address is read while the cache is there: of two threads that come here one destroys it.
     let Some(owner) = yard.find_cache(id).map(|cache| cache.owner()) else { return false };
     if destroy_without_objects(yard, id).is_err() {
         return false;

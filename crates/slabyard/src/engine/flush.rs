@@ -101,8 +101,7 @@ pub fn return_to_slabs<S: FlushTarget>(on: S, objects: &[S::Element], most: u32)
     (objects.len() - left.len()) as u32
 }
 
-/// Puts a group into its slab; returns how many objects. If all were free already,
-/// nothing changes.
+/// Puts a group into its slab; returns how many objects. If all were free already, nothing changes.
 pub(super) fn put_group<S: Slabs>(on: S, shape: &Shape, group: &Group) -> u64 {
     let put = on.put(shape, group);
     on.report_twice(shape, group.slab, group.word, put.twice);

@@ -55,9 +55,8 @@ impl Shape {
     /// Objects of at most a cache line: of these a stack holds [`Self::STACK_OBJECTS`],
     /// because they take little memory and programs allocate them most.
     pub const SMALL: u32 = 64;
-    /// A stack holds at most this many objects.
-    /// SLUB 6.18 has 32. With 254, stacks of 1000 objects took 1.03 to 1.06 of mimalloc's time,
-    /// with 1022 they take 1.00 to 1.04 (9c63f82).
+    /// A stack holds at most this many objects. SLUB 6.18 has 32. With 254, stacks of 1000 objects
+    /// took 1.03 to 1.06 of mimalloc's time, with 1022 they take 1.00 to 1.04 (9c63f82).
     pub const STACK_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
     /// A stack has room for at least this many objects of any size.

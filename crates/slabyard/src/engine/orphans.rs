@@ -7,8 +7,7 @@
 //! at most one sheaf of them.
 //!
 //! Neighbours: [`crate::child`] walks over caches and slabs; an engine with more state than a list
-//! repairs the rest ([`Repair`]).
-//! Invariant: no other thread is in a slow path.
+//! repairs the rest ([`Repair`]). Invariant: no other thread is in a slow path.
 
 use super::kind::EngineKind;
 use super::page_slabs::Ruled;

@@ -79,6 +79,11 @@ pub(super) fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Take
     } else {
         take_partial(on, most, whole, &mut *f)
     };
+    for remote in on.remotes().filter(|_| fills) {
+        if missing > 0 {
+            missing = take_detached(remote, missing, &mut *f);
+        }
+    }
     let least = if whole { Word::OBJECTS } else { 1 };
     let cache = on.cache();
     while missing == most || missing >= least && (fills || !more && cache.is_busy()) {
@@ -168,6 +173,7 @@ pub(super) fn take_one_listed<S: Slabs>(on: S) -> Option<S::Object> {
 /// Begins a slab, on no list; `None` without memory.
 pub(super) fn begin<S: Slabs>(on: S, shape: &Shape) -> Option<u32> {
     let slab = on.begin(shape)?;
+    let on = on.of_slab(slab);
     on.count(Counter::AllocSlab, 1);
     on.cache().shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
     Some(slab)
@@ -178,6 +184,7 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
     let cache = on.cache();
     let shape = cache.shape();
     let Some(slab) = begin(on, shape) else { return 0 };
+    let on = on.of_slab(slab);
     let (version, _) = on.free_of(slab);
     let (taken, left) = on.take(shape, slab, most, whole, f);
     if left > 0 {

@@ -233,6 +233,14 @@ pub trait Slabs: NodeList {
     /// Begins a slab whose objects are all free, in no list; `None` without memory. The caller
     /// has the shape at hand, here and below.
     fn begin(self, shape: &Shape) -> Option<u32>;
+    /// The slabs of the node that a new slab is of: another one where this node has no memory.
+    fn of_slab(self, _slab: u32) -> Self {
+        self
+    }
+    /// The slabs of other nodes, from which a whole refill takes what its own node lacks.
+    fn remotes(self) -> impl Iterator<Item = Self> {
+        core::iter::empty()
+    }
     /// Ends an empty slab that is on no list, under the list's lock.
     fn end(self, shape: &Shape, slab: u32);
     /// Gives the pages of a discarded slab back, under no lock.
@@ -284,8 +292,7 @@ pub trait FlushTarget: Slabs {
     fn fetch_object_ahead(self, _geometry: &Geometry, _object: Self::Object) {}
     /// True if a slab of this cache begins there.
     fn is_slab(self, shape: &Shape, slab: u32) -> bool;
-    /// Moves the last objects into a group, as long as they are in its word; returns the
-    /// others.
+    /// Moves the last objects into a group, as long as they are in its word; returns the others.
     fn group<'e>(
         self,
         shape: &Shape,

@@ -123,8 +123,7 @@ pub trait SlowPaths: EngineKind {
         partial::discard_all_empty(on);
     }
 
-    /// Changes a tunable of `abi::region::TUNABLES`; `None` if the engine has none of this
-    /// name.
+    /// Changes a tunable of `abi::region::TUNABLES`; `None` if the engine has none of this name.
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
         Some(Changed { old, drains: false })

@@ -2,10 +2,9 @@
 //! path, or a helper thread that the requester wakes, serves it (`abi::region::Mail`).
 //!
 //! Neighbour: [`crate::reclaim::drain`] runs the requested drains. One thread at a time serves
-//! requests, under the drain lock.
-//! Invariants: a request is served at most once; a request that two requesters wrote at the same
-//! time is never served; a request about a destroyed cache is refused, even if a new cache has its
-//! number; no request, whatever its words, damages the yard.
+//! requests, under the drain lock. Invariants: a request is served at most once; a request that two
+//! requesters wrote at the same time is never served; a request about a destroyed cache is refused,
+//! even if a new cache has its number; no request, whatever its words, damages the yard.
 
 pub mod header;
 

@@ -153,8 +153,7 @@ pub fn end_slab(region: &Region, slab: u32, geometry: &Geometry) {
     descriptor.set(GranuleKind::None, 0, 0);
 }
 
-/// Writes the page map for a slab that a thread which is gone had just begun, or was about to
-/// end.
+/// Writes the page map for a slab that a thread which is gone had just begun, or was about to end.
 pub fn write_map_anew(region: &Region, slab: u32, geometry: &Geometry) {
     let slot = region.descriptor(slab).slot();
     let offset = crate::platform::Slot(slot).offset() as u16;
@@ -177,8 +176,7 @@ pub fn put<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word, mask: u64) ->
     // Relaxed: ordered by the Release of the addition below.
     let old = bits(heap, slab, word).fetch_or(mask, Ordering::Relaxed);
     let added = (mask & !old).count_ones();
-    // Release: a thread that takes a counted object sees its bit. Pairs with the
-    // Acquire in `take`.
+    // Release: a thread that takes a counted object sees its bit. Pairs with the Acquire in `take`.
     let word = &heap.region.descriptor(slab).word;
     let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
     Put { version, before, added, twice: old & mask }

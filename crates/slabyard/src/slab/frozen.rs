@@ -67,8 +67,7 @@ pub fn exchange_word<P: Platform>(
     loop {
         heap.platform.step();
         let new = next(old);
-        // AcqRel: as the addition and the subtraction of the free set, whose partners these
-        // are.
+        // AcqRel: as the addition and the subtraction of the free set, whose partners these are.
         match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Exchanged { old, new, failed },
             Err(seen) => old = seen,

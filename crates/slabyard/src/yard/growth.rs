@@ -1,9 +1,8 @@
 //! The table of blocks that grew: it maps an address to the size that was last requested there.
 //!
 //! Neighbours: [`crate::calls::growth`] gives such blocks spare room; [`crate::large`] removes a
-//! block that is freed.
-//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the
-//! address of an earlier growing block may get room one growth too early.
+//! block that is freed. Invariant: the table is a hint. Threads overwrite each other's entries, and
+//! a new block at the address of an earlier growing block may get room one growth too early.
 
 use crate::cache::classes::{LARGEST, STEP};
 use crate::pages::PageHeap;

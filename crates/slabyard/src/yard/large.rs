@@ -10,11 +10,10 @@ use crate::yard::guarded::Guarded;
 /// and go.
 pub const LARGEST_RUN: usize = 1 << 20;
 
-/// The largest run where large blocks come and go.
-/// Blocks of 1 to 64 MiB that replace each other had 492,000 page faults as mappings and have
-/// 56,000 as runs (3e13e7d). Runs from the first block on had a tenth fewer, but a large block that
-/// is never freed would be among small objects; the best fit instead of the most dirty extent has
-/// a third more.
+/// The largest run where large blocks come and go. Blocks of 1 to 64 MiB that replace each other
+/// had 492,000 page faults as mappings and have 56,000 as runs (3e13e7d). Runs from the first block
+/// on had a tenth fewer, but a large block that is never freed would be among small objects; the
+/// best fit instead of the most dirty extent has a third more.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
 /// Bytes of such mappings in a millisecond, in the mean. A page that is faulted in anew costs 0.5

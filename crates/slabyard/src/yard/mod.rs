@@ -225,8 +225,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
-/// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new
-/// cache.
+/// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new cache.
 pub(crate) fn choose_pops<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     loop {
         let none = yard.wants_every_call();

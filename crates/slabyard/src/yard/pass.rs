@@ -1,7 +1,6 @@
 //! The position of a reclaim pass: its phase, its next entry, its next cache.
 //!
-//! Neighbour: [`crate::reclaim::pass`] does the work.
-//! Invariant: the drain lock protects it.
+//! Neighbour: [`crate::reclaim::pass`] does the work. Invariant: the drain lock protects it.
 
 use crate::engine::Found;
 use crate::pages::PageHeap;

@@ -1,9 +1,8 @@
 //! A yard's state for its sparse caches: which of them are to be flushed, the tokens for flushed
 //! objects, and when the next check is due.
 //!
-//! Neighbour: [`crate::reclaim::sparse`] checks and flushes.
-//! Invariant: the words are hints, except the position in [`Flushing`], which the drain lock
-//! protects.
+//! Neighbour: [`crate::reclaim::sparse`] checks and flushes. Invariant: the words are hints, except
+//! the position in [`Flushing`], which the drain lock protects.
 
 use crate::cache::slots::number_of;
 use crate::platform::stack::Slot;

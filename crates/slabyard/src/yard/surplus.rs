@@ -1,9 +1,8 @@
 //! A yard's state for its surplus, the dirty free pages that slow paths give back at once: the
 //! bound above which there is a surplus, and the tokens for pages that are given back.
 //!
-//! Neighbour: [`crate::reclaim::surplus`] computes the surplus and gives it back.
-//! Invariant: the words are hints, which threads overwrite without a lock: a lost update makes a
-//! guess wrong.
+//! Neighbour: [`crate::reclaim::surplus`] computes the surplus and gives it back. Invariant: the
+//! words are hints, which threads overwrite without a lock: a lost update makes a guess wrong.
 
 use crate::pages::purge::MOST_BYTES;
 use crate::platform::GRANULE;

@@ -6,8 +6,7 @@ use crate::engine::partial_list::End;
 use crate::engine::slabs::Group;
 use crate::engine::{Counter, Shape};
 
-/// Frees objects of one word to a slab that is not this CPU's. Returns how many slabs that
-/// drained.
+/// Frees objects of one word to a slab that is not this CPU's. Returns how many slabs that drained.
 pub fn free_to_slab<S: CpuSlabs>(on: S, shape: &Shape, group: &Group) -> u32 {
     on.count(Counter::FreeSlowpath, 1);
     on.count(Counter::CmpxchgSlab, 1);

@@ -111,8 +111,7 @@ impl Rules {
         })
     }
 
-    /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
-    /// from sheaves.
+    /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or from sheaves.
     #[must_use]
     pub fn has_cpu_slabs(&self) -> bool {
         matches!(self.front, Front::CpuSlabs | Front::SheavesOverCpuSlabs)

@@ -8,10 +8,9 @@ use crate::engine::slabs::{Held, Stacks};
 
 /// Most full sheaves of a barn until its limit follows use ([`super::working_set`]).
 const MOST_FULL: u32 = 2;
-/// A barn keeps no objects above this many bytes: there are few of them, and two sheaves
-/// may be more than all that live. To return them to their slabs costs little beside
-/// their use.
-/// Kept, they raised a peak from 16.9 to 18.9 MiB (`aligned_mix`, 59eeeb3).
+/// A barn keeps no objects above this many bytes: there are few of them, and two sheaves may be
+/// more than all that live. To return them to their slabs costs little beside their use. Kept, they
+/// raised a peak from 16.9 to 18.9 MiB (`aligned_mix`, 59eeeb3).
 const LARGEST: u32 = 1024;
 
 /// The first limit of full sheaves in the barn, for objects of this many bytes.

@@ -95,11 +95,10 @@ impl<C> NodeSheaves<C> {
     }
 
     /// Exchanges a full sheaf for one with room: the spare, or an empty one where there is no
-    /// spare. Else it flushes a piece of the full one, what was freed last: these elements
-    /// are still in the CPU's cache. The kernel flushes the spare.
-    /// To flush the barn's oldest sheaf keeps the order of trees that outgrow the barn, but its
-    /// elements and slabs are out of the cache by then: 3 to 7 % more misses in three loads, and
-    /// none was faster (d354517).
+    /// spare. Else it flushes a piece of the full one, what was freed last: these elements are
+    /// still in the CPU's cache. The kernel flushes the spare. To flush the barn's oldest sheaf
+    /// keeps the order of trees that outgrow the barn, but its elements and slabs are out of the
+    /// cache by then: 3 to 7 % more misses in three loads, and none was faster (d354517).
     fn make_room<S: Stacks<Chain = C>>(&self, on: S, full: S::Sheaf) -> S::Sheaf {
         let mut full = match self.exchange_spare(on, full) {
             Ok(room) => return room,

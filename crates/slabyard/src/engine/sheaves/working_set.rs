@@ -32,8 +32,7 @@ pub(crate) const SMALL_PART: u64 = 8;
 
 /// What was flushed, and what was refilled of it.
 pub(super) struct WorkingSet {
-    /// Objects flushed because the barn was full, since the last reclaim pass, less those
-    /// refilled.
+    /// Objects flushed because the barn was full, since the last reclaim pass, less those refilled.
     pub(super) flushed: AtomicU32,
     /// Objects flushed and refilled within a pass, less those that raised the limit.
     pub(super) overflow_misses: AtomicU32,

@@ -92,8 +92,7 @@ pub fn adopt<G: Pages>(
     Ok(())
 }
 
-/// As [`free`], under the lock. True if the page is all free, and off its list: the caller ends
-/// it.
+/// As [`free`], under the lock. True if the page is all free, and off its list: the caller ends it.
 pub(super) fn free_locked<G: Pages>(
     on: G,
     lists: &mut Lists,

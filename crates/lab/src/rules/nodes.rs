@@ -1,0 +1,102 @@
+//! Nodes of a machine, and the kernel's lists of nodes and CPUs.
+//!
+//! Neighbour: [`super::Machine`] has the set of its nodes without memory.
+
+use std::fmt;
+
+/// Nodes by their numbers, which are below 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet(u64);
+
+impl NodeSet {
+    /// No node.
+    pub const NONE: NodeSet = NodeSet(0);
+
+    /// Reads a kernel's list: "1,3-7".
+    #[must_use]
+    pub fn parse(list: &str) -> Option<NodeSet> {
+        let mut nodes = 0;
+        for range in list.trim().split(',') {
+            let (count, last) = count_and_last(range).filter(|(_, last)| *last < u64::BITS)?;
+            nodes |= (last + 1 - count..=last).fold(0, |bits, node| bits | 1 << node);
+        }
+        Some(NodeSet(nodes))
+    }
+
+    /// The nodes of a machine that are not among those with memory, by a kernel's lists `online` and
+    /// `has_normal_memory`; none where the online ones are not numbered without a gap.
+    #[must_use]
+    pub fn without_memory(online: &str, with_memory: &str) -> NodeSet {
+        let gapless = count_and_last(online).is_some_and(|(count, last)| count == last + 1);
+        match (NodeSet::parse(online), NodeSet::parse(with_memory)) {
+            (Some(all), Some(set)) if gapless => NodeSet(all.0 & !set.0),
+            _ => NodeSet::NONE,
+        }
+    }
+
+    /// True for a node that is in it.
+    #[must_use]
+    pub fn has(self, node: u32) -> bool {
+        node < u64::BITS && self.0 >> node & 1 == 1
+    }
+
+    /// True without a node.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Of a machine with so many nodes, of which this set has no memory: the node whose memory each
+    /// uses, itself or the one whose number is nearest; `None` if no node has memory.
+    #[must_use]
+    pub fn memory_of(self, nodes: u32) -> Option<Vec<u16>> {
+        let nearest = |node: u32| {
+            let with_memory = (0..nodes).filter(|other| !self.has(*other));
+            with_memory.min_by_key(|other| node.abs_diff(*other)).map(|node| node as u16)
+        };
+        (0..nodes).map(nearest).collect()
+    }
+}
+
+impl fmt::Display for NodeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<String> =
+            (0..u64::BITS).filter(|node| self.has(*node)).map(|node| node.to_string()).collect();
+        f.write_str(&nodes.join(","))
+    }
+}
+
+/// Reads the kernel's lists of CPUs and nodes: "0-3,8" is 5 of them, the last of
+/// which is number 8.
+#[must_use]
+pub fn count_and_last(list: &str) -> Option<(u32, u32)> {
+    let (mut count, mut last) = (0u32, 0u32);
+    for range in list.trim().split(',') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (low, high): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
+        if low > high || high >= 1 << 20 {
+            return None;
+        }
+        count = count.checked_add(high - low + 1)?;
+        last = last.max(high);
+    }
+    Some((count, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_memory_use_the_nearest_one() {
+        let set = NodeSet::parse("1,3-4").unwrap();
+        assert_eq!(set.memory_of(5), Some(vec![0, 0, 2, 2, 2]));
+        assert_eq!(set.to_string(), "1,3,4");
+        assert_eq!(NodeSet::without_memory("0-4", "0,2"), set);
+        assert_eq!(NodeSet::without_memory("0,2", "0"), NodeSet::NONE);
+        assert_eq!(NodeSet::parse("0-1").unwrap().memory_of(2), None);
+        for text in ["", "64", "2-1", "x"] {
+            assert_eq!(NodeSet::parse(text), None, "{text}");
+        }
+    }
+}
