@@ -9,11 +9,12 @@
 //! lists, slab by slab. [`record`] traces the running kernel, [`edit`] makes a trace from other
 //! traces, and [`malloc`] turns a process's calls to malloc into a kernel's trace. [`population`]
 //! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
-//! [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
+//! [`load`] makes a trace from a text
+//! that describes one. [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
 //! holds the measured errors of predictions for other machines.
 //!
 //! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case, check > replay, population > prepare >
-//! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > prepare, trace;
+//! trace, lists, snapshot > geometry > rules > event; edit, import > load, malloc, record > prepare, trace;
 //! malloc > geometry; slob > trace.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -25,6 +26,7 @@ pub mod event;
 pub mod geometry;
 pub mod import;
 pub mod lists;
+pub mod load;
 pub mod malloc;
 pub mod population;
 pub mod prepare;

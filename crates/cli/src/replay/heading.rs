@@ -6,15 +6,17 @@ use crate::machine::Engine;
 use crate::terminal::seconds;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::Machine;
-use slabyard_lab::trace::LISTS;
+use slabyard_lab::trace::{LISTS, LOAD};
 
 /// What was replayed, on what.
 pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
     let (trace, settings) = (&loaded.trace, &loaded.settings);
     let machine = &settings.machine;
     let (first, last) = trace.span().into_inner();
+    let is_load = trace.attachment(LOAD).is_some();
+    let (made_over, made_on) = if is_load { ("a load of", "for") } else { ("recorded over", "on") };
     format!(
-        "{} events, recorded over {} on kernel {}; rules of {}, {}{}, {}, pages of {} KiB, start {}\n",
+        "{} events, {made_over} {} {made_on} kernel {}; rules of {}, {}{}, {}, pages of {} KiB, start {}\n",
         trace.nr_events(),
         seconds(last - first),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),

@@ -17,7 +17,9 @@ use slabyard_lab::malloc;
 use slabyard_lab::rules::{Machine, NodeSet, SLAB_REMOVED, Settings, version_of};
 use slabyard_lab::slab;
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Attached, Events, LISTS, LONG, MALLOC, START, Source, Trace};
+use slabyard_lab::trace::{
+    self, Attached, Events, LISTS, LOAD, LONG, MALLOC, START, Source, Trace,
+};
 use slabyard_observe::file;
 use std::fs;
 use std::io;
@@ -32,8 +34,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The machine that the trace is from, as far as is known.
     pub traced: Machine,
-    /// It is of a process's malloc, and no kernel had its slabs.
-    pub of_process: bool,
+    /// No kernel had its slabs: it is of a process's malloc, or a load's.
+    pub is_without_slabs: bool,
 }
 
 /// Reads the trace, all of it; tells what is missing in it.
@@ -108,7 +110,8 @@ pub fn load(
         let file = shown(&args.file);
         return Err(anyhow!("the lists in {file} make no sense; replay without: --no-lists").into());
     }
-    let of_process = place.is_none() && trace.attachment(MALLOC).is_some();
+    let is_made = [MALLOC, LOAD].into_iter().any(|name| trace.attachment(name).is_some());
+    let is_without_slabs = place.is_none() && is_made;
     let (start, snapshot) = match (place, trace.attachment(START)) {
         (Some((start, dump)), _) => {
             progress.stage(&format!("reading {}", shown(&start)));
@@ -132,7 +135,7 @@ pub fn load(
     };
     belong_together(&trace, &snapshot)?;
     let (settings, traced) = settings(wanted, &trace, &snapshot)?;
-    Ok(Loaded { trace, snapshot, start, settings, traced, of_process })
+    Ok(Loaded { trace, snapshot, start, settings, traced, is_without_slabs })
 }
 
 /// Says of a trace that is not there that it is not, and not that it has no snapshot.

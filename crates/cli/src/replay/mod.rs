@@ -47,9 +47,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         save::look_before(args, to)?;
     }
     let loaded = input::load(&args.trace, &args.wanted(), &progress)?;
-    if args.check && loaded.of_process {
-        let text =
-            "--check holds a replay against a kernel's slabs, and a process's trace has none";
+    if args.check && loaded.is_without_slabs {
+        let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of a process's malloc, or a load's";
         return Err(Failure::Usage(text.into()));
     }
     if args.check {

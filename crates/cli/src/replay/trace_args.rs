@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// The trace, and what it begins with.
 #[derive(clap::Args)]
 pub struct TraceArgs {
-    /// The trace: a file of ours, or a CSV, plain or .zst; `-` is standard input
+    /// The trace: a file of ours, or a CSV, plain or .zst; `-` is standard input; a text named .toml
+    /// describes a load, of which a trace is made
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// The snapshot taken just before the trace; FILE#DUMP picks one of several, `-` is standard

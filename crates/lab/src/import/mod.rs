@@ -2,7 +2,7 @@
 //!
 //! [`open`] reads everything that [`crate::trace::open`] reads, and three more formats: `perf.data`
 //! with `kmem` events, as `perf record -a -e 'kmem:*'` writes it (module `perf`); `trace.dat` of
-//! trace-cmd (`trace_cmd`); and heaptrack's files (`heaptrack`). The text output of `perf script`
+//! trace-cmd (`trace_cmd`); and heaptrack's files (`heaptrack`). A file named `.toml` is a load ([`load`]). The text output of `perf script`
 //! and `trace-cmd report` is already a trace format of [`crate::trace`].
 
 mod heaptrack;
@@ -10,6 +10,7 @@ mod perf;
 mod trace_cmd;
 mod tracing;
 
+use crate::load;
 use crate::trace::{self, Error, Source, Stream, Trace};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -53,7 +54,8 @@ pub fn stream(path: &Path) -> Result<Stream, Error> {
 /// True for a file that brings the caches of its replay itself, though it is none of ours.
 #[must_use]
 pub fn holds_caches(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| of_heaptrack(file).is_ok_and(|found| found.is_some()))
+    load::is_load(path)
+        || File::open(path).is_ok_and(|file| of_heaptrack(file).is_ok_and(|found| found.is_some()))
 }
 
 /// A reader of heaptrack's text, if the file has it.
@@ -75,6 +77,9 @@ fn of_heaptrack(mut file: File) -> io::Result<Option<Box<dyn BufRead>>> {
 
 /// The trace, if it is one of those that only this module knows.
 fn foreign(path: &Path) -> Result<Option<Trace>, Error> {
+    if load::is_load(path) {
+        return load::open(path).map(Some);
+    }
     let mut file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Ok(None);

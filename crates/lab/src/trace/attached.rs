@@ -20,6 +20,8 @@ pub const SHRUNK: &str = "shrunk";
 pub const SHRINK: &str = "shrink";
 /// Of a process: the caches of malloc's size classes, empty, in the same form as [`START`].
 pub const MALLOC: &str = "malloc";
+/// The text that it was made from ([`crate::load`]).
+pub const LOAD: &str = "load";
 /// How it was recorded, as JSON.
 pub const RECORDING: &str = "recording";
 

@@ -56,6 +56,9 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// A text that describes a load, and what is wrong with it.
+    #[error("not a load: {0}")]
+    Load(String),
     /// It breaks a rule of rows.
     #[error(transparent)]
     Csv(#[from] rows::Error),

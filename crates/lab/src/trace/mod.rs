@@ -28,7 +28,7 @@ pub mod unnamed;
 mod whole;
 mod writer;
 
-pub use attached::{Attached, END, LISTS, MALLOC, RECORDING, SHRINK, SHRUNK, START};
+pub use attached::{Attached, END, LISTS, LOAD, MALLOC, RECORDING, SHRINK, SHRUNK, START};
 pub use error::{Damage, Error, Harm};
 pub use format::{CHUNK_EVENTS, MAGIC, VERSION};
 pub use frames::Frames;
