@@ -39,3 +39,13 @@ pub enum ListsError {
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
 }
+
+/// It changed while it was read, or makes no sense.
+#[derive(Debug)]
+pub(super) struct ChangedMeanwhile;
+
+impl From<Unreadable> for ChangedMeanwhile {
+    fn from(_: Unreadable) -> ChangedMeanwhile {
+        ChangedMeanwhile
+    }
+}

@@ -1,6 +1,6 @@
 //! The JSON form of slab lists in a trace file.
 
-use super::{CacheLists, CpuSlabLists, Lists, Objects, SlabOnList};
+use super::{Barn, CacheLists, CpuSheaves, CpuSlabLists, Lists, Objects, Sheaf, SlabOnList};
 use serde_json::{Value, json};
 
 /// As bytes.
@@ -15,7 +15,14 @@ fn put(cache: &CacheLists) -> Value {
     let cpu = |of: &CpuSlabLists| json!({ "cpu": of.cpu, "slab": of.slab.as_ref().map(slab), "partial": all(&of.partial) });
     let nodes: Vec<_> = cache.nodes.iter().map(|slabs| all(slabs)).collect();
     let cpus: Vec<_> = cache.cpus.iter().map(cpu).collect();
-    json!({ "name": cache.name, "read_at": cache.read_at, "nodes": nodes, "cpus": cpus })
+    let sheaves = |of: &CpuSheaves| json!({ "cpu": of.cpu, "main": of.main, "spare": of.spare, "rcu_free": of.rcu_free });
+    let sheaves: Vec<_> = cache.sheaves.iter().map(sheaves).collect();
+    let barn = |of: &Barn| json!({ "full": of.full, "empty": of.empty });
+    let barns: Vec<_> = cache.barns.iter().map(barn).collect();
+    json!({
+        "name": cache.name, "read_at": cache.read_at, "nodes": nodes, "cpus": cpus,
+        "sheaves": sheaves, "barns": barns,
+    })
 }
 
 fn slab(of: &SlabOnList) -> Value {
@@ -33,19 +40,41 @@ pub fn read(bytes: &[u8]) -> Option<Lists> {
 fn get(value: &Value) -> Option<CacheLists> {
     let all = |value: &Value| value.as_array()?.iter().map(listed).collect::<Option<Vec<_>>>();
     let cpu = |value: &Value| {
-        let slab = match &value["slab"] {
-            Value::Null => None,
-            slab => Some(listed(slab)?),
-        };
+        let slab = if_any(&value["slab"], listed)?;
         let cpu = value["cpu"].as_u64()?.try_into().ok()?;
         Some(CpuSlabLists { cpu, slab, partial: all(&value["partial"])? })
     };
+    let sheaves = |value: &Value| {
+        Some(CpuSheaves {
+            cpu: value["cpu"].as_u64()?.try_into().ok()?,
+            main: sheaf(&value["main"])?,
+            spare: if_any(&value["spare"], sheaf)?,
+            rcu_free: if_any(&value["rcu_free"], sheaf)?,
+        })
+    };
+    let barn = |value: &Value| {
+        let full = value["full"].as_array()?.iter().map(sheaf).collect::<Option<Vec<_>>>()?;
+        Some(Barn { full, empty: value["empty"].as_u64()?.try_into().ok()? })
+    };
+    // A recorder that did not read sheaves says nothing of them.
+    let told = |key: &str| value[key].as_array().map_or(&[][..], Vec::as_slice);
     Some(CacheLists {
         name: value["name"].as_str()?.into(),
         read_at: value["read_at"].as_u64()?,
         nodes: value["nodes"].as_array()?.iter().map(all).collect::<Option<Vec<_>>>()?,
         cpus: value["cpus"].as_array()?.iter().map(cpu).collect::<Option<Vec<_>>>()?,
+        sheaves: told("sheaves").iter().map(sheaves).collect::<Option<Vec<_>>>()?,
+        barns: told("barns").iter().map(barn).collect::<Option<Vec<_>>>()?,
     })
+}
+
+/// What a value that is not null is; `None` if it makes no sense.
+fn if_any<T>(value: &Value, get: impl Fn(&Value) -> Option<T>) -> Option<Option<T>> {
+    if value.is_null() { Some(None) } else { get(value).map(Some) }
+}
+
+fn sheaf(value: &Value) -> Option<Sheaf> {
+    value.as_array()?.iter().map(Value::as_u64).collect()
 }
 
 fn listed(value: &Value) -> Option<SlabOnList> {
@@ -79,6 +108,7 @@ mod tests {
                 slab: None,
                 partial: vec![slab(0x2000, Some(vec![6]))],
             }],
+            ..CacheLists::default()
         };
         let lists = Lists { caches: vec![cache], unread: 2 };
         let bytes = write(&lists);

@@ -44,6 +44,8 @@ pub struct Layout {
     pub node: NodeLayout,
     /// Of `struct kmem_cache_cpu`; `None` since 7.0.
     pub cpu: Option<CpuLayout>,
+    /// Of sheaves and barns; since 6.18.
+    pub sheaves: Option<SheafLayout>,
     /// Bytes of a `struct page`, which describes a page frame.
     pub page_struct: u32,
     /// `pptrs` of `struct bpf_array`: how CPUs' memory is found by BPF.
@@ -55,7 +57,7 @@ pub struct Layout {
 /// Of `struct kmem_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheLayout {
-    /// Its bytes up to `node`.
+    /// Its bytes up to the nodes' addresses.
     pub bytes: u32,
     /// The name's address.
     pub name: u32,
@@ -71,8 +73,10 @@ pub struct CacheLayout {
     pub random: Option<u32>,
     /// The variable of each CPU.
     pub cpu_slab: Option<u32>,
-    /// The nodes' addresses.
+    /// The address of the first node.
     pub node: u32,
+    /// Bytes from one node's address to the next: since 7.1 the barns' addresses are in between.
+    pub node_stride: u32,
     /// The links by which `slab_caches` has the cache.
     pub list: u32,
 }
@@ -116,6 +120,43 @@ pub struct CpuLayout {
     pub partial: Option<u32>,
 }
 
+/// Of `struct slub_percpu_sheaves`, `struct slab_sheaf` and `struct node_barn`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SheafLayout {
+    /// Of a cache: the variable of each CPU.
+    pub variable: u32,
+    /// Of a cache: objects in a full sheaf; 0 in one without sheaves.
+    pub capacity: u32,
+    /// Where the address of a node's barn is.
+    pub barn: BarnPlace,
+    /// Of a CPU: the addresses of the sheaf that it allocates from, of the other one, and of that for
+    /// objects that wait for RCU's readers.
+    pub of_cpu: [u32; 3],
+    /// Of a sheaf: the links by which a barn has it.
+    pub list: u32,
+    /// Of a sheaf: the address of its cache.
+    pub cache: u32,
+    /// Of a sheaf: how many objects it has.
+    pub size: u32,
+    /// Of a sheaf: their addresses, the next to be allocated last.
+    pub objects: u32,
+    /// Of a barn: the list of full sheaves.
+    pub full: u32,
+    /// Of a barn: its length.
+    pub nr_full: u32,
+    /// Of a barn: how many empty sheaves it has.
+    pub nr_empty: u32,
+}
+
+/// Where the address of a node's barn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarnPlace {
+    /// In the `struct kmem_cache_node`, up to 7.0.
+    OfNode(u32),
+    /// In the `struct kmem_cache`, that of the first node; the others are as far apart as the nodes'.
+    OfCache(u32),
+}
+
 impl Layout {
     /// The running kernel's.
     ///
@@ -143,7 +184,10 @@ impl Layout {
             field(of, path).ok_or(ListsError::NoField(name))
         };
         let size = |name: &'static str| size_of(types, name).ok_or(ListsError::NoField(name));
-        let node = byte("kmem_cache.node")?;
+        let node = byte("kmem_cache.per_node[0].node").or_else(|_| byte("kmem_cache.node"))?;
+        // A kernel for a single node has but one.
+        let second = byte("kmem_cache.per_node[1].node").or_else(|_| byte("kmem_cache.node[1]"));
+        let barn = byte("kmem_cache.per_node[0].barn").map(BarnPlace::OfCache);
         let cpu_slab = byte("kmem_cache.cpu_slab").ok();
         let cpu = match cpu_slab {
             None => None,
@@ -151,6 +195,26 @@ impl Layout {
                 freelist: byte("kmem_cache_cpu.freelist")?,
                 slab: byte("kmem_cache_cpu.slab")?,
                 partial: byte("kmem_cache_cpu.partial").ok(),
+            }),
+        };
+        let sheaves = match byte("kmem_cache.cpu_sheaves") {
+            Err(_) => None,
+            Ok(variable) => Some(SheafLayout {
+                variable,
+                capacity: byte("kmem_cache.sheaf_capacity")?,
+                barn: barn.or_else(|_| byte("kmem_cache_node.barn").map(BarnPlace::OfNode))?,
+                of_cpu: [
+                    byte("slub_percpu_sheaves.main")?,
+                    byte("slub_percpu_sheaves.spare")?,
+                    byte("slub_percpu_sheaves.rcu_free")?,
+                ],
+                list: byte("slab_sheaf.barn_list")?,
+                cache: byte("slab_sheaf.cache")?,
+                size: byte("slab_sheaf.size")?,
+                objects: byte("slab_sheaf.objects")?,
+                full: byte("node_barn.sheaves_full")?,
+                nr_full: byte("node_barn.nr_full")?,
+                nr_empty: byte("node_barn.nr_empty")?,
             }),
         };
         Ok(Layout {
@@ -164,6 +228,7 @@ impl Layout {
                 random: byte("kmem_cache.random").ok(),
                 cpu_slab,
                 node,
+                node_stride: second.map_or(8, |second| second - node),
                 list: byte("kmem_cache.list")?,
             },
             slab: SlabLayout {
@@ -180,6 +245,7 @@ impl Layout {
                 nr_partial: byte("kmem_cache_node.nr_partial")?,
             },
             cpu,
+            sheaves,
             page_struct: size("page")?,
             array_pptrs: byte("bpf_array.pptrs").ok(),
             iterator: function(types, "bpf_iter_kmem_cache"),

@@ -1,10 +1,11 @@
 //! The slab lists of a kernel's caches, slab by slab: each node's partial slabs in their order,
-//! each CPU's slab and partial list, and which objects in these slabs are free.
+//! each CPU's slab and partial list, and which objects in these slabs are free; and the objects in
+//! each CPU's sheaves and each node's barn.
 //!
 //! `/sys/kernel/slab` reports only counts, so this module reads the kernel's memory, using the
 //! kernel's description of its structures ([`layout`]). [`walk`] follows the lists through a trait
 //! ([`memory`]) that [`bpf`] implements, and checks what it reads. If all lists of a cache were
-//! read, its slabs on no list are full.
+//! read, its slabs on no list are full, but for objects in sheaves.
 //!
 //! [`crate::record`] reads the lists at a recording's start; [`crate::prepare`] and
 //! [`crate::replay`] take them as the initial state; [`json`] is their form in a trace file.
@@ -15,6 +16,7 @@ mod error;
 pub mod json;
 pub mod layout;
 pub mod memory;
+mod sheaves;
 pub mod walk;
 
 pub use error::{ListsError, Unreadable};
@@ -77,6 +79,31 @@ pub struct CpuSlabLists {
     pub partial: Vec<SlabOnList>,
 }
 
+/// The objects in a sheaf, by the low 48 bits of their addresses, the next to be allocated last.
+pub type Sheaf = Vec<u64>;
+
+/// What a CPU has of a cache in its sheaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSheaves {
+    /// The kernel's number of it.
+    pub cpu: u32,
+    /// The one that it allocates from and frees to.
+    pub main: Sheaf,
+    /// The one that is exchanged with it, if there is one.
+    pub spare: Option<Sheaf>,
+    /// The one of objects that `kfree_rcu()` freed, if there is one.
+    pub rcu_free: Option<Sheaf>,
+}
+
+/// A node's barn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Barn {
+    /// The next to be taken first.
+    pub full: Vec<Sheaf>,
+    /// How many empty ones there are.
+    pub empty: u32,
+}
+
 /// What a kernel had of a cache on CPUs and nodes when they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheLists {
@@ -88,6 +115,10 @@ pub struct CacheLists {
     pub nodes: Vec<Vec<SlabOnList>>,
     /// Of each CPU that has something.
     pub cpus: Vec<CpuSlabLists>,
+    /// Of each CPU; none of a cache without sheaves.
+    pub sheaves: Vec<CpuSheaves>,
+    /// Of each node, likewise.
+    pub barns: Vec<Barn>,
 }
 
 /// The lists of a kernel.
@@ -107,6 +138,13 @@ impl SlabOnList {
     }
 }
 
+impl CpuSheaves {
+    /// The main sheaf, and those of the others that there are.
+    pub fn each(&self) -> impl Iterator<Item = &Sheaf> {
+        [Some(&self.main), self.spare.as_ref(), self.rcu_free.as_ref()].into_iter().flatten()
+    }
+}
+
 impl CacheLists {
     /// Those of nodes first, then of CPUs.
     pub fn each_mut(&mut self) -> impl Iterator<Item = &mut SlabOnList> {
@@ -118,6 +156,14 @@ impl CacheLists {
     pub fn each(&self) -> impl Iterator<Item = &SlabOnList> {
         let cpus = self.cpus.iter().flat_map(|cpu| cpu.slab.iter().chain(&cpu.partial));
         self.nodes.iter().flatten().chain(cpus)
+    }
+}
+
+impl CacheLists {
+    /// The objects in sheaves, of CPUs and of barns.
+    pub fn in_sheaves(&self) -> impl Iterator<Item = u64> {
+        let cpus = self.sheaves.iter().flat_map(CpuSheaves::each);
+        cpus.chain(self.barns.iter().flat_map(|barn| &barn.full)).flatten().copied()
     }
 }
 

@@ -8,9 +8,10 @@
 //!
 //! [`super::layout`] supplies the fields' offsets, [`super::memory`] reads the bytes.
 
-use super::error::{ListsError, Unreadable};
+use super::error::{ChangedMeanwhile, ListsError};
 use super::layout::Layout;
-use super::memory::Memory;
+use super::memory::{ADDRESS, Memory, u32_at, u64_at};
+use super::sheaves::{self, Sheaves};
 use super::{CacheLists, CpuSlabLists, Lists, Objects, SlabOnList};
 
 /// How often something that moves is read.
@@ -23,8 +24,6 @@ const ORDER_SHIFT: u32 = 16;
 const MOST_ORDER: u32 = 10;
 /// Slabs that a list may have: links that lead in a circle end there.
 const MOST_SLABS: u64 = 1 << 22;
-/// Addresses as a trace holds them.
-const ADDRESS: u64 = (1 << 48) - 1;
 
 /// What bounds the search of the kernel's memory.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +47,7 @@ pub fn lists(
     clock: &dyn Fn() -> u64,
 ) -> Result<Lists, ListsError> {
     let mut cpu_offsets = Vec::new();
-    if layout.cpu.is_some() {
+    if layout.cpu.is_some() || layout.sheaves.is_some() {
         for cpu in 0..machine.cpus {
             cpu_offsets.push(memory.cpu_offset(layout, cpu)?);
         }
@@ -63,16 +62,6 @@ pub fn lists(
         }
     }
     Ok(lists)
-}
-
-/// It changed while it was read, or makes no sense.
-#[derive(Debug)]
-struct ChangedMeanwhile;
-
-impl From<Unreadable> for ChangedMeanwhile {
-    fn from(_: Unreadable) -> ChangedMeanwhile {
-        ChangedMeanwhile
-    }
 }
 
 struct Walk<'a> {
@@ -95,9 +84,11 @@ struct Cache {
     random: u64,
     /// Objects and order, as wanted and as little as may be.
     shapes: [(u32, u32); 2],
-    /// Its variable of each CPU, on each.
+    /// Its variable of each CPU, on each, if it has CPU slabs.
     cpus: Vec<u64>,
     nodes: Vec<u64>,
+    /// Its sheaves on each CPU, its barn on each node, and how much a sheaf holds.
+    sheaves: sheaves::Places,
 }
 
 /// A `struct slab`.
@@ -111,6 +102,7 @@ struct Head {
 struct Heads {
     nodes: Vec<Vec<Head>>,
     cpus: Vec<(Option<Head>, Vec<Head>)>,
+    sheaves: Sheaves,
     read_at: u64,
 }
 
@@ -145,11 +137,18 @@ impl Walk<'_> {
         self.memory.read(address, &mut bytes)?;
         let int = |at: u32| u32_at(&bytes, at);
         let shape = |word: u32| (word & ((1 << ORDER_SHIFT) - 1), word >> ORDER_SHIFT);
-        let variable = layout.cpu_slab.map_or(0, |at| u64_at(&bytes, at));
         let mut nodes = Vec::new();
         for node in 0..u64::from(self.machine.nodes) {
-            nodes.push(self.memory.word(address + u64::from(layout.node) + 8 * node)?);
+            let at = u64::from(layout.node) + u64::from(layout.node_stride) * node;
+            nodes.push(self.memory.word(address + at)?);
         }
+        let sheaves = sheaves::Places::of(
+            self.memory,
+            self.layout,
+            (address, &bytes),
+            &nodes,
+            &self.cpu_offsets,
+        )?;
         let cache = Cache {
             address,
             name: self.name(u64_at(&bytes, layout.name))?,
@@ -157,8 +156,9 @@ impl Walk<'_> {
             offset: int(layout.offset).into(),
             random: layout.random.map_or(0, |at| u64_at(&bytes, at)),
             shapes: [shape(int(layout.oo)), shape(int(layout.min))],
-            cpus: self.cpu_offsets.iter().map(|offset| variable.wrapping_add(*offset)).collect(),
+            cpus: layout.cpu_slab.map_or(Vec::new(), |at| self.on_each_cpu(u64_at(&bytes, at))),
             nodes,
+            sheaves,
         };
         let fits = |(_, order): &(u32, u32)| *order <= MOST_ORDER;
         if cache.size == 0 || !cache.shapes.iter().all(fits) {
@@ -166,6 +166,11 @@ impl Walk<'_> {
         } else {
             Ok(cache)
         }
+    }
+
+    /// Where a variable of each CPU is on each.
+    fn on_each_cpu(&self, variable: u64) -> Vec<u64> {
+        self.cpu_offsets.iter().map(|offset| variable.wrapping_add(*offset)).collect()
     }
 
     fn name(&mut self, address: u64) -> Result<String, ChangedMeanwhile> {
@@ -185,6 +190,7 @@ impl Walk<'_> {
     /// Which slabs are where, at one moment if it is strict.
     fn heads(&mut self, cache: &Cache, strictness: Strictness) -> Result<Heads, ChangedMeanwhile> {
         let before = self.ends(cache)?;
+        let sheaves = self.sheaves(cache)?;
         let mut nodes = Vec::new();
         for node in &cache.nodes {
             nodes.push(if *node == 0 { Vec::new() } else { self.node_list(*node)? });
@@ -193,10 +199,16 @@ impl Walk<'_> {
         for at in &cache.cpus {
             cpus.push(self.cpu(*at)?);
         }
-        if strictness == Strictness::Strict && self.ends(cache)? != before {
+        let is_strict = strictness == Strictness::Strict;
+        if is_strict && (self.sheaves(cache)? != sheaves || self.ends(cache)? != before) {
             return Err(ChangedMeanwhile);
         }
-        Ok(Heads { nodes, cpus, read_at: (self.clock)() })
+        Ok(Heads { nodes, cpus, sheaves, read_at: (self.clock)() })
+    }
+
+    fn sheaves(&mut self, cache: &Cache) -> Result<Sheaves, ChangedMeanwhile> {
+        let Some(layout) = &self.layout.sheaves else { return Ok(Sheaves::default()) };
+        cache.sheaves.read(self.memory, layout)
     }
 
     /// The ends of all lists, which change with the lists.
@@ -262,7 +274,8 @@ impl Walk<'_> {
         strictness: Strictness,
     ) -> Result<CacheLists, ChangedMeanwhile> {
         let (name, read_at) = (cache.name.clone(), heads.read_at);
-        let mut lists = CacheLists { name, read_at, ..CacheLists::default() };
+        let Sheaves { cpus: sheaves, barns } = heads.sheaves;
+        let mut lists = CacheLists { name, read_at, sheaves, barns, ..CacheLists::default() };
         for heads in heads.nodes {
             lists.nodes.push(self.each_slab(cache, heads, strictness));
         }
@@ -437,16 +450,6 @@ fn chain(
         };
     }
     Ok(())
-}
-
-fn u64_at(bytes: &[u8], at: u32) -> u64 {
-    let at = at as usize;
-    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: u32) -> u32 {
-    let at = at as usize;
-    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 #[cfg(test)]

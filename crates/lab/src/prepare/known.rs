@@ -9,14 +9,14 @@
 //!
 //! [`super::frames`] finds the slabs; [`super::steps`] reads here which objects are live, and the
 //! replay's start reads the order of the lists. Invariant, for a cache whose lists were read: every
-//! slab that had a free object then is on a list, and the state of all the cache's objects is
+//! slab that had a free object then is on a list or has it in a sheaf, and the state of all the cache's objects is
 //! known, except in slabs that changed while they were read.
 
 use super::frames::{CacheStarts, Slab};
 use super::input::{Input, NO_CACHE};
 use super::naming::Caches;
-use crate::lists::{CacheLists, Objects, SlabOnList};
-use std::collections::{HashMap, HashSet};
+use crate::lists::{CacheLists, CpuSheaves, Objects, Sheaf, SlabOnList};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Of each cache of the trace; `None` of those that were not read.
 pub type Known = Vec<Option<KnownCache>>;
@@ -28,6 +28,26 @@ pub struct KnownCache {
     pub nodes: Vec<Vec<ListedSlab>>,
     /// Of each CPU that had something.
     pub cpus: Vec<KnownCpu>,
+    /// Of each CPU with sheaves.
+    pub sheaves: Vec<KnownSheaves>,
+    /// Of each node, the full sheaves of its barn, the next to be taken first.
+    pub barns: Vec<Vec<KnownSheaf>>,
+}
+
+/// The slabs of the objects in a sheaf, the next to be allocated last.
+pub type KnownSheaf = Vec<u32>;
+
+/// The sheaves of a CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownSheaves {
+    /// As the trace numbers it.
+    pub cpu: usize,
+    /// The one that it allocates from.
+    pub main: KnownSheaf,
+    /// The other one.
+    pub spare: Option<KnownSheaf>,
+    /// Freed by `kfree_rcu()`.
+    pub rcu_free: KnownSheaf,
 }
 
 /// The CPU slab and the CPU partial list that a snapshot of lists has.
@@ -68,6 +88,10 @@ pub(super) fn begins(input: &Input) -> CacheStarts {
         // Those of lower orders show by events alone.
         let usual = cache.each().filter(|slab| slab.objects == input.caches[number].objects);
         listed.extend(usual.map(|slab| (number as u16, input.frames.of(slab.base))));
+        // Slabs whose free objects are all in sheaves are on no list.
+        let in_sheaves: BTreeSet<u64> =
+            cache.in_sheaves().map(|object| slab_frame(input, number, object)).collect();
+        listed.extend(in_sheaves.into_iter().map(|frame| (number as u16, frame)));
     }
     CacheStarts { times: times.into(), listed: listed.into() }
 }
@@ -86,7 +110,14 @@ pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
                 }
                 _ => ListedSlab::Unseen(listed.nr_free()),
             };
-        known[number] = Some(of_cache(cache, &mut place));
+        let mut of = of_cache(cache, &mut place);
+        let slab_of =
+            |object: &u64| by_frame.get(&(number, slab_frame(input, number, *object))).copied();
+        let slabs_of = |sheaf: &Sheaf| sheaf.iter().filter_map(slab_of).collect();
+        of.sheaves = cache.sheaves.iter().map(|of| sheaves(of, &slabs_of)).collect();
+        of.barns =
+            cache.barns.iter().map(|barn| barn.full.iter().map(&slabs_of).collect()).collect();
+        known[number] = Some(of);
     }
     for slab in slabs.iter().take_while(|slab| slab.initial) {
         if known.get(slab.cache as usize).is_some_and(Option::is_some) {
@@ -103,7 +134,33 @@ pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
             None => live[objects].fill(slabs[slab as usize].closed_at.is_none()),
         }
     }
+    for (number, cache) in read(input) {
+        for address in cache.in_sheaves() {
+            let frame = slab_frame(input, number, address);
+            let Some(slab) = by_frame.get(&(number, frame)) else { continue };
+            let Slab { first_object, objects, .. } = slabs[*slab as usize];
+            let nth =
+                input.frames.within(frame, address) / u64::from(input.caches[number].slab_size);
+            if nth < objects.into() {
+                live[first_object as usize + nth as usize] = false;
+            }
+        }
+    }
     known
+}
+
+/// The first frame of the slab that an object of a cache is in: one of the usual order.
+fn slab_frame(input: &Input, number: usize, object: u64) -> u64 {
+    input.frames.of(object) >> input.caches[number].order << input.caches[number].order
+}
+
+fn sheaves(of: &CpuSheaves, slabs_of: &impl Fn(&Sheaf) -> KnownSheaf) -> KnownSheaves {
+    KnownSheaves {
+        cpu: of.cpu as usize,
+        main: slabs_of(&of.main),
+        spare: of.spare.as_ref().map(slabs_of),
+        rcu_free: of.rcu_free.as_ref().map(slabs_of).unwrap_or_default(),
+    }
 }
 
 /// The slabs on lists that events show.
@@ -130,7 +187,7 @@ fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&SlabOnList) -> ListedSla
         slab: all(of.slab.as_slice()).pop(),
         partial: all(&of.partial),
     });
-    KnownCache { cpus: cpus.collect(), nodes }
+    KnownCache { cpus: cpus.collect(), nodes, ..KnownCache::default() }
 }
 
 /// For each initial slab, the objects that neither an event nor a list shows.

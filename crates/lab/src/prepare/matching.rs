@@ -307,12 +307,9 @@ impl Walk {
     /// The object at the event's address.
     fn object(&mut self, event: &Event, slab: u32) -> Result<Option<u32>, Error> {
         let (number, slab) = (slab, &self.slabs[slab as usize]);
-        let frames = self.frames;
-        // The slab was found by the address's frame, so this does not wrap.
-        let within_page = event.address.wrapping_sub(frames.page_offset) % (1 << frames.page_shift);
-        let pages = frames.of(event.address).wrapping_sub(slab.frame);
-        let offset = (pages << frames.page_shift) + within_page;
-        let nth = offset / u64::from(self.caches[slab.cache as usize].slab_size);
+        // The slab was found by the address's frame.
+        let nth = self.frames.within(slab.frame, event.address)
+            / u64::from(self.caches[slab.cache as usize].slab_size);
         if nth >= u64::from(slab.objects) {
             self.oddities.astray += 1;
             return Ok(None);

@@ -1,6 +1,7 @@
-//! Infers which free objects were in CPUs' sheaves when the trace began.
+//! Finds which free objects were in sheaves when the trace began.
 //!
-//! No snapshot reports them, because an object in a sheaf counts as used. But a CPU that allocates
+//! If the recorder [read the sheaves](crate::prepare::known), these are used. Otherwise those of CPUs
+//! are inferred: no snapshot reports them, because an object in a sheaf counts as used. But a CPU that allocates
 //! more than it frees reaches the objects that were in its sheaf at the start, the last one freed
 //! first, and refills the empty sheaf whole. CPUs and barns exchange only whole sheaves. So when a
 //! refill allocates a slab, the CPU's allocations since the start, less its frees, equal its
@@ -8,16 +9,20 @@
 //! no slab is assumed to have held all objects that it took.
 //!
 //! [`super::start`] takes these objects out of their slabs, and puts them into sheaves. Invariant:
-//! each of them belongs to an initial slab, is free at the start, and is in one CPU's sheaf.
+//! each of them belongs to an initial slab, is free at the start, and is in one sheaf.
 
 use super::plan::{Plan, Start};
+use crate::prepare::known::{KnownCache, KnownSheaves};
 use crate::prepare::{Prepared, Step, StepKind};
+use slabyard_model::cache::install::SheafPlace;
 use slabyard_model::cache::{Front, KernelCache, Rules};
 
 /// What sheaves hold at the start.
 pub(super) struct InSheaves {
-    /// Of each cache and CPU: the slabs of the objects, the next to be allocated last.
-    sheaves: Vec<(usize, usize, Vec<u32>)>,
+    /// Of each cache and CPU.
+    sheaves: Vec<(usize, KnownSheaves)>,
+    /// Of each cache's barn, the next to be taken first.
+    barns: Vec<(usize, Vec<Vec<u32>>)>,
     /// Of each initial slab, how many of its objects.
     of_slab: Vec<u32>,
 }
@@ -40,8 +45,17 @@ impl InSheaves {
     pub(super) fn of(plan: &Plan<'_>) -> InSheaves {
         let prepared = plan.prepared;
         let nr_initial = prepared.initial_slabs().len();
-        let mut found = InSheaves { sheaves: Vec::new(), of_slab: vec![0; nr_initial] };
-        let sizes: Vec<usize> = (0..plan.rules.len()).map(|cache| found_in(plan, cache)).collect();
+        let mut found =
+            InSheaves { sheaves: Vec::new(), barns: Vec::new(), of_slab: vec![0; nr_initial] };
+        let mut sizes: Vec<usize> =
+            (0..plan.rules.len()).map(|cache| found_in(plan, cache)).collect();
+        for (cache, size) in sizes.iter_mut().enumerate().filter(|(_, size)| **size > 0) {
+            let known = prepared.known.get(cache).and_then(Option::as_ref);
+            if let Some(known) = known.filter(|known| !known.sheaves.is_empty()) {
+                found.read(plan, cache, known);
+                *size = 0;
+            }
+        }
         if sizes.iter().all(|size| *size == 0) {
             return found;
         }
@@ -49,15 +63,39 @@ impl InSheaves {
         let uses = uses(prepared, &sizes, cpus);
         for (nth, of) in uses.into_iter().enumerate() {
             let (cache, cpu) = (nth / cpus, nth % cpus);
-            let is_there = plan.node_of.get(cpu) == Some(&0) && plan.there_at_start()[cpu];
-            if !is_there || sizes[cache] == 0 {
+            if sizes[cache] == 0 || !is_on_first_node(plan, cpu) {
                 continue;
             }
-            let sheaf = of.at_start(sizes[cache], plan.rules[cache].sheaf_capacity as usize);
-            sheaf.iter().for_each(|slab| found.of_slab[*slab as usize] += 1);
-            found.sheaves.push((cache, cpu, sheaf));
+            let main = of.at_start(sizes[cache], plan.rules[cache].sheaf_capacity as usize);
+            found.count(&main);
+            found.sheaves.push((cache, KnownSheaves { cpu, main, ..KnownSheaves::default() }));
         }
         found
+    }
+
+    /// Takes what the recorder read, of each sheaf as much as one of the machine holds.
+    fn read(&mut self, plan: &Plan<'_>, cache: usize, known: &KnownCache) {
+        let room = plan.rules[cache].sheaf_capacity as usize;
+        let fits = |sheaf: &Vec<u32>| sheaf[sheaf.len().saturating_sub(room)..].to_vec();
+        for of in known.sheaves.iter().filter(|of| is_on_first_node(plan, of.cpu)) {
+            let sheaves = KnownSheaves {
+                cpu: of.cpu,
+                main: fits(&of.main),
+                spare: of.spare.as_ref().map(fits),
+                rcu_free: fits(&of.rcu_free),
+            };
+            let both = [&sheaves.main, &sheaves.rcu_free];
+            both.into_iter().chain(&sheaves.spare).for_each(|sheaf| self.count(sheaf));
+            self.sheaves.push((cache, sheaves));
+        }
+        // All slabs are on the first node.
+        let barn: Vec<_> = known.barns.first().into_iter().flatten().map(fits).collect();
+        barn.iter().for_each(|sheaf| self.count(sheaf));
+        self.barns.push((cache, barn));
+    }
+
+    fn count(&mut self, sheaf: &[u32]) {
+        sheaf.iter().for_each(|slab| self.of_slab[*slab as usize] += 1);
     }
 
     /// Objects of an initial slab that are in sheaves.
@@ -67,9 +105,17 @@ impl InSheaves {
 
     /// Puts them there; `slab_of` knows the model's slabs.
     pub(super) fn install(&self, caches: &mut [KernelCache], slab_of: &[u32]) {
-        for (cache, cpu, sheaf) in &self.sheaves {
+        let mut put = |cache: usize, place, sheaf: &Vec<u32>| {
             let objects = sheaf.iter().map(|slab| slab_of[*slab as usize]);
-            caches[*cache].install_in_sheaf(*cpu, objects);
+            caches[cache].install_in_sheaf(place, objects.collect());
+        };
+        for (cache, KnownSheaves { cpu, main, spare, rcu_free }) in &self.sheaves {
+            put(*cache, SheafPlace::Main(*cpu), main);
+            put(*cache, SheafPlace::RcuFree(*cpu), rcu_free);
+            spare.iter().for_each(|spare| put(*cache, SheafPlace::Spare(*cpu), spare));
+        }
+        for (cache, barn) in &self.barns {
+            barn.iter().rev().for_each(|sheaf| put(*cache, SheafPlace::FirstBarn, sheaf));
         }
     }
 }
@@ -81,6 +127,11 @@ fn found_in(plan: &Plan<'_>, cache: usize) -> usize {
     let is_front = matches!(front, Front::Sheaves | Front::SheavesOverCpuSlabs);
     let has_sheaves = is_front && sheaf_capacity > 0;
     if looks && has_sheaves { plan.traced_sheaves[cache] as usize } else { 0 }
+}
+
+/// Whether a CPU is there when the trace begins, on the node where all slabs are then.
+fn is_on_first_node(plan: &Plan<'_>, cpu: usize) -> bool {
+    plan.node_of.get(cpu) == Some(&0) && plan.there_at_start()[cpu]
 }
 
 fn uses(prepared: &Prepared, sizes: &[usize], cpus: usize) -> Vec<CpuUse> {

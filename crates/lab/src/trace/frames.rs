@@ -37,6 +37,11 @@ impl Frames {
         (address.wrapping_sub(self.page_offset) & ADDRESS) >> self.page_shift
     }
 
+    /// How far behind the beginning of a frame an address is.
+    pub fn within(self, frame: u64, address: u64) -> u64 {
+        (address.wrapping_sub(self.page_offset) & ADDRESS) - (frame << self.page_shift)
+    }
+
     /// The mapping of a trace whose header does not have it, and true if it is a
     /// [guess](Frames::guess). `others` are objects that no event names. None if it would have to
     /// be guessed, and the page size is not known.

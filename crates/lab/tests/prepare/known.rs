@@ -1,7 +1,7 @@
 //! Tests of a start with the lists that the recorder read.
 
 use super::*;
-use slabyard_lab::lists::{CacheLists, CpuSlabLists, Objects, SlabOnList};
+use slabyard_lab::lists::{Barn, CacheLists, CpuSheaves, CpuSlabLists, Objects, SlabOnList};
 use slabyard_lab::prepare::known::ListedSlab;
 
 fn listed(frame: u64, free: Option<u64>) -> SlabOnList {
@@ -14,7 +14,7 @@ pub fn lists_of(name: &str, slabs: Vec<(u64, u32, Option<u64>)>, read_at: u64) -
         .into_iter()
         .map(|(frame, objects, free)| SlabOnList { objects, ..listed(frame, free) });
     let (name, nodes) = (name.into(), vec![slabs.collect()]);
-    Lists { caches: vec![CacheLists { name, read_at, nodes, cpus: Vec::new() }], unread: 0 }
+    Lists { caches: vec![CacheLists { name, read_at, nodes, ..CacheLists::default() }], unread: 0 }
 }
 
 fn with_lists(nodes: Vec<SlabOnList>, read_at: u64) -> Case {
@@ -41,6 +41,26 @@ fn a_list_tells_of_the_objects_that_no_event_tells_of() {
     assert_eq!(prepared.untold, [0, 0, 0]);
     let known = prepared.known[0].as_ref().unwrap();
     assert_eq!(known.nodes, [[ListedSlab::Shown(0), ListedSlab::Shown(1)]]);
+}
+
+#[test]
+fn objects_in_sheaves_are_free_and_their_slabs_known() {
+    let mut case = with_lists(vec![listed(5, Some(0b0010))], 0);
+    let cache = &mut case.lists.as_mut().unwrap().caches[0];
+    let main = vec![at(5, 0), at(6, 3 * 1024)];
+    cache.sheaves = vec![CpuSheaves { cpu: 0, main, spare: None, rcu_free: Some(vec![at(6, 0)]) }];
+    cache.barns = vec![Barn { full: vec![vec![at(8, 1024), at(5, 2 * 1024)]], empty: 0 }];
+    case.alloc(1.0, 0, 6, 3);
+    let prepared = case.prepare();
+    assert_eq!(prepared.slabs.iter().map(|slab| slab.frame).collect::<Vec<_>>(), [5, 6, 8]);
+    let live = |slab: usize| &prepared.live_at_start[prepared.slabs[slab].objects_range()];
+    assert_eq!(live(0), [false, false, false, true]);
+    assert_eq!(live(1), [false, true, true, false]);
+    assert_eq!(live(2), [true, false, true, true]);
+    let known = prepared.known[0].as_ref().unwrap();
+    assert_eq!((&known.sheaves[0].main, &known.sheaves[0].rcu_free), (&vec![0, 1], &vec![1]));
+    assert_eq!(known.barns, [[[2, 0]]]);
+    assert_eq!(known.nodes, [[ListedSlab::Shown(0)]]);
 }
 
 #[test]

@@ -7,6 +7,19 @@
 use super::{CountedSheaf, KernelCache};
 use slabyard::engine::partial_list::End;
 
+/// A CPU, or the barn, by which of its places for objects is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SheafPlace {
+    /// The sheaf from which a CPU allocates.
+    Main(usize),
+    /// A CPU's other one.
+    Spare(usize),
+    /// A CPU's for what `kfree_rcu()` frees.
+    RcuFree(usize),
+    /// The first node's barn, as the next that is taken.
+    FirstBarn,
+}
+
 impl KernelCache {
     fn install(&self, node: u16, free: u32) -> u32 {
         let slab = self.adopt_slab(node);
@@ -51,13 +64,24 @@ impl KernelCache {
         slab
     }
 
-    /// Objects in a CPU's sheaf, the next to be allocated last: their slabs have them no more.
+    /// Objects in a sheaf, the next to be allocated last: their slabs have them no more. A barn at its
+    /// limit gives them to their slabs.
     ///
     /// # Panics
     /// Without sheaves.
-    pub fn install_in_sheaf(&mut self, cpu: usize, slabs: impl IntoIterator<Item = u32>) {
-        let sheaf = CountedSheaf(slabs.into_iter().collect());
-        self.stacks[cpu].main.replace(Some(sheaf));
+    pub fn install_in_sheaf(&mut self, place: SheafPlace, slabs: Vec<u32>) {
+        let sheaf = CountedSheaf(slabs);
+        match place {
+            SheafPlace::Main(cpu) => _ = self.stacks[cpu].main.replace(Some(sheaf)),
+            SheafPlace::Spare(cpu) => _ = self.stacks[cpu].spare.replace(Some(sheaf)),
+            SheafPlace::RcuFree(cpu) => _ = self.stacks[cpu].rcu_free.replace(sheaf),
+            SheafPlace::FirstBarn => {
+                let (sheaves, on) = self.policy_at(0);
+                if let Err(mut full) = sheaves.barn_put_full(on, sheaf) {
+                    sheaves.flush(on, &mut full, u32::MAX);
+                }
+            }
+        }
     }
 
     /// A slab in no list, with `free` objects, for [`KernelCache::follow`] to use at

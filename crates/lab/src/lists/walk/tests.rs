@@ -1,7 +1,10 @@
 //! Tests the walk on simulated kernel memory.
 
 use super::*;
-use crate::lists::layout::{Bits, CacheLayout, CpuLayout, NodeLayout, SlabLayout};
+use crate::lists::layout::{
+    BarnPlace, Bits, CacheLayout, CpuLayout, NodeLayout, SheafLayout, SlabLayout,
+};
+use crate::lists::{Barn, CpuSheaves, Unreadable, json};
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;
@@ -27,6 +30,7 @@ fn layout() -> Layout {
             random: Some(24),
             cpu_slab: Some(32),
             node: 64,
+            node_stride: 8,
             list: 40,
         },
         slab: SlabLayout {
@@ -40,10 +44,31 @@ fn layout() -> Layout {
         },
         node: NodeLayout { partial: 16, nr_partial: 8 },
         cpu: Some(CpuLayout { freelist: 0, slab: 16, partial: Some(24) }),
+        sheaves: None,
         page_struct: 64,
         array_pptrs: None,
         iterator: None,
     }
+}
+
+/// As since 7.1: no CPU slabs, and a barn beside each node.
+fn with_sheaves() -> Layout {
+    let sheaves = SheafLayout {
+        variable: 32,
+        capacity: 48,
+        barn: BarnPlace::OfCache(56),
+        of_cpu: [8, 16, 24],
+        list: 0,
+        cache: 16,
+        size: 24,
+        objects: 32,
+        full: 8,
+        nr_full: 24,
+        nr_empty: 28,
+    };
+    let mut layout = Layout { cpu: None, sheaves: Some(sheaves), ..layout() };
+    (layout.cache.cpu_slab, layout.cache.node_stride) = (None, 16);
+    layout
 }
 
 /// Memory by words, which may change when one of them is read.
@@ -141,9 +166,98 @@ impl Made {
     }
 
     fn read_lists(&mut self) -> Lists {
-        let machine = Machine { page_size: PAGE, cpus: 2, nodes: 1 };
-        lists(self, &layout(), machine, &|| 77).unwrap()
+        self.read_by(&layout())
     }
+
+    fn read_by(&mut self, layout: &Layout) -> Lists {
+        let machine = Machine { page_size: PAGE, cpus: 2, nodes: 1 };
+        lists(self, layout, machine, &|| 77).unwrap()
+    }
+
+    /// A sheaf of the cache at an address.
+    fn sheaf(&mut self, at: u64, objects: &[u64]) -> u64 {
+        self.words.extend([(at + 16, CACHE), (at + 24, objects.len() as u64)]);
+        self.words.extend((0..).zip(objects).map(|(nth, object)| (at + 32 + 8 * nth, *object)));
+        at
+    }
+
+    /// A cache whose sheaves hold three objects: CPU 0 has a main one and one for RCU, CPU 1 two and
+    /// an empty one; the barn has two full ones and one empty one.
+    fn in_sheaves() -> Made {
+        let mut made = Made::cache();
+        made.node(&[(20, &[1])]);
+        made.words.insert(CACHE + 48, 3);
+        let object = |nth: u64| slab_at(30).1 + nth * SIZE;
+        let at = |nth: u64| SHEAVES + nth * 0x100;
+        made.words.insert(OF_CPU + 8, at(0));
+        made.words.insert(OF_CPU + 24, at(1));
+        made.words.insert(OF_CPU + 64 + 8, at(2));
+        made.words.insert(OF_CPU + 64 + 16, at(3));
+        made.sheaf(at(0), &[object(0), object(2)]);
+        made.sheaf(at(1), &[object(1)]);
+        made.sheaf(at(2), &[object(3), object(4), object(5)]);
+        made.sheaf(at(3), &[]);
+        made.sheaf(at(4), &[object(6), object(7), slab_at(31).1]);
+        made.sheaf(at(5), &[slab_at(31).1 + SIZE, slab_at(31).1 + 2 * SIZE, slab_at(32).1]);
+        let ring = [BARN + 8, at(5), at(4)];
+        for (nth, link) in ring.iter().enumerate() {
+            let next = ring[(nth + 1) % ring.len()];
+            made.words.extend([(*link, next), (next + 8, *link)]);
+        }
+        made.words.insert(CACHE + 56, BARN);
+        made.words.insert(BARN + 24, 2 | 1 << 32);
+        made
+    }
+}
+
+const SHEAVES: u64 = 0xffff_8880_0000_5000;
+const BARN: u64 = 0xffff_8880_0000_6000;
+
+#[test]
+fn sheaves_of_cpus_and_barns_are_read() {
+    let lists = Made::in_sheaves().read_by(&with_sheaves());
+    assert_eq!(lists.unread, 0);
+    let cache = &lists.caches[0];
+    let object = |frame: u64, nth: u64| (slab_at(frame).1 + nth * SIZE) & ADDRESS;
+    let of = |nths: &[u64]| nths.iter().map(|nth| object(30, *nth)).collect::<Vec<_>>();
+    let cpus = [
+        CpuSheaves { cpu: 0, main: of(&[0, 2]), spare: None, rcu_free: Some(of(&[1])) },
+        CpuSheaves { cpu: 1, main: of(&[3, 4, 5]), spare: Some(vec![]), rcu_free: None },
+    ];
+    assert_eq!(cache.sheaves, cpus);
+    let full = vec![
+        vec![object(31, 1), object(31, 2), object(32, 0)],
+        vec![object(30, 6), object(30, 7), object(31, 0)],
+    ];
+    assert_eq!(cache.barns, [Barn { full, empty: 1 }]);
+    assert_eq!(cache.nodes[0].iter().map(free_of).collect::<Vec<_>>(), [(20, vec![1])]);
+    assert_eq!(json::read(&json::write(&lists)), Some(lists));
+}
+
+#[test]
+fn sheaves_that_make_no_sense_are_not_taken() {
+    // Another cache's, more objects than fit, a barn that counts others, links that do not agree.
+    for (at, word) in
+        [(SHEAVES + 16, 8), (SHEAVES + 24, 4), (BARN + 24, 3 | 1 << 32), (SHEAVES + 0x408, 8)]
+    {
+        let mut made = Made::in_sheaves();
+        made.put(at, word);
+        let lists = made.read_by(&with_sheaves());
+        assert_eq!((lists.unread, lists.caches.len()), (1, 0), "{at:#x}");
+    }
+    // One that is exchanged meanwhile.
+    let mut made = Made::in_sheaves();
+    made.change = Some((BARN + 8, 1, OF_CPU + 8, SHEAVES + 0x300));
+    let lists = made.read_by(&with_sheaves());
+    assert!(lists.caches[0].sheaves[0].main.is_empty());
+}
+
+#[test]
+fn lists_that_do_not_tell_of_sheaves_are_read() {
+    let old =
+        br#"{"caches": [{"name": "filp", "read_at": 7, "nodes": [[]], "cpus": []}], "unread": 0}"#;
+    let lists = json::read(old).expect("lists");
+    assert!(lists.caches[0].sheaves.is_empty() && lists.caches[0].barns.is_empty());
 }
 
 fn free_of(slab: &SlabOnList) -> (u64, Vec<u32>) {
