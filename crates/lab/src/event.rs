@@ -55,7 +55,16 @@ pub struct Event {
     pub accounted: bool,
 }
 
+/// `__GFP_DIRECT_RECLAIM`.
+const DIRECT_RECLAIM: u32 = 0x400;
+
 impl Event {
+    /// Whether an allocation may wait for memory.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        self.gfp & DIRECT_RECLAIM != 0
+    }
+
     /// What events made by hand have where they say nothing: zeros, and no node.
     pub const BLANK: Event = Event {
         time: 0,

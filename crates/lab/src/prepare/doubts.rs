@@ -17,7 +17,7 @@
 //! show.
 
 use super::oddities::Oddities;
-use super::prepared::Prepared;
+use super::prepared::{Cache, Prepared};
 use crate::snapshot::KernelSnapshot;
 use std::fmt;
 
@@ -73,9 +73,10 @@ impl Contradictions {
     #[must_use]
     pub fn of(prepared: &Prepared) -> Contradictions {
         let caches = prepared.caches.iter().zip(&prepared.tally.frees);
-        let frees = caches.filter(|(cache, _)| cache.left_out.is_none());
+        let loses = |cache: &Cache| cache.left_out.is_some() || cache.frees_placed;
+        let frees = caches.filter(|(cache, _)| !loses(cache));
         let Oddities { reopened, other_order, .. } = prepared.oddities;
-        let counted = prepared.caches.iter().filter(|cache| cache.left_out.is_none());
+        let counted = prepared.caches.iter().filter(|cache| !loses(cache));
         Contradictions {
             frees_missing: frees.map(|(_, frees)| frees.missed).sum(),
             allocations_missing: counted.map(|cache| cache.unallocated).sum(),

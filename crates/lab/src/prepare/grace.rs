@@ -9,7 +9,8 @@
 //! also wait in a sheaf, so only the shortest times are grace periods: then the estimate is the
 //! lower sixteenth.
 //!
-//! [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by it.
+//! [`super::prepare`] asks for the estimate; a replay delays the freeing of pages by it. Sheaves of
+//! `kfree_rcu()` wait for [`Readers`].
 
 use super::frames::Slab;
 
@@ -61,6 +62,50 @@ fn lower(times: &mut [u64], part: usize) -> Option<u64> {
     times.get(times.len() / part).copied()
 }
 
+/// When readers were gone for which objects waited that `kfree_rcu()` freed.
+///
+/// Grace periods differ much within one trace: 5 ms to 1.2 s were seen in one. A sheaf waits no
+/// longer than until the memory of its objects is used again, and no longer than one that was filled
+/// later. A few of its objects may seem to be used again too early, as the trace shows no free;
+/// others lay in slabs for a while. So a fifth of each sheaf's objects is left out, those that were
+/// used again first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readers {
+    /// In order of time: when as many objects as a sheaf holds had been freed, and when the
+    /// readers of these were gone.
+    gone: Vec<(u64, u64)>,
+}
+
+/// The part of a sheaf's objects that is left out.
+const TOO_EARLY: usize = 5;
+
+impl Readers {
+    /// By when objects were freed, in order of time, and when their memory was used again.
+    pub(super) fn of(unused: &[(u64, u64)], sheaf_objects: usize) -> Readers {
+        let sheaf = |objects: &[(u64, u64)]| {
+            let mut again: Vec<u64> = objects.iter().map(|(_, again)| *again).collect();
+            again.sort_unstable();
+            let last = objects.last().map_or(0, |(freed, _)| *freed);
+            (last, again[again.len() / TOO_EARLY])
+        };
+        let mut gone: Vec<(u64, u64)> = unused.chunks(sheaf_objects).map(sheaf).collect();
+        let mut least = u64::MAX;
+        for (_, at_ns) in gone.iter_mut().rev() {
+            least = least.min(*at_ns);
+            *at_ns = least;
+        }
+        Readers { gone }
+    }
+
+    /// When the readers are gone of a sheaf that was full at `full_ns`, and whose first object was
+    /// freed at `since_ns`.
+    #[must_use]
+    pub fn gone_at(&self, since_ns: u64, full_ns: u64) -> u64 {
+        let at = self.gone.partition_point(|(freed, _)| *freed < since_ns);
+        self.gone.get(at).map_or(full_ns + UNKNOWN_NS, |(_, gone)| full_ns.max(*gone))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +148,20 @@ mod tests {
         let slabs: Vec<Slab> = (0..32).map(|nth| slab(100 + nth)).collect();
         let of = |by_sheaves| delays(&[true], by_sheaves, &slabs, &vec![Some(0); 32]);
         assert_eq!((of(false), of(true)), (vec![108], vec![102]));
+    }
+
+    #[test]
+    fn a_sheaf_waits_until_its_memory_is_used_again() {
+        let sheaf = |freed: u64, again: u64| (0..10).map(move |nth| (freed + nth, again + nth));
+        // The second one waits no longer than the third; two of the first are astray.
+        let mut unused: Vec<(u64, u64)> =
+            sheaf(0, 100).chain(sheaf(20, 400)).chain(sheaf(40, 300)).collect();
+        (unused[3].1, unused[4].1) = (5, 6);
+        let readers = Readers::of(&unused, 10);
+        assert_eq!([0, 15, 40].map(|since| readers.gone_at(since, since + 9)), [100, 302, 302]);
+        // Memory that is used again before the sheaf is full proves nothing.
+        assert_eq!(readers.gone_at(0, 200), 200);
+        assert_eq!(readers.gone_at(60, 70), 70 + UNKNOWN_NS);
     }
 
     #[test]

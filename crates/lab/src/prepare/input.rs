@@ -19,6 +19,9 @@ pub const NO_CACHE: CacheNumber = CacheNumber::MAX;
 /// The kernel's largest order (`MAX_PAGE_ORDER`).
 pub const MAX_ORDER: u8 = 10;
 
+/// The kernel's cache of the nodes of all maple trees.
+const TREE_NODES: &str = "maple_node";
+
 /// What the traced kernel says of one of its caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheFacts {
@@ -52,6 +55,12 @@ impl CacheFacts {
             slabs: cache.slabs.map_or(0, |slabs| u32::try_from(slabs).unwrap_or(u32::MAX)),
         });
         facts.collect()
+    }
+
+    /// The cache of maple trees' nodes, if the traced kernel has sheaves in it.
+    pub(super) fn of_tree_nodes(caches: &[CacheFacts]) -> Option<CacheNumber> {
+        let is_it = |facts: &CacheFacts| facts.id == TREE_NODES && facts.sheaf_capacity > 0;
+        (0..).zip(caches).find(|(_, facts)| is_it(facts)).map(|(number, _)| number)
     }
 }
 

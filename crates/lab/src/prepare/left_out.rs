@@ -11,6 +11,7 @@
 //! [`super::matching`] inserts the missing frees; [`super::doubts`] counts them as missing events,
 //! except in caches that are left out.
 
+use super::frames::Slab;
 use super::input::CacheNumber;
 use super::prepared::Prepared;
 use super::tally::Frees;
@@ -39,6 +40,13 @@ pub fn reasons(unallocated: &[u64], frees: &[Frees]) -> Vec<Option<&'static str>
         loses(*all, *missed, LOST_PERCENT).then_some(FREES).or(by_allocations)
     };
     frees.iter().zip(unallocated).map(reason).collect()
+}
+
+/// True if a cache made half of the kernel's slabs or more: what is left of the total without it
+/// says little. Comparisons leave it out only if its frees cannot be [placed](super::replaced).
+pub(super) fn makes_most(slabs: &[Slab], cache: CacheNumber) -> bool {
+    let made = || slabs.iter().filter(|slab| !slab.initial);
+    made().filter(|slab| slab.cache == cache).count() * 2 >= made().count()
 }
 
 /// The share of the slabs that the kernel made during the trace that are of caches left out.

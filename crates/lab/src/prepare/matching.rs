@@ -49,8 +49,25 @@ pub struct Step {
     pub node: i16,
     /// What is done.
     pub op: StepKind,
+    /// By which call.
+    pub via: Via,
     /// The trace missed this one: it is put in so that the objects' lives fit.
     pub missed: bool,
+}
+
+/// The call that a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// `kmem_cache_alloc()`, `kmem_cache_free()` and the like.
+    Plain,
+    /// `kmem_cache_alloc_from_sheaf()`. The caller's sheaf has so many objects before, as it was
+    /// prefilled; 1 where that was for an allocation before.
+    Prefilled(u8),
+    /// `kfree_rcu()`, when it was called.
+    Rcu,
+    /// A missed free of a cache that misses many: `kfree_rcu()`, or another call without an event,
+    /// whose grace period was over here.
+    AfterReaders,
 }
 
 const _: () = assert!(size_of::<Step>() == 32);
@@ -74,6 +91,7 @@ pub(super) struct Walk {
     /// Per slab.
     pages: Vec<Pages>,
     numbers: Numbers,
+    nodes: Option<CacheNumber>,
     /// As far as it is known by now, of the objects of initial slabs.
     pub(super) live_at_start: Vec<bool>,
     /// Per cache: frees of objects that no event had allocated.
@@ -139,6 +157,7 @@ impl Walk {
             objects: vec![UNSEEN; objects as usize],
             pages: slabs.iter().map(pages).collect(),
             numbers: Numbers::new(numbering, objects),
+            nodes: CacheFacts::of_tree_nodes(caches),
             live_at_start,
             unallocated: vec![0; caches.len()],
             steps: Vec::new(),
@@ -246,6 +265,13 @@ impl Walk {
             State::Free => {}
         }
         self.push(event, slab, object, ran, StepKind::Alloc);
+        if self.nodes.is_some()
+            && let Some(step) = self.steps.last_mut()
+            && self.nodes == Some(step.cache)
+            && !event.may_wait()
+        {
+            step.via = Via::Prefilled(1);
+        }
         Ok(())
     }
 
@@ -283,7 +309,7 @@ impl Walk {
         let ran = ran.max(self.objects[object as usize].ran);
         self.push(event, slab, object, ran, StepKind::Free);
         if let Some(step) = self.steps.last_mut() {
-            step.missed = true;
+            (step.missed, step.via) = (true, Via::AfterReaders);
             step.node = crate::event::ANY_NODE;
         }
     }
@@ -300,6 +326,7 @@ impl Walk {
             cpu: event.cpu,
             node: event.node,
             op,
+            via: Via::Plain,
             missed: false,
         });
     }

@@ -16,7 +16,8 @@
 //! replay never looks anything up by address. A first pass over the events finds the slabs, a
 //! second one computes totals over all steps ([`Tally`]). For a trace that stays in its file, each
 //! replay is one more pass ([`Steps`]). [`truth`] counts the kernel's slabs over time; [`left_out`]
-//! finds the caches whose frees the trace misses. [`grace`] estimates how long slabs wait for RCU
+//! finds the caches whose frees the trace misses, [`replaced`] when maple trees' nodes were freed.
+//! [`grace`] estimates how long slabs wait for RCU
 //! readers; [`doubts`] detects missing events and a snapshot that belongs to another trace.
 //! [`known`] holds the slab lists that the recorder read at the start.
 //!
@@ -36,6 +37,7 @@ mod numbers;
 mod oddities;
 pub mod order;
 mod prepared;
+mod replaced;
 mod steps;
 mod tally;
 pub mod truth;
@@ -44,6 +46,7 @@ mod unshown;
 use std::sync::Arc;
 
 use crate::trace::Events;
+use grace::Readers;
 use numbers::Numbering;
 use steps::{Maker, Turns};
 use tally::Counting;
@@ -51,7 +54,7 @@ use tally::Counting;
 pub use error::Error;
 pub use frames::Slab;
 pub use input::{CacheFacts, CacheNumber, Input, NO_CACHE};
-pub use matching::{Step, StepKind};
+pub use matching::{Step, StepKind, Via};
 pub use oddities::Oddities;
 pub use order::Order;
 pub use prepared::{Cache, Prepared};
@@ -81,18 +84,36 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         return_delay_ns,
         left_out,
         unallocated: *unallocated,
+        frees_placed: false,
     };
+    let mut caches: Vec<Cache> = delays.zip(reasons).zip(&first.unallocated).map(cache).collect();
     let known = maker.known.clone();
     let untold = known::untold(input, &slabs, first.untold);
+    let mut readers = Readers::default();
     let steps = match input.events {
-        Events::Held(_) => Steps::Held(matching::sort(first.steps)),
+        Events::Held(_) => {
+            let mut steps = matching::sort(first.steps);
+            if let Some(nodes) = CacheFacts::of_tree_nodes(input.caches) {
+                let unused = replaced::place(&mut steps, nodes);
+                let sheaf = input.caches[usize::from(nodes)].sheaf_capacity;
+                readers = Readers::of(&unused, sheaf as usize);
+                let cache = &mut caches[usize::from(nodes)];
+                cache.frees_placed = cache.left_out.is_some();
+                // Their refills from CPU slabs (6.18) are foretold less well.
+                if by_sheaves && left_out::makes_most(&slabs, nodes) {
+                    cache.left_out = None;
+                }
+            }
+            Steps::Held(steps)
+        }
         Events::Stored(stored) => {
             let streamed = Streamed::new(stored.clone(), maker, first.steps, first.nr_steps);
             Steps::Streamed(Arc::new(streamed))
         }
     };
     Ok(Prepared {
-        caches: delays.zip(reasons).zip(&first.unallocated).map(cache).collect(),
+        caches,
+        readers,
         slabs,
         steps,
         live_at_start: first.live_at_start,

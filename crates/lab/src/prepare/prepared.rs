@@ -13,6 +13,7 @@
 use std::ops::RangeInclusive;
 
 use super::frames::Slab;
+use super::grace::Readers;
 use super::known::Known;
 use super::oddities::Oddities;
 use super::steps::Steps;
@@ -29,6 +30,8 @@ pub struct Prepared {
     pub slabs: Arc<Vec<Slab>>,
     /// The allocations and frees, in the order in which they run.
     pub steps: Steps,
+    /// How long sheaves of `kfree_rcu()` wait.
+    pub readers: Readers,
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
     /// Per initial slab: objects that no event names. They are taken for free where the slab's
@@ -54,6 +57,8 @@ pub struct Cache {
     pub left_out: Option<&'static str>,
     /// Frees of objects that no event had allocated; no steps.
     pub unallocated: u64,
+    /// Many of its frees leave no event, and stand [where they were](super::replaced) all the same.
+    pub frees_placed: bool,
 }
 
 impl Prepared {

@@ -14,7 +14,7 @@
 use super::plan::Plan;
 use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
-use crate::prepare::{self, Step, StepKind};
+use crate::prepare::{self, Step, StepKind, Via};
 pub use slabyard_model::cache::contention::{Costs, Counts};
 use slabyard_model::cache::{KernelCache, NONE};
 use slabyard_model::counters::Counters;
@@ -208,7 +208,10 @@ impl<'p, 'a> Run<'p, 'a> {
             self.placed.before_alloc(cache, number, cpu);
             let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
             (*object, self.free_at[cpu]) =
-                cache.call_at(cpu, at_ns, time_ns, |cache| cache.alloc(cpu, node));
+                cache.call_at(cpu, at_ns, time_ns, |cache| match step.via {
+                    Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),
+                    _ => cache.alloc(cpu, node),
+                });
         } else {
             let mut slab = core::mem::replace(object, NONE);
             if slab == NONE && copy == 0 {
@@ -216,10 +219,14 @@ impl<'p, 'a> Run<'p, 'a> {
             }
             if slab != NONE {
                 let left_out = self.plan.prepared.caches[number].left_out;
-                let is_rcu = step.missed && left_out.is_some();
+                let is_rcu = match step.via {
+                    Via::AfterReaders => left_out.is_some(),
+                    via => via == Via::Rcu,
+                };
                 ((), self.free_at[cpu]) =
                     cache.call_at(cpu, at_ns, time_ns, |cache| match is_rcu {
-                        true => cache.free_rcu(cpu, slab),
+                        true if cache.free_rcu(cpu, slab) => _ = cache.end_grace(),
+                        true => {}
                         false => cache.free(cpu, slab),
                     });
             }

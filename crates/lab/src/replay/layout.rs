@@ -89,6 +89,7 @@ mod tests {
                 .collect(),
             untold: vec![0; live.len()],
             known: Vec::new(),
+            readers: Default::default(),
             tally: Tally::default(),
             span: 0..=0,
             oddities: Default::default(),

@@ -17,8 +17,9 @@ use super::report::Sample;
 use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
 use super::timers::Timers;
-use crate::prepare::{Step, StepKind};
+use crate::prepare::{Step, StepKind, Via};
 use slabyard_model::cache::{KernelCache, NONE};
+use std::collections::{HashMap, VecDeque};
 
 /// The machine, and how far it is.
 pub(super) struct Run<'p, 'a> {
@@ -39,6 +40,10 @@ pub(super) struct Run<'p, 'a> {
     tasks: Tasks,
     /// Events of the machine that are to come.
     events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
+    /// Sheaves that wait for readers: until when, and of which cache.
+    readers: VecDeque<(u64, u16)>,
+    /// Of caches' sheaves on CPUs that are to wait for readers, when the first object was freed.
+    rcu_since: HashMap<(u16, usize), u64>,
     changes: SlabChanges,
     samples: Vec<Sample>,
     frees_left_out: u64,
@@ -89,6 +94,8 @@ impl<'p, 'a> Run<'p, 'a> {
                 .then(|| Timers::new(plan.slab, plan.node_of.len(), caches.len(), nodes)),
             tasks: Tasks::new(plan),
             events: plan.events.iter().peekable(),
+            readers: VecDeque::new(),
+            rcu_since: HashMap::new(),
             changes: SlabChanges::default(),
             samples: Vec::new(),
             frees_left_out: 0,
@@ -117,6 +124,7 @@ impl<'p, 'a> Run<'p, 'a> {
             let cpu = self.tasks.cpu_of(&step, copy);
             let step = Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
             reached = RunProgress { done: nth + 1, time_ns: step.time_ns };
+            self.end_grace(step.time_ns);
             self.reap(cpu, step.time_ns);
             if step.op == StepKind::Free {
                 self.free(&step, copy);
@@ -149,6 +157,16 @@ impl<'p, 'a> Run<'p, 'a> {
         true
     }
 
+    /// Gives sheaves back whose readers are gone.
+    fn end_grace(&mut self, time_ns: u64) {
+        while let Some((due_ns, number)) = self.readers.pop_front_if(|(due, _)| *due <= time_ns) {
+            let cache = &mut self.caches[usize::from(number)];
+            let cpu = cache.end_grace();
+            let call = Call { cache: number, cpu, time_ns: due_ns };
+            self.changes.note(self.plan, cache, call, &mut self.pages);
+        }
+    }
+
     /// Lets the timers of SLAB's caches reap; what follows is a CPU's.
     fn reap(&mut self, cpu: usize, time_ns: u64) {
         let since_ns = time_ns.saturating_sub(*self.plan.prepared.span.start());
@@ -170,7 +188,10 @@ impl<'p, 'a> Run<'p, 'a> {
         // A node that the machine does not have is no wish.
         let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
         let object = &mut self.slab_of[step.object as usize];
-        *object = cache.alloc(cpu, node);
+        *object = match step.via {
+            Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),
+            _ => cache.alloc(cpu, node),
+        };
         let Some(memory) = &mut self.memory else { return true };
         if !memory.was_refused() {
             return true;
@@ -199,11 +220,26 @@ impl<'p, 'a> Run<'p, 'a> {
         }
         if slab == NONE {
             self.frees_left_out += u64::from(copy == 0);
-        } else if step.missed && self.plan.prepared.caches[number].left_out.is_some() {
+            return;
+        }
+        let prepared = self.plan.prepared;
+        match step.via {
+            Via::Rcu => {
+                let since = self.rcu_since.entry((step.cache, cpu)).or_insert(step.time_ns);
+                if cache.free_rcu(cpu, slab) {
+                    let due_ns = prepared.readers.gone_at(*since, step.time_ns);
+                    let before = self.readers.back().map_or(0, |(due_ns, _)| *due_ns);
+                    self.readers.push_back((due_ns.max(before), step.cache));
+                    self.rcu_since.remove(&(step.cache, cpu));
+                }
+            }
             // Where the object was used again, its grace period was over.
-            cache.free_rcu(cpu, slab);
-        } else {
-            cache.free(cpu, slab);
+            Via::AfterReaders if prepared.caches[number].left_out.is_some() => {
+                if cache.free_rcu(cpu, slab) {
+                    cache.end_grace();
+                }
+            }
+            _ => cache.free(cpu, slab),
         }
     }
 

@@ -56,6 +56,7 @@ use slabyard::slab::{Geometry, Word};
 use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
 use slabyard_kernels::KernelSheaves;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 
 /// What a node has of a cache: its words, partial list and barn.
 pub(crate) struct Node {
@@ -79,6 +80,8 @@ pub struct KernelCache {
     pub(crate) nodes: Vec<Node>,
     /// Stacks of each CPU: none without sheaves.
     pub(crate) stacks: Vec<CpuStacks>,
+    /// Full sheaves of `kfree_rcu()` that wait for readers, with their CPUs, in order.
+    waiting: RefCell<VecDeque<(usize, CountedSheaf)>>,
     /// Node of each CPU.
     node_of: Vec<u16>,
     /// The nodes on which its slabs are.
@@ -179,6 +182,7 @@ impl KernelCache {
             cpus: vec![Cpu::default(); node_of.len()],
             nodes: (0..nr_nodes).map(|_| Node::new(shape, nr_nodes)).collect(),
             stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
+            waiting: RefCell::default(),
             node_of: node_of.to_vec(),
             memory: NodeMemory::new(nr_nodes),
             nr_slabs: Cell::new(0),

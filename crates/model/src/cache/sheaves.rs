@@ -11,19 +11,23 @@ use super::{KernelCache, NONE};
 use crate::counters::SheafCounter;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::alien;
+use slabyard::engine::partial;
 use slabyard::engine::sheaves::NodeSheaves;
-use slabyard::engine::slabs::NodeList;
+use slabyard::engine::slabs::{Held, NodeList, SheafAccess};
+
+impl<'c> CountedSlabs<'c> {
+    /// The policy of their node.
+    fn sheaves(self) -> &'c NodeSheaves<Vec<CountedSheaf>> {
+        &self.cache.nodes[self.node as usize].sheaves
+    }
+}
 
 impl KernelCache {
-    fn policy(&self, on: CountedSlabs<'_>) -> &NodeSheaves<Vec<CountedSheaf>> {
-        &self.nodes[on.node as usize].sheaves
-    }
-
     /// A CPU's policy, and the slabs on which it works.
     #[must_use]
     pub fn policy_at(&self, cpu: usize) -> (&NodeSheaves<Vec<CountedSheaf>>, CountedSlabs<'_>) {
         let on = self.at(cpu);
-        (self.policy(on), on)
+        (on.sheaves(), on)
     }
 
     /// Slab of an object, and its word of the slab's bitmap.
@@ -47,13 +51,9 @@ impl KernelCache {
         if let Some(object) = main.as_mut().and_then(|sheaf| sheaf.0.pop()) {
             return object;
         }
-        self.alloc_from_other_sheaf(cpu)
-    }
-
-    fn alloc_from_other_sheaf(&self, cpu: usize) -> u32 {
         let on = self.at(cpu);
         self.counters.add_of_sheaves(SheafCounter::Empty);
-        self.policy(on).alloc_slow(on).unwrap_or(NONE)
+        on.sheaves().alloc_slow(on).unwrap_or(NONE)
     }
 
     /// Frees an object on a CPU to its sheaves; returns false if it bypassed them.
@@ -71,31 +71,87 @@ impl KernelCache {
     fn free_to_other_sheaf(&self, cpu: usize, object: u32) {
         let on = self.at(cpu);
         self.counters.add_of_sheaves(SheafCounter::Full);
-        self.policy(on).free_slow(on, object);
+        on.sheaves().free_slow(on, object);
     }
 
-    /// Frees an object of a slab on a CPU by `kfree_rcu()`, after its grace period: it waited in the
-    /// CPU's sheaf for these, which goes to the barn when it is full, or to its slabs if the barn
-    /// has enough. Without sheaves, or at another node, it goes to its slab.
-    pub fn free_rcu(&mut self, cpu: usize, slab: u32) {
+    /// Allocates an object on a CPU by `kmem_cache_alloc_from_sheaf()`: the caller's sheaf is the
+    /// CPU's spare, whatever it holds, else one of the barn; it is filled from the slabs if it holds
+    /// fewer objects than `least`, and becomes the spare again. Without sheaves, as
+    /// [`KernelCache::alloc`].
+    pub fn alloc_prefilled(&mut self, cpu: usize, least: u32) -> u32 {
+        let has_barn = self.memory.has_barn(self.node_of[cpu]);
+        if self.stacks.is_empty() || self.has_arrays() || !has_barn {
+            return self.alloc(cpu, None);
+        }
+        let spare = self.stacks[cpu].spare.take();
+        let (sheaves, on) = self.policy_at(cpu);
+        let other = || sheaves.barn_take_full(on).or_else(|| sheaves.barn_take_empty(on));
+        let Some(mut sheaf) = spare.or_else(other) else { return self.alloc_from_slab(cpu, None) };
+        let capacity = self.rules.sheaf_capacity;
+        if sheaf.len() < least.min(capacity) {
+            let missing = capacity - sheaf.len();
+            if self.rules.has_cpu_slabs() {
+                let below = (0..missing).map(|_| self.alloc_from_slab(cpu, None));
+                sheaf.0.extend(below.take_while(|slab| *slab != NONE));
+            } else {
+                partial::take_objects(on, missing, &mut on.filling(&mut sheaf));
+            }
+            on.count(Counter::SheafRefill, sheaf.len() + missing - capacity);
+        }
+        let object = sheaf.0.pop();
+        self.stacks[cpu].spare.replace(Some(sheaf));
+        object.unwrap_or(NONE)
+    }
+
+    /// Frees an object of a slab on a CPU by `kfree_rcu()`: it waits in the CPU's sheaf for these.
+    /// True: that is full, and waits for readers until [`KernelCache::end_grace`]; any number may.
+    /// Without sheaves, or at another node, the object goes to its slab.
+    pub fn free_rcu(&mut self, cpu: usize, slab: u32) -> bool {
         let takes = self.memory.takes(self.node_of[cpu], self.slab(slab).node.get());
         if self.stacks.is_empty() || self.has_arrays() || !takes {
-            return self.free(cpu, slab);
+            self.free(cpu, slab);
+            return false;
         }
         self.counters.add_of_sheaves(SheafCounter::FreeRcu);
-        let sheaf = self.stacks[cpu].rcu_free.get_mut();
-        sheaf.0.push(slab);
-        if sheaf.0.len() < self.rules.sheaf_capacity as usize {
-            return;
+        let stacks = &self.stacks[cpu];
+        if stacks.rcu_free.borrow().is_empty() {
+            let spare = stacks.spare.take();
+            let (sheaves, on) = self.policy_at(cpu);
+            let empty = match spare {
+                Some(spare) if spare.is_empty() => Some(spare),
+                spare => {
+                    stacks.spare.replace(spare);
+                    sheaves.barn_take_empty(on)
+                }
+            };
+            stacks.rcu_free.replace(empty.unwrap_or_default());
         }
-        let full = self.stacks[cpu].rcu_free.take();
+        let mut sheaf = stacks.rcu_free.borrow_mut();
+        sheaf.0.push(slab);
+        let is_full = sheaf.len() >= self.rules.sheaf_capacity;
+        if is_full {
+            self.waiting.borrow_mut().push_back((cpu, std::mem::take(&mut *sheaf)));
+        }
+        is_full
+    }
+
+    /// The readers are gone for which the sheaf waited that [`KernelCache::free_rcu`] filled first:
+    /// it goes to the barn, or to its slabs if the barn has enough. Returns the CPU that filled it.
+    ///
+    /// # Panics
+    /// If none waits.
+    pub fn end_grace(&mut self) -> usize {
+        let (cpu, mut full) = self.waiting.get_mut().pop_front().expect("a sheaf that waits");
         let (sheaves, on) = self.policy_at(cpu);
-        let empty = sheaves.barn_put_full(on, full).unwrap_or_else(|mut full| {
+        if sheaves.barn_has_room(on) {
+            on.count(Counter::BarnPut, 1);
+            sheaves.barn_keep(on, full);
+        } else {
             on.count(Counter::BarnPutFail, 1);
             sheaves.flush(on, &mut full, u32::MAX);
-            full
-        });
-        self.stacks[cpu].rcu_free.replace(empty);
+            sheaves.barn_put_empty(on, full);
+        }
+        cpu
     }
 
     /// All sheaves go to their slabs.
@@ -104,7 +160,7 @@ impl KernelCache {
         for node in 0..self.nodes.len() {
             let cpu = self.node_of.iter().position(|of| *of as usize == node).unwrap_or(0);
             let on = CountedSlabs { node: node as u16, ..self.at(cpu) };
-            self.policy(on).flush_barn_above(on, 0);
+            on.sheaves().flush_barn_above(on, 0);
         }
     }
 
@@ -114,7 +170,7 @@ impl KernelCache {
         let on = self.at(cpu);
         let of_calls = stacks.main.take().into_iter().chain(stacks.spare.take());
         for mut sheaf in of_calls.chain([stacks.rcu_free.take()]) {
-            self.policy(on).flush(on, &mut sheaf, u32::MAX);
+            on.sheaves().flush(on, &mut sheaf, u32::MAX);
         }
     }
 
@@ -135,9 +191,12 @@ impl KernelCache {
         for stacks in &self.stacks {
             stacks.rcu_free.borrow().0.iter().for_each(|object| f(object >> shift));
         }
+        for (_, sheaf) in self.waiting.borrow().iter() {
+            sheaf.0.iter().for_each(|object| f(object >> shift));
+        }
         for node in 0..self.nodes.len() {
             let on = CountedSlabs { node: node as u16, ..self.at(0) };
-            self.policy(on).each_in_barn(on, |object| f(object >> shift));
+            on.sheaves().each_in_barn(on, |object| f(object >> shift));
             self.nodes[node].arrays.each_shared(on, |object| f(object >> shift));
             for alien in &self.nodes[node].aliens {
                 alien::each(on, alien, |object| f(object >> shift));

@@ -377,15 +377,19 @@ fn a_flush_puts_objects_of_one_slab_back_at_once() {
     assert_eq!(flushed([0, 1, 2, 1, 0]), ([4, 3, 3], vec![0, 1, 2]));
 }
 
-/// A full sheaf of `kfree_rcu()` is the barn's, until that has ten; then its slabs'.
+/// A full sheaf of `kfree_rcu()` waits for readers, however many do; then it is the barn's, until
+/// that has ten, or its slabs'.
 #[test]
 fn what_kfree_rcu_frees_goes_to_the_barn_by_the_sheaf() {
     let mut cache = KernelCache::new(SHEAVES, &[0]);
     let mut free = |n: usize| {
         for _ in 0..n {
             let slab = cache.install_full(0);
-            (0..4).for_each(|_| cache.free_rcu(0, slab));
+            assert_eq!((0..4).filter(|_| cache.free_rcu(0, slab)).count(), 1);
         }
+        cache.audit(None).unwrap();
+        assert_eq!(cache.in_sheaves().0, 0);
+        (0..n).for_each(|_| assert_eq!(cache.end_grace(), 0));
         cache.audit(None).unwrap();
         (cache.in_sheaves(), cache.node_partial(0).1)
     };
@@ -394,12 +398,34 @@ fn what_kfree_rcu_frees_goes_to_the_barn_by_the_sheaf() {
     // Empty slabs, of which two are kept.
     assert_eq!(free(3), ((0, 40), 2));
     let slab = cache.install_full(0);
-    (0..3).for_each(|_| cache.free_rcu(0, slab));
+    assert!(!(0..3).any(|_| cache.free_rcu(0, slab)));
     assert_eq!(cache.in_sheaves(), (3, 40));
     let mut plain = KernelCache::new(RULES, &[0]);
     let slab = plain.install_full(0);
-    plain.free_rcu(0, slab);
+    assert!(!plain.free_rcu(0, slab));
     assert_eq!(plain.state(slab), State::CpuPartial);
+}
+
+/// A prefilled sheaf is the spare, whatever that holds; slabs fill it although the barn has a full
+/// sheaf, which comes in where there is no spare.
+#[test]
+fn a_prefilled_sheaf_is_the_spare_and_filled_from_slabs() {
+    let mut cache = KernelCache::new(SHEAVES, &[0]);
+    let refills = |cache: &KernelCache| cache.counters().get(Counter::SheafRefill);
+    let slab = cache.install_full(0);
+    (0..4).for_each(|_| _ = cache.free_rcu(0, slab));
+    cache.end_grace();
+    // The barn's.
+    assert_eq!(cache.alloc_prefilled(0, 3), slab);
+    assert_eq!((cache.in_sheaves(), refills(&cache)), ((3, 0), 0));
+    // Another one there, which stays.
+    let other = cache.install_full(0);
+    (0..4).for_each(|_| _ = cache.free_rcu(0, other));
+    cache.end_grace();
+    (0..2).for_each(|_| assert_eq!(cache.alloc_prefilled(0, 1), slab));
+    assert_ne!(cache.alloc_prefilled(0, 3), slab);
+    assert_eq!((cache.in_sheaves(), refills(&cache)), ((3, 4), 3));
+    cache.audit(None).unwrap();
 }
 
 pub(super) struct Random(pub(super) u64);
@@ -444,7 +470,10 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
             n if n < up || live.is_empty() => {
                 let node = (random.below(8) == 0).then_some(0);
                 let expected = expected(&cache, cpu, node);
-                let slab = cache.alloc(cpu, node);
+                let slab = match expected {
+                    None if random.below(4) == 0 => cache.alloc_prefilled(cpu, 2),
+                    _ => cache.alloc(cpu, node),
+                };
                 if expected.is_some_and(|of| of != slab) {
                     return Err(format!("step {step}: {expected:?} was next, not {slab}"));
                 }
@@ -453,7 +482,9 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
             _ => {
                 let slab = live.swap_remove(random.below(live.len()));
                 if random.below(4) == 0 {
-                    cache.free_rcu(cpu, slab);
+                    if cache.free_rcu(cpu, slab) && random.below(2) == 0 {
+                        cache.end_grace();
+                    }
                 } else {
                     cache.free(cpu, slab);
                 }

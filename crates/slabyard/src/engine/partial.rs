@@ -68,7 +68,7 @@ fn lock_timed<'a, S: Slabs>(
 ///
 /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
 /// where that would be too many. A [whole](Refill::Whole) refill takes all that it may.
-pub(super) fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
+pub fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
     if most == 0 {
         return;
     }

@@ -63,7 +63,7 @@ impl<C> NodeSheaves<C> {
     }
 
     /// True if the barn takes one more full sheaf, as of a moment ago.
-    pub(super) fn barn_has_room<S: Stacks<Chain = C>>(&self, on: S) -> bool {
+    pub fn barn_has_room<S: Stacks<Chain = C>>(&self, on: S) -> bool {
         let bytes = (on.cache().sheaf_capacity() * on.cache().shape().geometry.size) as usize;
         on.cache().barn_full(on.shown_node()) < on.cache().barn_full_limit(on.shown_node())
             && on.node_bytes().load(Ordering::Relaxed) + bytes <= on.node_limit()
@@ -106,7 +106,7 @@ impl<C> NodeSheaves<C> {
     }
 
     /// Takes a full sheaf, if there is one.
-    pub(super) fn barn_take_full<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
+    pub fn barn_take_full<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
         let mut barn = self.barn.lock(on.park());
         let sheaf = barn.take_full(on)?;
         Self::publish_barn(on, &barn);
@@ -164,7 +164,7 @@ impl<C> NodeSheaves<C> {
     }
 
     /// An empty sheaf, from the barn or new; `None` without memory.
-    pub(super) fn barn_take_empty<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
+    pub fn barn_take_empty<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
         let mut barn = self.barn.lock(on.park());
         if let Some(sheaf) = barn.take_empty(on) {
             Self::publish_barn(on, &barn);
@@ -175,7 +175,7 @@ impl<C> NodeSheaves<C> {
     }
 
     /// Puts an empty sheaf, into the barn or, if it has enough, into the pool.
-    pub(super) fn barn_put_empty<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
+    pub fn barn_put_empty<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         let mut barn = self.barn.lock(on.park());
         if Self::keeps_empty(on, &barn, &sheaf) {
             barn.put_empty(on, sheaf);
