@@ -16,6 +16,9 @@ pub struct KernelSheaves {
     /// True: nodes without memory have barns, too, and the sheaves of their CPUs take objects of any
     /// node (from 7.1). False: these CPUs bypass sheaves.
     pub memoryless_barns: bool,
+    /// True: an allocation that may not wait for memory refills a sheaf, too (fb1091febd66). False, in
+    /// 7.0-rc1 and -rc2 alone: it takes one object from the slabs.
+    pub nowait_refills: bool,
 }
 
 impl KernelSheaves {
@@ -25,5 +28,6 @@ impl KernelSheaves {
         max_empty: 10,
         surplus_is_freed: true,
         memoryless_barns: false,
+        nowait_refills: true,
     };
 }

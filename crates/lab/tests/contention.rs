@@ -6,10 +6,14 @@
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::replay::contend::{COSTS, Contended, Counts, contend};
+use slabyard_lab::replay::contend::{COSTS, Contended, Costs, Counts, contend};
+use slabyard_lab::replay::events::{Event, MachineEvent};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Freezing, Settings, find_release};
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace::START;
 use slabyard_model::counters::Counter;
+use std::path::Path;
 
 fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
     let (trace, snapshot) = recorded("hackbench");
@@ -90,6 +94,44 @@ fn lists_are_left_where_their_first_slab_is_contended() {
     println!("{:?}", eager.counts);
     assert!(eager.counts.breaks > 0);
     assert!(eager.counts.failed_under_lock >= eager.counts.breaks);
+}
+
+/// Calls a second of `loads/bios.toml`, where a line takes 100 ns from one CPU to another.
+fn bios(release: &str, nowait_refills: bool) -> f64 {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("loads/bios.toml");
+    let trace = slabyard_lab::import::open(&file).expect("a load");
+    let start = &trace.attachment(START).expect("its caches").bytes;
+    let snapshot = KernelSnapshot::parse(start).expect("a snapshot").remove(0);
+    let machine = snapshot.machine().expect("its machine");
+    let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
+    settings.nowait_refills = nowait_refills;
+    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let costs = Costs { lock_moved: 100, exchange_moved: 100, ..COSTS };
+    let done = contend(&case.plan(Start::LookAhead), costs);
+    let per_second = done.counts.calls as f64 * 1e9 / done.span_ns as f64;
+    println!("{release}, refills {nowait_refills}: {per_second:.0} calls/s, {:?}", done.counts);
+    per_second
+}
+
+/// The loss of 64 % reported in February 2026, between 6.19 and 7.0-rc1; 7.0-rc3 refills for these
+/// callers, 7.1 has barns on nodes without memory.
+#[test]
+fn bios_freed_elsewhere_lose_speed_where_nodes_without_memory_have_no_barns() {
+    let barns = bios("7.1", true);
+    assert!((0.5..0.75).contains(&(1.0 - bios("7.0", false) / barns)));
+    assert!((0.45..0.7).contains(&(1.0 - bios("7.0", true) / barns)));
+    assert!(bios("6.18", true) > 0.99 * barns);
+}
+
+#[test]
+fn caches_are_shrunk_while_cpus_overlap() {
+    let mut case = case("7.1", 2, |_| ());
+    let slabs = run(&case, 1).slabs;
+    let last = *case.prepared.span.end() - *case.prepared.span.start();
+    let shrinks = (1..100).map(|nth| Event { at_ns: last * nth / 400, what: MachineEvent::Shrink });
+    case.happens(shrinks.collect()).expect("they can happen");
+    let shrunk = run(&case, 1).slabs;
+    assert!(shrunk < slabs, "{shrunk} of {slabs}");
 }
 
 #[test]

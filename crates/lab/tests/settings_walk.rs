@@ -86,7 +86,8 @@ impl Load {
             pid: 100 + u32::from(cpu),
             requested: size,
             allocated: size,
-            gfp: 0xcc0,
+            // Some may not wait.
+            gfp: if address & 64 == 0 { 0xcc0 } else { 0x2800 },
             cpu,
             node,
             order: if kind == EventKind::PageAlloc { CACHES[cache].1 } else { 0 },
@@ -252,7 +253,10 @@ fn is_default(key: ReplayKey, value: &str, release: &Release, engine: EngineName
         ReplayKey::Front => release.front.name(),
         ReplayKey::Freezing => release.freezing.name(),
         ReplayKey::Accounting => release.accounting.name(),
-        ReplayKey::CpuPartialLists | ReplayKey::Arrays | ReplayKey::AlienCache => "1",
+        ReplayKey::NowaitRefills
+        | ReplayKey::CpuPartialLists
+        | ReplayKey::Arrays
+        | ReplayKey::AlienCache => "1",
         ReplayKey::Reclaim => "today",
         ReplayKey::PageLists => return false,
     };

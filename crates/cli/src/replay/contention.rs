@@ -42,6 +42,11 @@ struct Row {
     wait_ns: u64,
     longest_wait_ns: u64,
     held_ns: u64,
+    passed_over: u64,
+    barn_locks: u64,
+    barn_waited: u64,
+    barn_wait_ns: u64,
+    calls: u64,
     call_ns: u64,
     latest_ns: u64,
 }
@@ -65,6 +70,11 @@ impl Row {
             wait_ns: counts.wait_ns,
             longest_wait_ns: counts.longest_wait_ns,
             held_ns: counts.held_ns,
+            passed_over: counts.passed_over,
+            barn_locks: counts.barn_locks,
+            barn_waited: counts.barn_waited,
+            barn_wait_ns: counts.barn_wait_ns,
+            calls: counts.calls,
             call_ns: counts.call_ns,
             latest_ns: done.latest_ns,
         }
@@ -173,11 +183,17 @@ fn table(rows: &[Row]) -> String {
         "waiting ms",
         "longest us",
         "held ms",
+        "barn locks",
+        "barn waits",
+        "barn ms",
         "of calls",
+        "ns a call",
+        "M calls/s",
     ];
     let mut grid = Grid::new(&heads);
     let ms = |ns: u64| format!("{:.2}", ns as f64 / 1e6);
     for row in rows {
+        let waits = row.wait_ns + row.barn_wait_ns;
         grid.push(vec![
             row.cpus.to_string(),
             format!("{}x", row.tasks),
@@ -192,7 +208,12 @@ fn table(rows: &[Row]) -> String {
             ms(row.wait_ns),
             format!("{:.2}", row.longest_wait_ns as f64 / 1e3),
             ms(row.held_ns),
-            format!("{:.2} %", row.wait_ns as f64 * 100.0 / row.call_ns.max(1) as f64),
+            row.barn_locks.to_string(),
+            row.barn_waited.to_string(),
+            ms(row.barn_wait_ns),
+            format!("{:.2} %", waits as f64 * 100.0 / row.call_ns.max(1) as f64),
+            format!("{:.0}", row.call_ns as f64 / row.calls.max(1) as f64),
+            format!("{:.2}", row.calls as f64 * 1e3 / row.span_ns.max(1) as f64),
         ]);
     }
     let mut text = String::new();
@@ -201,8 +222,8 @@ fn table(rows: &[Row]) -> String {
         text,
         "\nexchanges: of slabs' words, under lock those that held a list lock; failed because another \
          CPU's was\nunder way. breaks: times that an exchange which is not tried again made the slow \
-         path leave a node's list.\nwaiting: for list locks; of calls: its share of the time that all \
-         calls took."
+         path leave a node's list.\nwaiting: for list locks; barn locks: taken to exchange a sheaf; of \
+         calls: the share of both waits in the\ntime that all calls took."
     );
     let late = rows.iter().filter(|row| row.latest_ns > row.span_ns / 100);
     for row in late {

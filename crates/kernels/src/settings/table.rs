@@ -266,6 +266,12 @@ settings! {
         replay: ReplayValues::BySize, Calls of SLUB,
             "most empty sheaves in a node's barn, in caches that have sheaves; 10 in the kernel",
     }
+    /// Refills for callers that may not wait.
+    NowaitRefills "nowait_refills" {
+        needs: Nothing,
+        replay: ReplayValues::Switch, Calls of SLUB,
+            "allocations that may not wait for memory refill sheaves; 0: as 7.0-rc1 and 7.0-rc2",
+    }
     /// SLUB_TINY.
     Tiny "tiny" {
         needs: Nothing,

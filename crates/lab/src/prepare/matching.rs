@@ -30,6 +30,9 @@ pub enum StepKind {
     Free,
 }
 
+/// `__GFP_DIRECT_RECLAIM`: the caller may wait for memory.
+const DIRECT_RECLAIM: u32 = 0x400;
+
 /// One allocation or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -53,6 +56,8 @@ pub struct Step {
     pub via: Via,
     /// The trace missed this one: it is put in so that the objects' lives fit.
     pub missed: bool,
+    /// An allocation that may not wait for memory.
+    pub nowait: bool,
 }
 
 /// The call that a step is.
@@ -328,6 +333,7 @@ impl Walk {
             op,
             via: Via::Plain,
             missed: false,
+            nowait: op == StepKind::Alloc && event.gfp & DIRECT_RECLAIM == 0,
         });
     }
 

@@ -195,6 +195,7 @@ mod tests {
             op,
             via: Via::Plain,
             missed: false,
+            nowait: false,
         }
     }
 

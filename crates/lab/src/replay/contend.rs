@@ -3,7 +3,7 @@
 //!
 //! It makes the same calls as [`super::replay`] and does nothing else: it takes no samples and has
 //! no memory limit. A call begins at its step's time, or when its CPU has finished the previous
-//! call, if that is later. The copies of a task do not act at the same nanosecond: each copy is
+//! call, if that is later. Shrinks of caches happen at their time, on the first CPU. The copies of a task do not act at the same nanosecond: each copy is
 //! delayed by its own time, up to [`SPREAD_NS`]. The steps of all copies run in the order of the
 //! resulting times.
 //!
@@ -11,6 +11,7 @@
 //! the one table of operations' durations, with sources. Invariant: the same plan and costs give
 //! the same counts.
 
+use super::events::{Event, MachineEvent};
 use super::plan::Plan;
 use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
@@ -128,6 +129,7 @@ pub struct Contended {
 pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
     let mut run = Run::new(plan, costs);
     while let Some((time_ns, copy, step)) = run.next_step() {
+        run.shrink(time_ns);
         run.call(time_ns, copy, &step);
     }
     run.finish()
@@ -154,6 +156,8 @@ struct Run<'p, 'a> {
     next: BinaryHeap<CopiedStep>,
     begun_ns: u64,
     latest_ns: u64,
+    /// What happens to the machine, as far as it did not yet.
+    events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
 }
 
 impl<'p, 'a> Run<'p, 'a> {
@@ -183,6 +187,25 @@ impl<'p, 'a> Run<'p, 'a> {
             next,
             begun_ns: first.map_or(0, |step| step.time_ns),
             latest_ns: 0,
+            events: plan.events.iter().peekable(),
+        }
+    }
+
+    /// Shrinks the caches that were shrunk before a time.
+    fn shrink(&mut self, time_ns: u64) {
+        let due_ns = time_ns.saturating_sub(*self.plan.prepared.span.start());
+        while let Some(event) = self.events.next_if(|event| event.at_ns <= due_ns) {
+            let caches = match event.what {
+                MachineEvent::Shrink => 0..self.caches.len(),
+                MachineEvent::ShrinkOf(cache) => usize::from(cache)..usize::from(cache) + 1,
+                MachineEvent::Offline(_) | MachineEvent::Online(_) => 0..0,
+            };
+            for cache in &mut self.caches[caches] {
+                let at_ns = time_ns.max(self.free_at[0]);
+                let shrink = |cache: &mut KernelCache| cache.shrink();
+                ((), self.free_at[0]) = cache.call_at(0, at_ns, time_ns, shrink);
+                cache.take_pages();
+            }
         }
     }
 
@@ -207,6 +230,7 @@ impl<'p, 'a> Run<'p, 'a> {
         if step.op == StepKind::Alloc {
             self.placed.before_alloc(cache, number, cpu);
             let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
+            cache.may_wait.set(!step.nowait);
             (*object, self.free_at[cpu]) =
                 cache.call_at(cpu, at_ns, time_ns, |cache| match step.via {
                     Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),

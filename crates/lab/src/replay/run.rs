@@ -188,6 +188,7 @@ impl<'p, 'a> Run<'p, 'a> {
         // A node that the machine does not have is no wish.
         let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
         let object = &mut self.slab_of[step.object as usize];
+        cache.may_wait.set(!step.nowait);
         *object = match step.via {
             Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),
             _ => cache.alloc(cpu, node),

@@ -66,6 +66,7 @@ impl Settings {
             ReplayKey::SheafCapacity => self.sheaf_capacity = by_size?,
             ReplayKey::MaxFullSheaves => self.max_full_sheaves = by_size?,
             ReplayKey::MaxEmptySheaves => self.max_empty_sheaves = by_size?,
+            ReplayKey::NowaitRefills => self.nowait_refills = switch(value)?,
             ReplayKey::CpuPartialLists => self.cpu_partial_lists = switch(value)?,
             ReplayKey::Tiny => self.tiny = switch(value)?,
             ReplayKey::OrderFormula => self.formula = Some(OrderFormula::find(value)?),

@@ -115,6 +115,8 @@ pub struct Settings {
     pub max_full_sheaves: SizeRule,
     /// Most empty sheaves in a barn.
     pub max_empty_sheaves: SizeRule,
+    /// Allocations that may not wait for memory refill sheaves.
+    pub nowait_refills: bool,
     /// `CONFIG_SLUB_CPU_PARTIAL`.
     pub cpu_partial_lists: bool,
     /// `CONFIG_SLUB_TINY`.
@@ -191,6 +193,7 @@ impl Settings {
             sheaf_capacity: SizeRule::Kernel,
             max_full_sheaves: SizeRule::Kernel,
             max_empty_sheaves: SizeRule::Kernel,
+            nowait_refills: true,
             cpu_partial_lists: true,
             tiny: false,
             formula: None,
@@ -378,6 +381,9 @@ impl Settings {
             "sheaf_capacity" | "max_full_sheaves" | "max_empty_sheaves" => {
                 without(sheaves, "sheaves")
             }
+            "nowait_refills" => {
+                without(self.front() == Front::Sheaves && !self.tiny, "sheaves in all caches")
+            }
             "front" => without(!self.tiny, "a front, and not tiny=1"),
             _ => None,
         }
@@ -435,6 +441,7 @@ impl Settings {
         KernelSheaves {
             max_full: self.max_full_sheaves.of(size).unwrap_or(kernel.max_full),
             max_empty: self.max_empty_sheaves.of(size).unwrap_or(kernel.max_empty),
+            nowait_refills: self.nowait_refills && kernel.nowait_refills,
             ..kernel
         }
     }

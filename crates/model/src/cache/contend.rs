@@ -79,7 +79,7 @@ mod tests {
         // Fast and slow path, lock, three slabs unlinked; an exchange of each of them, or of one
         // that is used, after the lock.
         let lock = 30 + 3 * 5;
-        let counts = Counts { locks: 1, ..Counts::default() };
+        let counts = Counts { locks: 1, calls: 1, ..Counts::default() };
         let eager = 11 + lock + 3 * 20;
         let want = Counts { exchanges: 3, held_ns: lock + 60, call_ns: eager, ..counts };
         assert_eq!(taken(Freezing::Eager), (eager, want));
@@ -152,6 +152,28 @@ mod tests {
         assert_ne!(got, slab);
         assert_eq!((cache.contended().breaks, end), (1, 11 + 5 + 100 + 1000));
         assert_eq!(cache.counters().get(Counter::AllocSlab), 1);
+    }
+
+    #[test]
+    fn a_call_waits_for_a_barn_and_passes_over_another_nodes_list() {
+        let all = Contention::new(COSTS, 1, 1);
+        let does = |cpu, at_ns, counter| {
+            all.begin(cpu, at_ns);
+            all.follow(counter, 1, 0);
+            all.end(at_ns)
+        };
+        // From 1 to 41: the lock and two links.
+        assert_eq!(does(0, 0, Counter::BarnGet), 41);
+        assert_eq!(does(1, 5, Counter::BarnPut), 41 + 210);
+        // The list, which is another lock, from 6 to 36.
+        assert_eq!(does(0, 5, Counter::ListLock), 36);
+        all.begin(1, 20);
+        assert!(all.passes_over(0));
+        all.begin(1, 36);
+        assert!(!all.passes_over(0));
+        let counts = all.counts();
+        assert_eq!((counts.barn_locks, counts.barn_waited, counts.barn_wait_ns), (2, 1, 35));
+        assert_eq!((counts.locks, counts.waited, counts.passed_over, counts.calls), (1, 0, 1, 3));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Models CPUs whose calls overlap in time: each operation of a slow path takes time on its CPU's
-//! clock, calls wait for list locks, and compare-exchanges can fail.
+//! clock, calls wait for the locks of lists and barns, and compare-exchanges can fail.
 //!
 //! Calls are simulated one after the other, in order of their start; each has a clock of its own,
-//! which its operations advance by [`Costs`]. A list lock is held during intervals of that time: a
-//! call that needs it within such an interval waits for the interval's end. A compare-exchange
+//! which its operations advance by [`Costs`]. A lock is held during intervals of that time: a call
+//! that needs it within such an interval waits for the interval's end; a refill does not wait for
+//! the list of another node, but passes it over (40fd0acc45d0). A barn's lock is held while a full
+//! sheaf is exchanged for an empty one: two links. A compare-exchange
 //! lasts from its load to its store. If other CPUs' exchanges on the same slab are under way when
 //! it starts, it fails once for each of these, and completes after them. A kernel that freezes
 //! slabs under the list lock (up to 6.7) does not retry there, but leaves the list
@@ -74,6 +76,16 @@ pub struct Counts {
     pub longest_wait_ns: u64,
     /// Time that list locks were held.
     pub held_ns: u64,
+    /// Other nodes' lists that a refill passed over, because their locks were held.
+    pub passed_over: u64,
+    /// Barns' locks taken.
+    pub barn_locks: u64,
+    /// Those that another CPU held.
+    pub barn_waited: u64,
+    /// Sum over `barn_waited`.
+    pub barn_wait_ns: u64,
+    /// Allocations and frees that were made.
+    pub calls: u64,
     /// Time that calls took.
     pub call_ns: u64,
 }
@@ -90,6 +102,11 @@ impl Counts {
         self.wait_ns += other.wait_ns;
         self.longest_wait_ns = self.longest_wait_ns.max(other.longest_wait_ns);
         self.held_ns += other.held_ns;
+        self.passed_over += other.passed_over;
+        self.barn_locks += other.barn_locks;
+        self.barn_waited += other.barn_waited;
+        self.barn_wait_ns += other.barn_wait_ns;
+        self.calls += other.calls;
         self.call_ns += other.call_ns;
     }
 }
@@ -108,11 +125,40 @@ struct SlabExchanges {
 
 const UNTOUCHED: SlabExchanges = SlabExchanges { cpu: NOBODY, from: 0, to: 0 };
 
-/// A node's list lock.
-struct ListLock {
+/// The lock of a node's list or barn.
+struct NodeLock {
     holder: usize,
-    /// When it is held, in order: none ends before the call under way began.
+    /// When it is held, in order and with gaps between: none ends before the call under way began.
     held: Vec<(u64, u64)>,
+}
+
+impl NodeLock {
+    fn new() -> RefCell<NodeLock> {
+        RefCell::new(NodeLock { holder: NOBODY, held: Vec::new() })
+    }
+
+    /// A CPU comes and takes it: when it has it, and true if another CPU had it last.
+    fn take(&mut self, cpu: usize, come: u64) -> (u64, bool) {
+        let now = self.until(come).unwrap_or(come);
+        let last = std::mem::replace(&mut self.holder, cpu);
+        (now, last != cpu && last != NOBODY)
+    }
+
+    /// It is held for a while. (A call that came into a gap may hold it beyond the gap.)
+    fn hold(&mut self, since: u64, to: u64) {
+        let first = self.held.partition_point(|(_, end)| *end < since);
+        let behind = self.held.partition_point(|(from, _)| *from <= to);
+        let joined = &self.held[first..behind];
+        let since = joined.first().map_or(since, |held| held.0.min(since));
+        let to = joined.last().map_or(to, |held| held.1.max(to));
+        self.held.splice(first..behind, [(since, to)]);
+    }
+
+    /// If it is held at a time: until when.
+    fn until(&self, now: u64) -> Option<u64> {
+        let at = self.held.partition_point(|(_, to)| *to <= now);
+        self.held.get(at).filter(|(from, _)| *from <= now).map(|(_, to)| *to)
+    }
 }
 
 /// A list lock in this call's hands.
@@ -130,7 +176,8 @@ pub(crate) struct Contention {
     held: Cell<Option<HeldLock>>,
     /// Exchanges that were counted as made under a lock that is taken next.
     before_lock: Cell<u32>,
-    locks: Vec<RefCell<ListLock>>,
+    lists: Vec<RefCell<NodeLock>>,
+    barns: Vec<RefCell<NodeLock>>,
     words: RefCell<Vec<SlabExchanges>>,
     counts: Cell<Counts>,
 }
@@ -138,14 +185,14 @@ pub(crate) struct Contention {
 impl Contention {
     /// For a cache with this many nodes, whose slabs have numbers below `slabs`.
     pub(super) fn new(costs: Costs, nodes: usize, slabs: u32) -> Self {
-        let lock = |_| RefCell::new(ListLock { holder: NOBODY, held: Vec::new() });
         Contention {
             costs,
             cpu: Cell::new(0),
             now: Cell::new(0),
             held: Cell::new(None),
             before_lock: Cell::new(0),
-            locks: (0..nodes).map(lock).collect(),
+            lists: (0..nodes).map(|_| NodeLock::new()).collect(),
+            barns: (0..nodes).map(|_| NodeLock::new()).collect(),
             words: RefCell::new(vec![UNTOUCHED; slabs as usize]),
             counts: Cell::default(),
         }
@@ -158,7 +205,7 @@ impl Contention {
 
     /// Calls that run after this begin no earlier than `ns`.
     pub(super) fn forget_before(&self, ns: u64) {
-        for lock in &self.locks {
+        for lock in self.lists.iter().chain(&self.barns) {
             let held = &mut lock.borrow_mut().held;
             let over = held.iter().take_while(|(_, to)| *to <= ns).count();
             held.drain(..over);
@@ -185,7 +232,10 @@ impl Contention {
         self.unlock();
         self.before_lock.set(0);
         let end = self.now.get();
-        self.change(|counts| counts.call_ns += end - begun_ns);
+        self.change(|counts| {
+            counts.calls += 1;
+            counts.call_ns += end - begun_ns;
+        });
         end
     }
 
@@ -195,6 +245,7 @@ impl Contention {
         match counter {
             Counter::AllocSlowpath | Counter::FreeSlowpath => self.pass(self.costs.slow.into()),
             Counter::ListLock => self.lock(node.into()),
+            Counter::BarnGet | Counter::BarnPut => self.exchange_sheaves(node.into()),
             Counter::ListLockSlabs => self.pass(u64::from(n) * u64::from(self.costs.link)),
             Counter::CmpxchgUnderLock if self.held.get().is_none() => {
                 self.before_lock.set(self.before_lock.get() + n);
@@ -205,16 +256,8 @@ impl Contention {
 
     fn lock(&self, node: usize) {
         self.unlock();
-        let mut lock = self.locks[node].borrow_mut();
         let come = self.now.get();
-        let mut now = come;
-        for (from, to) in &lock.held {
-            if *from <= now && now < *to {
-                now = *to;
-            }
-        }
-        let moved = lock.holder != self.cpu.get() && lock.holder != NOBODY;
-        lock.holder = self.cpu.get();
+        let (now, moved) = self.lists[node].borrow_mut().take(self.cpu.get(), come);
         self.change(|counts| {
             counts.locks += 1;
             counts.waited += u64::from(now > come);
@@ -222,19 +265,44 @@ impl Contention {
             counts.longest_wait_ns = counts.longest_wait_ns.max(now - come);
         });
         self.held.set(Some(HeldLock { node, since: now }));
-        self.now.set(now);
-        self.pass(u64::from(if moved { self.costs.lock_moved } else { self.costs.lock }));
+        self.now.set(now + self.locking(moved));
         // A kernel has the lock before it exchanges.
         self.pass(u64::from(self.before_lock.take()) * u64::from(self.costs.exchange));
+    }
+
+    fn locking(&self, moved: bool) -> u64 {
+        u64::from(if moved { self.costs.lock_moved } else { self.costs.lock })
+    }
+
+    /// A CPU exchanges a sheaf at a node's barn: where there is nothing to exchange, a kernel sees it
+    /// without the lock.
+    fn exchange_sheaves(&self, node: usize) {
+        self.unlock();
+        let come = self.now.get();
+        let mut barn = self.barns[node].borrow_mut();
+        let (now, moved) = barn.take(self.cpu.get(), come);
+        let done = now + self.locking(moved) + 2 * u64::from(self.costs.link);
+        barn.hold(now, done);
+        self.now.set(done);
+        self.change(|counts| {
+            counts.barn_locks += 1;
+            counts.barn_waited += u64::from(now > come);
+            counts.barn_wait_ns += now - come;
+        });
+    }
+
+    /// True if a node's list is locked, so that a refill from another node passes it over.
+    pub(super) fn passes_over(&self, node: usize) -> bool {
+        let is_held = self.lists[node].borrow().until(self.now.get()).is_some();
+        self.change(|counts| counts.passed_over += u64::from(is_held));
+        is_held
     }
 
     /// The list lock is released, if one is held.
     pub(super) fn unlock(&self) {
         let Some(HeldLock { node, since }) = self.held.take() else { return };
         let to = self.now.get();
-        let held = &mut self.locks[node].borrow_mut().held;
-        let at = held.partition_point(|(from, _)| *from <= since);
-        held.insert(at, (since, to));
+        self.lists[node].borrow_mut().hold(since, to);
         self.change(|counts| counts.held_ns += to - since);
     }
 

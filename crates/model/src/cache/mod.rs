@@ -96,6 +96,10 @@ pub struct KernelCache {
     /// Slabs begun and ended, in order, until somebody takes them.
     pages: RefCell<Vec<Page>>,
     slow_paths: Cell<u32>,
+    /// The next allocation may wait for memory.
+    pub may_wait: Cell<bool>,
+    /// One that may not refills sheaves, too.
+    nowait_refills: bool,
     /// Calls overlap in time.
     contention: Option<contention::Contention>,
     /// Pages have an end.
@@ -147,6 +151,7 @@ impl KernelCache {
     /// Barns and refills are by these rules from now on.
     pub fn follow_sheaves(&mut self, sheaves: KernelSheaves) {
         self.sheaf_rules.counts_surplus = sheaves.surplus_is_freed;
+        self.nowait_refills = sheaves.nowait_refills;
         self.memory.memoryless_barns = sheaves.memoryless_barns;
         for node in &self.nodes {
             node.header.set_barn_limits(sheaves.max_full, sheaves.max_empty);
@@ -192,6 +197,8 @@ impl KernelCache {
             counters: Counters::default(),
             pages: RefCell::default(),
             slow_paths: Cell::new(0),
+            may_wait: Cell::new(true),
+            nowait_refills: true,
             contention: None,
             supplied: None,
         }

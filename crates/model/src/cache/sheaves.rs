@@ -46,11 +46,18 @@ impl KernelCache {
     /// Allocates an object on a CPU from its sheaves: the object's number, or [`NONE`] without pages.
     #[inline]
     pub fn alloc_from_sheaf(&mut self, cpu: usize) -> u32 {
-        self.counters.add(self.sheaf_hits.0, 1);
         let main = self.stacks[cpu].main.get_mut();
         if let Some(object) = main.as_mut().and_then(|sheaf| sheaf.0.pop()) {
+            self.counters.add(self.sheaf_hits.0, 1);
             return object;
         }
+        let spare = self.stacks[cpu].spare.get_mut().as_ref().map_or(0, |sheaf| sheaf.0.len());
+        let refills = self.nowait_refills || self.may_wait.get();
+        if !refills && spare == 0 && self.in_barn_of(self.node_of[cpu]) == 0 {
+            self.at(cpu).count(Counter::BarnGetFail, 1);
+            return self.alloc_from_slab(cpu, None);
+        }
+        self.counters.add(self.sheaf_hits.0, 1);
         let on = self.at(cpu);
         self.counters.add_of_sheaves(SheafCounter::Empty);
         on.sheaves().alloc_slow(on).unwrap_or(NONE)

@@ -110,9 +110,11 @@ impl Slabs for CountedSlabs<'_> {
             node: ((self.node as usize + nth) % nr_nodes) as u16,
             ..self
         };
-        others
-            .map(remote)
-            .filter(|on| on.cache.node_partial(on.node.into()).1 > on.cache.rules.min_partial)
+        others.map(remote).filter(|on| {
+            let node = usize::from(on.node);
+            on.cache.node_partial(node).1 > on.cache.rules.min_partial
+                && !on.cache.contention.as_ref().is_some_and(|all| all.passes_over(node))
+        })
     }
 
     fn end(self, _: &Shape, slab: u32) {

@@ -44,6 +44,20 @@ fn with_a_barn_sheaves_of_a_memoryless_node_take_objects_of_any() {
 }
 
 #[test]
+fn a_call_that_may_not_wait_refills_no_sheaf_where_the_kernel_says_so() {
+    for (nowait_refills, refilled) in [(false, 0), (true, 4)] {
+        let mut cache = cache(Front::Sheaves, true);
+        cache.follow_sheaves(KernelSheaves { nowait_refills, ..KernelSheaves::FIRST });
+        cache.may_wait.set(false);
+        cache.alloc(0, None);
+        assert_eq!(cache.counters().get(C::SheafRefill), refilled);
+        cache.may_wait.set(true);
+        cache.alloc(0, None);
+        assert_eq!(cache.counters().get(C::SheafRefill), 4);
+    }
+}
+
+#[test]
 fn cpu_slabs_of_a_memoryless_node_are_of_another_node() {
     let mut cache = cache(Front::CpuSlabs, false);
     assert_eq!(slow_paths(&mut cache, 8)[2], 0);
