@@ -26,6 +26,7 @@ mod diff;
 mod export;
 mod failure;
 mod geometry;
+mod kernel_lists;
 mod list;
 mod look;
 mod machine;

@@ -90,8 +90,8 @@ pub fn sample(named: &SourceName, want: ReadScope) -> Result<Snapshot, Error> {
     }
 }
 
-/// Who allocated the live objects of a cache of a process or a core file; `None` if the cache keeps
-/// no tracks, or the source is of another kind.
+/// Who allocated the live objects of a cache of a kernel, a process or a core file; `None` if the
+/// cache keeps no tracks, or the source is of another kind.
 ///
 /// # Errors
 /// Those of the source.
@@ -99,7 +99,8 @@ pub fn traces(named: &SourceName, cache: &str) -> Result<Option<Traces>, Error> 
     match named {
         SourceName::Process(pid) => Ok(process::traces(*pid, cache)?),
         SourceName::File(path) if file::looks_like_core(path) => Ok(corefile::traces(path, cache)?),
-        SourceName::Kernel | SourceName::File(_) | SourceName::Stdin => Ok(None),
+        SourceName::Kernel => Ok(kernel::traces(Path::new(ROOT), cache)?),
+        SourceName::File(_) | SourceName::Stdin => Ok(None),
     }
 }
 

@@ -2,7 +2,7 @@
 //! `free_traces`: each site's call stack, its number of objects, and the slabs that only these
 //! objects pin.
 //!
-//! Neighbours: [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
+//! Neighbours: [`crate::kernel`], [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
 //! stack frames, [`crate::view::show::traces`] prints them.
 
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Traces {
 pub struct Site {
     /// Live objects of it.
     pub objects: u64,
-    /// Bytes that were requested, of all of them.
+    /// Bytes that were requested, of all of them; 0 of a kernel, which does not tell.
     pub bytes: u64,
     /// Slabs that have at least one of them.
     pub slabs: u64,
@@ -36,6 +36,9 @@ pub struct Site {
     /// Nanoseconds since it happened: least, sum, most. `None` where now is not known.
     #[serde(rename = "age_ns")]
     pub age: Option<(u64, u128, u64)>,
+    /// The same of a kernel in its jiffies, with the mean in place of the sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_jiffies: Option<(u64, u64, u64)>,
     /// Lowest and highest thread.
     pub threads: Option<(u32, u32)>,
     /// Lowest and highest CPU, or private slot.

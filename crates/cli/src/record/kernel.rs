@@ -8,6 +8,7 @@ use super::lists;
 use super::named;
 use super::wait::{self, CommandWait, RecordingEnd};
 use crate::failure::Failure;
+use crate::kernel_lists::{Moments, Reader};
 use crate::look;
 use crate::stderr::say;
 use crate::terminal::{Progress, bytes, seconds};
@@ -59,7 +60,7 @@ struct Recording<'a> {
 struct KernelRecording {
     waiting: CommandWait,
     out: File,
-    reader: Option<lists::Reader>,
+    reader: Option<Reader>,
     shrinks: lists::Watch,
     recorder: Recorder,
     guard: Guard,
@@ -98,7 +99,7 @@ impl<'a> Recording<'a> {
         let options =
             Options { buffer_kib: self.buffer_kib, wanted, most_bytes: self.args.max_size };
         let recorder = Recorder::new(options).map_err(refused_to_user)?;
-        let reader = (!self.args.no_lists).then(lists::Reader::new).flatten();
+        let reader = (!self.args.no_lists).then(lists::open).flatten();
         let out = File::create(self.output).with_context(|| cannot_write(self.output))?;
         let (waiting, shrinks) = (CommandWait::new()?, lists::Watch::new());
         Ok(KernelRecording { waiting, out, reader, shrinks, recorder, guard })
@@ -118,7 +119,8 @@ impl<'a> Recording<'a> {
         let (far, wanted) = (running.progress(), self.wanted()?);
         let lists = reader.as_mut().and_then(|reader| {
             let begin = || far.leave_out_this_thread();
-            reader.read(&start, wanted.as_ref(), &|| far.now(), &begin)
+            let moments = Moments { begin: &begin, now: &|| far.now() };
+            lists::read(reader, &start, wanted.as_ref(), moments)
         });
         lists.into_iter().for_each(|lists| running.attach(lists));
         running.begin();

@@ -1,67 +1,39 @@
 //! Reads the kernel's slab lists at a recording's start, and records cache shrinks by other
 //! processes.
 //!
-//! Neighbours: [`slabyard_lab::lists`] reads the lists, and [`slabyard_lab::record::shrinks`]
+//! Neighbours: [`crate::kernel_lists`] reads the lists, and [`slabyard_lab::record::shrinks`]
 //! watches the shrinks. Invariant: if the kernel denies access, a message says what is missing, and
 //! the recording continues.
 
+use crate::kernel_lists::{Moments, Reader};
 use crate::stderr::say;
-use slabyard_lab::lists::bpf::Bpf;
-use slabyard_lab::lists::layout::Layout;
-use slabyard_lab::lists::walk::{self, Machine};
 use slabyard_lab::lists::{Lists, ListsError, json};
 use slabyard_lab::record::Running;
+use slabyard_lab::record::Wanted;
 use slabyard_lab::record::shrinks::{CACHES, Shrinks};
-use slabyard_lab::record::{Wanted, favour};
 use slabyard_lab::trace::{Attached, LISTS, SHRINK};
 use slabyard_observe::Snapshot;
 use std::io::Write;
-use std::thread;
 
-/// The way into the kernel's memory, found before the recording begins, as that takes a moment.
-pub struct Reader {
-    layout: Layout,
-    memory: Bpf,
+/// Opens the kernel's memory before the recording begins, as that takes a moment; where it is
+/// refused, says what is lacking.
+pub fn open() -> Option<Reader> {
+    Reader::new().map_err(|lack| warn(&lack)).ok()
 }
 
-impl Reader {
-    /// Opens the kernel's memory; where that is refused, says what is lacking.
-    pub fn new() -> Option<Reader> {
-        let open = || Ok(Reader { layout: Layout::of_kernel()?, memory: Bpf::new()? });
-        open().map_err(|lack| warn(&lack)).ok()
-    }
-
-    /// Reads the lists of the caches that are `wanted`; `now` gives nanoseconds since the trace began,
-    /// `begin` is called by the thread that reads, before it does.
-    pub fn read(
-        &mut self,
-        snapshot: &Snapshot,
-        wanted: Option<&Wanted>,
-        now: &(dyn Fn() -> u64 + Sync),
-        begin: &(dyn Fn() + Sync),
-    ) -> Option<Attached> {
-        let machine = &snapshot.machine;
-        let machine = Machine {
-            page_size: machine.page_bytes?,
-            cpus: machine.possible_cpus?,
-            nodes: machine.nodes.unwrap_or(1),
-        };
-        let Reader { layout, memory } = self;
-        // On a thread of its own, which does not wait behind the load, and whose haste the command
-        // does not get.
-        let read = thread::scope(|scope| {
-            let read = scope.spawn(|| {
-                begin();
-                favour();
-                walk::lists(memory, layout, machine, now)
-            });
-            read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        let mut lists = read.map_err(|lack| warn(&lack)).ok()?;
-        tell_unread(&lists);
-        lists.caches.retain(|cache| wanted.is_none_or(|wanted| wanted(&cache.name)));
-        Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })
-    }
+/// Reads the lists of the caches that are `wanted`.
+pub fn read(
+    reader: &mut Reader,
+    snapshot: &Snapshot,
+    wanted: Option<&Wanted>,
+    moments: Moments<'_>,
+) -> Option<Attached> {
+    let now = moments.now;
+    let is_wanted = |cache: &str| wanted.is_none_or(|wanted| wanted(cache));
+    let read = reader.read(snapshot, &is_wanted, moments)?;
+    let lists = read.map_err(|lack| warn(&lack)).ok()?;
+    tell_unread(&lists);
+    Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })
 }
 
 /// What others shrink while it is recorded: the recorder itself does before and after.

@@ -224,7 +224,8 @@ fn a_process_with_sheaves_says_what_it_has_not() {
     }
     assert!(refused(&["show", &pid, "--counts"]).contains("--set count=1"));
     assert!(printed(&["show", &pid, CACHE]).contains("slow paths are not counted; `slabyard run"));
-    assert!(refused(&["show", "kernel", "--cpu-partial"]).contains("kernel"));
+    let said = refused(&["show", &pid, "--sheaves"]);
+    assert!(said.contains("of the running kernel alone"), "{said}");
 }
 
 #[test]

@@ -267,6 +267,37 @@ fn a_kernel_with_sheaves_is_listed_shown_and_has_its_geometry() {
     assert!(last.ends_with("rules of 7.3: 203 caches, 0 differences"), "{last}");
 }
 
+/// Where the kernel lets us read its memory.
+#[test]
+fn the_running_kernels_lists_are_shown_slab_by_slab_or_refused() {
+    for (option, per_slab, count) in
+        [("--cpu-partial", "partial_slabs", "slabs"), ("--sheaves", "slabs", "nr_slabs")]
+    {
+        let shown = slabyard(["show", "kernel", option, "--json"]);
+        if shown.status.code() != Some(0) {
+            let why = refused(&shown, 3);
+            let known = ["cannot be read", "have no CPU partial lists", "have no sheaves", "root"];
+            assert!(known.iter().any(|known| why.contains(known)), "{option}: {why}");
+            continue;
+        }
+        let shown: Json = serde_json::from_slice(&shown.stdout).unwrap();
+        let caches = shown["caches"].as_array().unwrap();
+        let mut slabs = 0;
+        for cache in caches {
+            let places = if option == "--sheaves" { "sheaves" } else { "cpus" };
+            let places = cache[places].as_array().unwrap();
+            let counted: u64 = places.iter().map(|place| place[count].as_u64().unwrap()).sum();
+            let listed = match option {
+                "--sheaves" => places.iter().map(|of| of[per_slab].as_array().unwrap().len()).sum(),
+                _ => cache[per_slab].as_array().unwrap().len(),
+            };
+            assert_eq!(counted, listed as u64, "{option}: {cache}");
+            slabs += counted;
+        }
+        assert!(slabs > 0, "{option}: nothing in {} caches", caches.len());
+    }
+}
+
 #[test]
 fn a_snapshot_is_saved_and_compared() {
     let files = Files::new();

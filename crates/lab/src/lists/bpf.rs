@@ -1,7 +1,8 @@
 //! Reads the kernel's memory through three BPF programs of a dozen instructions each.
 //!
 //! `READ` copies kernel memory into a map that this process has mapped, `CPU` finds a CPU's element
-//! in a per-CPU map, and `CACHES` iterates over the caches. This module assembles the programs and
+//! in a per-CPU map, and `CACHES` iterates over the caches. Where a kernel is too old for the last two
+//! (5.19, 6.13), the addresses of its variables in `/proc/kallsyms` take their place. This module assembles the programs and
 //! loads them by `bpf(2)`, because a BPF loader would need an object file, and thus a BPF compiler.
 //! The system calls and the helpers' numbers are those of `include/uapi/linux/bpf.h`.
 //!
@@ -12,13 +13,15 @@
 use super::error::{ListsError, Unreadable};
 use super::layout::Layout;
 use super::memory::Memory;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 /// The most that one run copies.
 const WINDOW: usize = 1 << 17;
+/// No kernel has more: a list that another task changes may lead in a circle.
+const MOST_CACHES: usize = 1 << 14;
 
 // Commands.
 const MAP_CREATE: i32 = 0;
@@ -277,6 +280,19 @@ impl Bpf {
         Ok(Bpf { read, window, _map: map, cpus: None })
     }
 
+    /// The caches by the list that the kernel links them in: up to 6.12 nothing iterates over them.
+    fn linked_caches(&mut self, layout: &Layout) -> Result<Vec<u64>, ListsError> {
+        let lacks = ListsError::NoField("bpf_iter_kmem_cache");
+        let head = symbol("slab_caches").ok_or(lacks)?;
+        let mut caches = Vec::new();
+        let mut link = self.word(head)?;
+        while link != head && caches.len() < MOST_CACHES {
+            caches.push(link.wrapping_sub(layout.cache.list.into()));
+            link = self.word(link)?;
+        }
+        Ok(caches)
+    }
+
     fn cpus(&mut self) -> Result<&Cpus, ListsError> {
         if self.cpus.is_none() {
             let map = map(PERCPU_ARRAY, 8, 0)?;
@@ -304,6 +320,14 @@ impl Bpf {
     }
 }
 
+/// The address of a variable, where the kernel tells it (root, CONFIG_KALLSYMS_ALL).
+fn symbol(name: &str) -> Option<u64> {
+    let symbols = fs::read_to_string("/proc/kallsyms").ok()?;
+    let line = symbols.lines().find(|line| line.split(' ').nth(2) == Some(name))?;
+    let address = u64::from_str_radix(line.split(' ').next()?, 16).ok()?;
+    (address != 0).then_some(address)
+}
+
 impl Memory for Bpf {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         for (nth, piece) in bytes.chunks_mut(WINDOW).enumerate() {
@@ -317,7 +341,7 @@ impl Memory for Bpf {
     }
 
     fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, ListsError> {
-        let id = layout.iterator.ok_or(ListsError::NoField("bpf_iter_kmem_cache"))?;
+        let Some(id) = layout.iterator else { return self.linked_caches(layout) };
         // context: the sequence's state, the cache
         let insns = [
             load(2, 1, 8),
@@ -352,7 +376,14 @@ impl Memory for Bpf {
         let pptrs = layout.array_pptrs.ok_or(ListsError::NoField("bpf_array.pptrs"))?;
         let mut context = [u64::from(cpu), 0, 0];
         let step = "asking for a CPU's memory";
-        let program = &self.cpus()?.program;
+        let program = match self.cpus() {
+            Ok(cpus) => &cpus.program,
+            // The helper is of 5.19.
+            Err(refused) => {
+                let offsets = symbol("__per_cpu_offset").ok_or(refused)?;
+                return Ok(self.word(offsets + 8 * u64::from(cpu))?);
+            }
+        };
         run(program, &mut context).map_err(|error| ListsError::Refused { step, error })?;
         let [_, element, map] = context;
         // The element of a CPU is the map's variable of each CPU, at that CPU's offset.

@@ -231,14 +231,15 @@ impl Layout {
                 node_stride: second.map_or(8, |second| second - node),
                 list: byte("kmem_cache.list")?,
             },
+            // Up to 5.16 it is a part of `struct page`.
             slab: SlabLayout {
-                bytes: size("slab")?,
-                cache: byte("slab.slab_cache")?,
-                list: byte("slab.slab_list")?,
-                next: byte("slab.next").ok(),
-                freelist: byte("slab.freelist")?,
-                inuse: bits("slab.inuse")?,
-                objects: bits("slab.objects")?,
+                bytes: size("slab").or_else(|_| size("page"))?,
+                cache: byte("slab.slab_cache").or_else(|_| byte("page.slab_cache"))?,
+                list: byte("slab.slab_list").or_else(|_| byte("page.slab_list"))?,
+                next: byte("slab.next").or_else(|_| byte("page.next")).ok(),
+                freelist: byte("slab.freelist").or_else(|_| byte("page.freelist"))?,
+                inuse: bits("slab.inuse").or_else(|_| bits("page.inuse"))?,
+                objects: bits("slab.objects").or_else(|_| bits("page.objects"))?,
             },
             node: NodeLayout {
                 partial: byte("kmem_cache_node.partial")?,

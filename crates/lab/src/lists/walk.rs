@@ -36,7 +36,7 @@ pub struct Machine {
     pub nodes: u32,
 }
 
-/// Reads the lists of all caches. `clock` gives nanoseconds since the trace began.
+/// Reads the lists of the caches whose names are `wanted`. `clock` gives nanoseconds since the trace began.
 ///
 /// # Errors
 /// The memory cannot be read at all.
@@ -44,6 +44,7 @@ pub fn lists(
     memory: &mut dyn Memory,
     layout: &Layout,
     machine: Machine,
+    wanted: &dyn Fn(&str) -> bool,
     clock: &dyn Fn() -> u64,
 ) -> Result<Lists, ListsError> {
     let mut cpu_offsets = Vec::new();
@@ -55,8 +56,21 @@ pub fn lists(
     let addresses = memory.caches(layout)?;
     let mut walk = Walk { memory, layout, machine, cpu_offsets, anchor: None, clock };
     let mut lists = Lists::default();
+    let mut caches = Vec::new();
     for address in addresses {
-        match walk.cache(address) {
+        match walk.facts(address) {
+            Ok(cache) => caches.push(cache),
+            Err(ChangedMeanwhile) => lists.unread += 1,
+        }
+    }
+    for cache in &caches {
+        // Where a slab's memory is follows from that of another one, of whichever cache.
+        if walk.anchor.is_none() {
+            let _ = walk.cache(cache);
+        }
+    }
+    for cache in caches.iter().filter(|cache| wanted(&cache.name)) {
+        match walk.cache(cache) {
             Ok(cache) => lists.caches.push(cache),
             Err(ChangedMeanwhile) => lists.unread += 1,
         }
@@ -114,14 +128,13 @@ enum Strictness {
 }
 
 impl Walk<'_> {
-    fn cache(&mut self, address: u64) -> Result<CacheLists, ChangedMeanwhile> {
-        let cache = self.facts(address)?;
+    fn cache(&mut self, cache: &Cache) -> Result<CacheLists, ChangedMeanwhile> {
         let mut best = Err(ChangedMeanwhile);
         for nth in 1..=READ_ATTEMPTS {
             let strictness =
                 if nth < READ_ATTEMPTS { Strictness::Strict } else { Strictness::Lenient };
-            let Ok(heads) = self.heads(&cache, strictness) else { continue };
-            let lists = self.slabs(&cache, heads, strictness)?;
+            let Ok(heads) = self.heads(cache, strictness) else { continue };
+            let lists = self.slabs(cache, heads, strictness)?;
             let is_whole = lists.each().all(|listed| listed.free.is_some());
             best = Ok(lists);
             if is_whole {

@@ -13,7 +13,7 @@ use crate::trace::Names;
 use std::collections::HashSet;
 
 /// The caches to be recorded.
-pub type Wanted = Box<dyn Fn(&str) -> bool + Send>;
+pub type Wanted = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Frames above are no memory: an end to what a strange number may cost.
 const MOST_FRAMES: u64 = 1 << 36;

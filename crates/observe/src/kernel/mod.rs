@@ -16,11 +16,13 @@ mod machine;
 mod names;
 mod slabinfo;
 mod survey;
+mod traces;
 mod tree;
 
 pub use change::{Change, set, shrink};
 pub(crate) use dump::Dumps;
 pub use error::Error;
+pub(crate) use traces::traces;
 
 use crate::hidden;
 use crate::snapshot::{Missing, Snapshot, Source, SourceKind};

@@ -313,6 +313,7 @@ mod tests {
             slabs: 2,
             slabs_alone: 1,
             age: Some((100, 600 + 400 + 100, 600)),
+            age_jiffies: None,
             threads: Some((77, 77)),
             cpus: Some((3, 3)),
             stack: here.to_vec(),

@@ -171,7 +171,7 @@ impl Made {
 
     fn read_by(&mut self, layout: &Layout) -> Lists {
         let machine = Machine { page_size: PAGE, cpus: 2, nodes: 1 };
-        lists(self, layout, machine, &|| 77).unwrap()
+        lists(self, layout, machine, &|_| true, &|| 77).unwrap()
     }
 
     /// A sheaf of the cache at an address.

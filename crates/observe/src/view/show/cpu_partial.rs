@@ -3,8 +3,10 @@
 //! is highly inaccurate", 2021).
 
 use super::fullness::{Line, dump, lines};
-use crate::snapshot::{Cache, SlabPlace, Snapshot};
+use crate::fields::Unit;
+use crate::snapshot::{Cache, SlabPlace, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
+use crate::view::grid::{Grid, Weight};
 use crate::view::json::Head;
 use crate::view::{Style, cell, json};
 use serde::Serialize;
@@ -52,11 +54,61 @@ pub fn write(
     style: Style,
 ) -> io::Result<()> {
     let lines = of_cpus(snapshot, cache);
-    dump(out, cache, &lines, style)
+    dump(out, cache, &lines, style)?;
+    if snapshot.source.kind != SourceKind::Kernel || lines.is_empty() {
+        return Ok(());
+    }
+    let mut grid =
+        Grid::new(["cpu", "slabs", "bytes", "empty", "empty bytes", "free", "free bytes"]);
+    for of in sums(snapshot, cache, &lines) {
+        let bytes = |n| cell::value(Some(&Value::Exact(n)), Unit::Bytes, style.units);
+        let counts = [of.slabs, of.empty, of.free].map(|n| n.to_string());
+        let [slabs, empty, free] = counts;
+        let [all, empties, frees] = [of.bytes, of.empty_bytes, of.free_bytes].map(bytes);
+        grid.push(Weight::Row, [of.cpu.to_string(), slabs, all, empty, empties, free, frees]);
+    }
+    writeln!(out)?;
+    grid.write(out, style.colour)
+}
+
+/// What a CPU's partial list pins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct ListSums {
+    cpu: u32,
+    slabs: u64,
+    bytes: u64,
+    /// Slabs without a used object.
+    empty: u64,
+    empty_bytes: u64,
+    /// Free objects, those of empty slabs among them.
+    free: u64,
+    free_bytes: u64,
+}
+
+/// The sums of each CPU that has slabs on its list.
+fn sums(snapshot: &Snapshot, cache: &Cache, lines: &[Line]) -> Vec<ListSums> {
+    let page_bytes = snapshot.machine.page_bytes.unwrap_or(0);
+    let object_bytes = cache.exact("slab_size").unwrap_or(0);
+    let of_place = |lines: &[Line]| {
+        let SlabPlace::Cpu(cpu) = lines[0].place else { return ListSums::default() };
+        let mut sums = ListSums { cpu, ..ListSums::default() };
+        for line in lines {
+            let bytes = page_bytes << line.order;
+            sums.slabs += 1;
+            sums.bytes += bytes;
+            sums.free += u64::from(line.objects.saturating_sub(line.inuse));
+            if line.inuse == 0 {
+                sums.empty += 1;
+                sums.empty_bytes += bytes;
+            }
+        }
+        ListSums { free_bytes: sums.free * object_bytes, ..sums }
+    };
+    lines.chunk_by(|a, b| a.place == b.place).map(of_place).collect()
 }
 
 /// Writes the same of these caches as JSON: `{"source", ..., "caches": [{"name",
-/// "slabs_cpu_partial", "lists"}]}`.
+/// "slabs_cpu_partial", "partial_slabs", "cpus"}]}`.
 ///
 /// # Errors
 /// Those of `out`.
@@ -72,11 +124,16 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -
         name: &'a str,
         slabs_cpu_partial: Option<String>,
         partial_slabs: Vec<Line>,
+        cpus: Vec<ListSums>,
     }
-    let caches = caches.iter().map(|cache| Lists {
-        name: &cache.name,
-        slabs_cpu_partial: form(cache),
-        partial_slabs: of_cpus(snapshot, cache),
+    let caches = caches.iter().map(|cache| {
+        let partial_slabs = of_cpus(snapshot, cache);
+        Lists {
+            name: &cache.name,
+            slabs_cpu_partial: form(cache),
+            cpus: sums(snapshot, cache, &partial_slabs),
+            partial_slabs,
+        }
     });
     json::line(out, &Shape { head: Head::of(snapshot), caches: caches.collect() })
 }

@@ -8,6 +8,7 @@ pub mod counts;
 pub mod cpu_partial;
 pub mod fullness;
 pub mod places;
+pub mod sheaves;
 pub mod traces;
 
 use super::grid::{Grid, Weight, bold};

@@ -21,9 +21,13 @@ pub fn write(out: &mut dyn Write, traces: &Traces, style: Style) -> io::Result<(
     let slabs: u64 = traces.slabs_by_live.iter().map(|(_, slabs)| slabs).sum();
     let held: u64 = traces.slabs_by_live.iter().filter(|it| it.0 > 0).map(|(_, slabs)| slabs).sum();
     writeln!(out, "{}", bold(&name, style.colour))?;
-    writeln!(out, "{} live objects keep {held} of {slabs} slabs", traces.objects)?;
-    writeln!(out)?;
-    by_live(out, traces, style)?;
+    if slabs > 0 {
+        writeln!(out, "{} live objects keep {held} of {slabs} slabs", traces.objects)?;
+        writeln!(out)?;
+        by_live(out, traces, style)?;
+    } else {
+        writeln!(out, "{} live objects", traces.objects)?;
+    }
     sites(out, "allocated", &traces.alloc, style)?;
     sites(out, "freed before", &traces.free, style)
 }
@@ -43,11 +47,13 @@ fn sites(out: &mut dyn Write, what: &str, sites: &[Site], style: Style) -> io::R
         let bytes = cell::value(Some(&Value::Exact(site.bytes)), Unit::Bytes, style.units);
         writeln!(out)?;
         write!(out, "{} {what}", site.objects)?;
-        if site.stack.is_empty() && site.threads.is_none() {
+        if site.stack.is_empty() && site.frames.is_empty() && site.threads.is_none() {
             writeln!(out, " <not-available>")?;
             continue;
         }
-        write!(out, ", {bytes}")?;
+        if site.bytes > 0 {
+            write!(out, ", {bytes}")?;
+        }
         if site.slabs > 0 {
             let slabs = if site.slabs == 1 { "slab" } else { "slabs" };
             write!(
@@ -61,6 +67,9 @@ fn sites(out: &mut dyn Write, what: &str, sites: &[Site], style: Style) -> io::R
             let seconds = |ns: u128| format!("{:.3}", ns as f64 / 1e9);
             let [least, mean, most] = [least.into(), mean, most.into()].map(seconds);
             write!(out, ", age {least}/{mean}/{most} s")?;
+        }
+        if let Some((least, mean, most)) = site.age_jiffies {
+            write!(out, ", age {least}/{mean}/{most} jiffies")?;
         }
         let range = |(low, high): (u32, u32)| match low == high {
             true => low.to_string(),

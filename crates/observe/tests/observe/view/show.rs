@@ -103,6 +103,7 @@ fn sites() -> Traces {
         slabs: 2,
         slabs_alone: 1,
         age: Some((1_000_000_000, 3_000_000_000, 2_000_000_000)),
+        age_jiffies: None,
         threads: Some((71, 71)),
         cpus: Some((0, 1)),
         stack: vec![1, 2, 3],

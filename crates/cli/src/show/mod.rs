@@ -1,4 +1,8 @@
 //! `slabyard show`: prints one cache with everything known about it.
+//!
+//! Neighbour: [`of_kernel`] reads what a kernel's files do not tell.
+
+mod of_kernel;
 
 use crate::failure::Failure;
 use crate::{look, stdout};
@@ -8,7 +12,7 @@ use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::view::Style;
 use slabyard_observe::view::pick::CacheFilter;
 use slabyard_observe::view::show::fullness::SlabLines;
-use slabyard_observe::view::show::{self, counts, cpu_partial, traces};
+use slabyard_observe::view::show::{self, counts, cpu_partial, sheaves, traces};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -24,10 +28,14 @@ Examples:
   slabyard show $(pgrep -n python3) --counts              the same of all caches together
   slabyard show $(pgrep -n python3) malloc-64 --traces    who allocated its live objects
 
-Traces are those of a program that keeps them:
+  slabyard show kernel dentry --cpu-partial               the same of a kernel to 6.19 (root, bpf(2))
+  slabyard show kernel filp --sheaves                     CPUs' sheaves and nodes' barns, from 6.18
+
+Traces are those of a program that keeps them, or of a kernel that was started with slab_debug=U:
   slabyard run --slab-debug=U,malloc-64 -- PROGRAM
 
-CPU partial lists are those of a replay (`slabyard replay --save`), or of a process with CPU slabs:
+CPU partial lists are those of a kernel, of a replay (`slabyard replay --save`), or of a process with
+CPU slabs:
   slabyard run --engine slub --set front=cpu-slabs --set release=5.9 --set count=1 -- PROGRAM";
 
 /// `slabyard show`.
@@ -38,11 +46,15 @@ pub struct ShowArgs {
     #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     source: SourceName,
     /// The cache, by any of its names; or a pattern, for each that it takes
-    #[arg(value_name = "CACHE", required_unless_present_any = ["cpu_partial", "counts"])]
+    #[arg(value_name = "CACHE", required_unless_present_any = ["cpu_partial", "sheaves", "counts"])]
     cache: Option<String>,
     /// Only the slabs on each CPU's partial list, from its head [without CACHE: of all caches]
     #[arg(long)]
     cpu_partial: bool,
+    /// Only the objects in each CPU's sheaves and each node's barn, by slab, and the slabs that have no
+    /// others in use (a kernel) [without CACHE: of all caches]
+    #[arg(long, conflicts_with_all = ["cpu_partial", "counts", "traces"])]
+    sheaves: bool,
     /// Only what was counted, by CPU [without CACHE: of all caches together]
     #[arg(long, conflicts_with = "cpu_partial")]
     counts: bool,
@@ -50,7 +62,7 @@ pub struct ShowArgs {
     #[arg(long, conflicts_with_all = ["cpu_partial", "counts"], requires = "cache")]
     traces: bool,
     /// Each slab that is not full as well, a line for each, at the end (a process or a core)
-    #[arg(long, conflicts_with_all = ["cpu_partial", "counts", "traces"])]
+    #[arg(long, conflicts_with_all = ["cpu_partial", "sheaves", "counts", "traces"])]
     slabs: bool,
     /// For programs
     #[arg(long)]
@@ -61,11 +73,18 @@ pub struct ShowArgs {
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     // A kernel would say that it cannot.
     let slabs = args.source != SourceName::Kernel;
-    let snapshot = look::sample(&args.source, ReadScope { all: true, slabs })?;
+    let mut snapshot = look::sample(&args.source, ReadScope { all: true, slabs })?;
     let style = look::style(&std::io::stdout());
     let mut page = Vec::new();
     if args.cpu_partial {
+        if args.source == SourceName::Kernel {
+            args.read_cpu_partial(&mut snapshot)?;
+        }
         args.cpu_partial(&mut page, &snapshot, style)?;
+        return stdout::print(&page);
+    }
+    if args.sheaves {
+        args.sheaves(&mut page, &snapshot, style)?;
         return stdout::print(&page);
     }
     let all;
@@ -140,7 +159,7 @@ impl ShowArgs {
         let why = match &self.source {
             SourceName::Kernel => {
                 "a kernel tells them in /sys/kernel/debug/slab/CACHE/alloc_traces, if it was \
-                 started with slab_debug=U"
+                 started with slab_debug=U and debugfs is mounted (root)"
             }
             SourceName::Process(_) => {
                 "no such cache keeps tracks; `slabyard run --slab-debug=U,CACHE -- PROGRAM` starts \
@@ -166,6 +185,59 @@ impl ShowArgs {
         Ok(counts::sum(snapshot).ok_or_else(nothing)?)
     }
 
+    fn caches_or_all<'a>(&self, snapshot: &'a Snapshot) -> Result<Vec<&'a Cache>, Failure> {
+        match &self.cache {
+            Some(name) => self.caches(snapshot, name),
+            None => Ok(snapshot.caches.iter().collect()),
+        }
+    }
+
+    /// Completes a kernel's caches by the slabs on CPUs' lists.
+    fn read_cpu_partial(&self, snapshot: &mut Snapshot) -> Result<(), Failure> {
+        let caches = self.caches_or_all(snapshot)?;
+        let lists = of_kernel::read(snapshot, &caches, of_kernel::Wanted::CpuPartial)?;
+        for cache in &mut snapshot.caches {
+            let order = cache.exact("order").and_then(|order| u32::try_from(order).ok());
+            cache.slabs = of_kernel::of(&lists, cache)
+                .zip(order)
+                .map(|(lists, order)| of_kernel::cpu_partial(lists, order));
+        }
+        Ok(())
+    }
+
+    /// Writes what is in a kernel's sheaves.
+    fn sheaves(
+        &self,
+        page: &mut Vec<u8>,
+        snapshot: &Snapshot,
+        style: Style,
+    ) -> Result<(), Failure> {
+        if self.source != SourceName::Kernel {
+            let why = "sheaves are shown slab by slab of the running kernel alone";
+            return Err(anyhow!("{}: {why}; `slabyard show` tells their sums", self.source).into());
+        }
+        let caches = self.caches_or_all(snapshot)?;
+        let lists = of_kernel::read(snapshot, &caches, of_kernel::Wanted::Sheaves)?;
+        let held = caches.into_iter().filter_map(|cache| {
+            let lists = of_kernel::of(&lists, cache).filter(|lists| !lists.sheaves.is_empty())?;
+            Some((cache, of_kernel::sheaves(snapshot, cache, lists)?))
+        });
+        let held: Vec<_> = held.collect();
+        if held.is_empty() {
+            return Err(anyhow!("{}: no such cache has sheaves", self.source).into());
+        }
+        if self.json {
+            sheaves::write_json(page, snapshot, &held).context("the sheaves")?;
+            return Ok(());
+        }
+        for (cache, held) in &held {
+            let apart: &[u8] = if page.is_empty() { b"" } else { b"\n" };
+            page.extend_from_slice(apart);
+            sheaves::write(page, snapshot, cache, held, style).context("the sheaves")?;
+        }
+        Ok(())
+    }
+
     /// Writes what is on CPUs' lists.
     fn cpu_partial(
         &self,
@@ -173,20 +245,13 @@ impl ShowArgs {
         snapshot: &Snapshot,
         style: Style,
     ) -> Result<(), Failure> {
-        let caches = match &self.cache {
-            Some(name) => self.caches(snapshot, name)?,
-            None => snapshot.caches.iter().collect(),
-        };
+        let caches = self.caches_or_all(snapshot)?;
         let has_lists = |cache: &&Cache| cache.reading("slabs_cpu_partial").is_some();
         let listed: Vec<&Cache> = caches.iter().copied().filter(has_lists).collect();
-        if listed.is_empty() || self.source == SourceName::Kernel {
-            let why = match &self.source {
-                SourceName::Kernel => "a kernel does not show the slabs on its CPU partial lists",
-                _ => "no such cache has CPU slabs",
-            };
+        if listed.is_empty() {
             return Err(anyhow!(
-                "{}: {why}; `slabyard run --engine slub --set front=cpu-slabs -- PROGRAM` starts a \
-                 program that has them",
+                "{}: no such cache has CPU slabs; `slabyard run --engine slub --set \
+                 front=cpu-slabs -- PROGRAM` starts a program that has them",
                 self.source
             )
             .into());
