@@ -32,7 +32,8 @@ Examples:
   slabyard shrink --empties $(pgrep -n python3)  only the empty slabs on CPU partial lists
 
 What a kernel counts as active and has parked is flushed, so that live is exact in the
-caches that are shown after it, but for frees that wait for a grace period (kfree_rcu), which come later. A
+caches that are shown after it: from 6.18 on a shrink waits for RCU's readers, and shrinks again what
+kfree_rcu() freed before; up to 6.17 such frees may come back 5 s later. A
 process serves the request at its next slow path, or at once by its helper thread if it was started
 with `slabyard run --helper`. Where it makes no call, a thread of it that waits in a system call is
 stopped for some milliseconds, serves, and waits on: a call with a time limit that the system does not

@@ -41,7 +41,7 @@ pub struct Outcome {
 /// A cache before and after.
 struct Row {
     name: String,
-    /// Live objects after it; of a kernel with those that wait for a grace period.
+    /// Live objects after it; of a kernel without sheaves with those that wait for a grace period.
     live: Option<Value>,
     parked: Pair,
     slabs: Pair,
@@ -161,7 +161,9 @@ impl Outcome {
                 text += self.why_nothing();
             }
         }
-        if self.done.of_kernel {
+        if self.done.awaited {
+            text += "; what kfree_rcu() had freed before was waited for";
+        } else if self.done.of_kernel {
             text += "; objects that wait for a grace period (kfree_rcu) are counted as live still, and \
                      come back later";
         }

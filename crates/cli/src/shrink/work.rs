@@ -51,6 +51,8 @@ pub struct Done {
     pub own: bool,
     /// True for the kernel's own caches.
     pub of_kernel: bool,
+    /// True if what waited for RCU's readers came back before the end.
+    pub awaited: bool,
     /// The signal that ended it early.
     pub signal: Option<i32>,
     /// What was not shrunk, and why.
@@ -83,21 +85,14 @@ pub fn shrink(
     match target {
         Target::Kernel => {
             progress.set_length(picked.caches.len() as u64);
-            for cache in &picked.caches {
-                progress.set_message(cache.clone());
-                match kernel::shrink(Path::new(ROOT), cache) {
-                    Ok(()) => done.caches += 1,
-                    // A cache that ended meanwhile has nothing to give.
-                    Err(kernel::Error::UnknownCache { .. }) => {}
-                    Err(error) => {
-                        done.failed.push(error.into());
-                        // Without the right to the first there is none to the others.
-                        if done.caches == 0 {
-                            break;
-                        }
-                    }
-                }
-                progress.inc(1);
+            done.awaited = kernel::wait_for_readers();
+            shrink_each(&mut done, &picked.caches, &progress);
+            // The first shrink sent what kfree_rcu() had collected to wait for readers, too; when that
+            // is over, slabs are empty that were not.
+            if done.awaited && done.caches > 0 && kernel::wait_for_readers() {
+                let mut again = Done::default();
+                shrink_each(&mut again, &picked.caches, &ProgressBar::hidden());
+                done.failed.append(&mut again.failed);
             }
         }
         Target::Process(pid, wait) => {
@@ -128,6 +123,26 @@ pub fn shrink(
     progress.finish_and_clear();
     done.took = start.elapsed();
     done
+}
+
+/// Has a kernel shrink one cache after the other.
+fn shrink_each(done: &mut Done, caches: &[String], progress: &ProgressBar) {
+    for cache in caches {
+        progress.set_message(cache.clone());
+        match kernel::shrink(Path::new(ROOT), cache) {
+            Ok(()) => done.caches += 1,
+            // A cache that ended meanwhile has nothing to give.
+            Err(kernel::Error::UnknownCache { .. }) => {}
+            Err(error) => {
+                done.failed.push(error.into());
+                // Without the right to the first there is none to the others.
+                if done.caches == 0 {
+                    break;
+                }
+            }
+        }
+        progress.inc(1);
+    }
 }
 
 /// Asks each yard that it is for; the error of one that did not do it, after all were asked.

@@ -12,6 +12,7 @@ mod attribute;
 mod change;
 mod dump;
 mod error;
+mod grace;
 mod machine;
 mod names;
 mod slabinfo;
@@ -22,6 +23,7 @@ mod tree;
 pub use change::{Change, set, shrink};
 pub(crate) use dump::Dumps;
 pub use error::Error;
+pub use grace::wait_for_readers;
 pub(crate) use traces::traces;
 
 use crate::hidden;
@@ -39,6 +41,10 @@ use tree::{Listing, Tree};
 /// # Errors
 /// Neither slabinfo nor sysfs can be read.
 pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
+    if root == Path::new("/") {
+        // What waits for readers beyond that counts as live.
+        let _ = wait_for_readers();
+    }
     let began = Instant::now();
     let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
     let release = machine::fill(root, &mut snapshot);
