@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use clap::ValueHint;
 use slabyard_lab::edit::MergeError;
 use slabyard_lab::edit::merge::merge;
-use slabyard_lab::trace::{Attached, START};
+use slabyard_lab::trace::{Attached, SHRINK, START};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,15 +35,18 @@ pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
         Some((start.bytes.clone(), cpus))
     });
     let starts: Option<Vec<(Vec<u8>, u32)>> = starts.collect();
+    let shrinks: Vec<Attached> = streams
+        .iter()
+        .flat_map(|stream| stream.attached().iter().filter(|one| one.name == SHRINK))
+        .cloned()
+        .collect();
     let releases: Vec<String> = streams.iter().map(|s| s.header().release.clone()).collect();
     let done = trace_file::put(&args.output.output, |out| {
-        let attached = match &starts {
-            Some(starts) => {
-                let bytes = snapshots::together(starts)?;
-                vec![Attached { name: START.into(), time: 0, bytes }]
-            }
-            None => Vec::new(),
-        };
+        let mut attached = shrinks.clone();
+        if let Some(starts) = &starts {
+            let bytes = snapshots::together(starts)?;
+            attached.push(Attached { name: START.into(), time: 0, bytes });
+        }
         let (done, writer) = merge(streams, out).map_err(|error| explained(error, args))?;
         Ok((done, writer, attached))
     })?;
@@ -52,6 +55,12 @@ pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
         say(
             "not every trace holds its snapshot, so that the new one holds none: replay it with --start",
         );
+    }
+    if !shrinks.is_empty() {
+        say(&format!(
+            "{} shrinks of caches are kept; in the new trace each shrinks the cache of all machines",
+            shrinks.len()
+        ));
     }
     if releases.iter().any(|release| release != &releases[0]) {
         say(&format!(

@@ -4,7 +4,7 @@ use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
 use slabyard_lab::event::EventKind;
-use slabyard_lab::trace::{self, Attached, END, RECORDING, START, Trace};
+use slabyard_lab::trace::{self, Attached, END, RECORDING, SHRINK, START, Trace};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -104,6 +104,12 @@ fn machines_together_have_the_slabs_of_both() {
     let (a, b) = (replayed(&one.trace()), replayed(&other.trace()));
     assert_eq!(slabs(&both), slabs(&a) + slabs(&b));
     assert!(slabs(&both) > 0, "{both}");
+
+    let mut shrunk = held(3);
+    shrunk.attached.push(Attached { name: SHRINK.into(), time: 1, bytes: b"kmalloc-64".into() });
+    let shrunk = files(&shrunk);
+    ends(&of(&["merge", &other.trace(), &shrunk.trace(), "-o", &out]), 0, "1 shrinks of caches");
+    assert!(trace::open(Path::new(&out)).unwrap().attachment(SHRINK).is_some());
 
     let mut pages = held(3);
     pages.header.page_size = Some(65536);
