@@ -66,6 +66,9 @@ pub struct Release {
     pub sheaf_objects: Option<Bands>,
     /// Barns and refills, where there are sheaves.
     pub sheaves: KernelSheaves,
+    /// True: where a slab has room behind its last object, the vector of what its objects are
+    /// charged to lies there, and not in memory of its own.
+    pub obj_ext_in_slab: bool,
 }
 
 /// The table: a constant for each row, and all of them. A row says what it changes of an older one.
@@ -95,6 +98,7 @@ releases! {
         min_partial: (5, 10),
         sheaf_objects: None,
         sheaves: KernelSheaves::FIRST,
+        obj_ext_in_slab: false,
     }
     /// Present CPUs (3286222fc609, 5.11), larger targets (23e98ad1ce89), slabs counted (b47291ef02b0).
     V5_16 "5.16" (5, 16) {
@@ -118,6 +122,7 @@ releases! {
         front: Front::Sheaves,
         cpu_partial: None,
         sheaf_objects: Some([60, 26, 12, 4]),
+        obj_ext_in_slab: true,
         ..Self::V6_18
     }
     /// Barns on all nodes online.

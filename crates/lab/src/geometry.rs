@@ -152,6 +152,18 @@ impl Geometry {
         }
     }
 
+    /// Bytes that a slab whose objects are charged to control groups takes beside itself: a vector of
+    /// a word for each object, as a size class holds it; 0 where it lies in the slab.
+    #[must_use]
+    pub fn obj_ext(&self, settings: &Settings) -> u32 {
+        let bytes = 8 * self.objects;
+        if settings.release.obj_ext_in_slab && self.waste >= bytes {
+            return 0;
+        }
+        let classes = kmalloc_sizes(settings.machine.page_size);
+        classes.into_iter().find(|class| *class >= bytes).unwrap_or(bytes)
+    }
+
     /// Bytes of a slab on pages of `page_size` bytes.
     #[must_use]
     pub fn slab_bytes(&self, page_size: u32) -> u64 {

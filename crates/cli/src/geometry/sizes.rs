@@ -10,7 +10,7 @@ use crate::stderr::say;
 use crate::stdout;
 use serde::Serialize;
 use slabyard_lab::geometry::{self, Geometry};
-use slabyard_lab::rules::{Machine, Settings, running_kernel};
+use slabyard_lab::rules::{Front, Machine, Settings, running_kernel};
 use std::process::ExitCode;
 
 /// One size, under the names that the kernel has for its numbers.
@@ -22,6 +22,7 @@ struct Row {
     cpu_partial_slabs: Option<u32>,
     min_partial: u32,
     sheaf_capacity: u32,
+    obj_ext: u32,
 }
 
 /// Prints the slabs of each size.
@@ -29,6 +30,12 @@ pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     let version = args.release.clone().or_else(running_kernel);
     let machine = args.machine.on(Machine::here());
     let (settings, note) = args.settings(version.as_deref(), machine, |_| Ok(()))?;
+    if settings.is_typed("sheaf_capacity") && settings.front() == Front::SheavesOnRequest {
+        let text = "sheaf_capacity changes nothing here: only caches that request sheaves have them \
+                    before 7.0, and a size requests nothing; name a snapshot with --against, or a \
+                    release from 7.0 on";
+        return Err(Failure::Usage(text.into()));
+    }
     note.iter().for_each(|note| say(note));
     let classes = geometry::kmalloc_sizes(settings.machine.page_size);
     let sizes = if args.sizes.is_empty() { &classes } else { &args.sizes };
@@ -49,6 +56,7 @@ fn row(size: u32, settings: &Settings) -> Result<Row, Failure> {
         cpu_partial_slabs,
         min_partial,
         sheaf_capacity,
+        obj_ext: found.obj_ext(settings),
     })
 }
 
@@ -67,6 +75,7 @@ fn table(rows: &[Row], settings: &Settings) -> String {
         ("cpu_partial_slabs", "slabs"),
         ("min_partial", "slabs"),
         ("sheaf_capacity", "objects"),
+        ("obj_ext", "a slab"),
     ];
     let cells = rows.iter().map(|row| {
         let limits = [
@@ -74,6 +83,7 @@ fn table(rows: &[Row], settings: &Settings) -> String {
             row.cpu_partial_slabs.map_or("-".into(), |n| n.to_string()),
             row.min_partial.to_string(),
             row.sheaf_capacity.to_string(),
+            bytes(row.obj_ext.into()),
         ];
         (row.slabs, limits)
     });

@@ -60,6 +60,18 @@ fn the_table_has_units_and_the_machine() {
     assert_eq!((rows.as_array().unwrap().len(), &rows[12]["size"]), (13, &json!(8192)));
 }
 
+/// kmalloc-256 is the size class of the vector of its own slabs; behind three objects of 9856 bytes
+/// there is room for one, which 7.0 uses.
+#[test]
+fn the_vector_of_charged_objects_is_in_the_slab_or_in_a_size_class() {
+    let ext = |release: &str| {
+        let options = ["geometry", "--page-size=4k", "--cpus=8", "--json", "256", "9856"];
+        let rows = parsed(&slabyard(&[&options[..], &["--release", release]].concat()));
+        [0, 1].map(|nth: usize| rows[nth]["obj_ext"].as_u64().unwrap())
+    };
+    assert_eq!((ext("6.18"), ext("7.3")), ([256, 32], [256, 0]));
+}
+
 #[test]
 fn another_version_is_told_to_follow_a_preset() {
     let output = slabyard(&["geometry", "--release", "6.12.107", "--json", "64"]);
@@ -95,6 +107,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--release", "4.19"], "older than the oldest preset"),
         (&["--release", "new"], "no kernel version"),
         (&["--release", "7.1", "--set", "cpu_partial=30"], "release 7.1"),
+        (&["--release", "6.18", "--set", "sheaf_capacity=8"], "a size requests nothing"),
         (&["12x"], "expected bytes"),
         (&["0"], "8 bytes or more"),
         (&["1000M"], "does not fit into a slab of order 10"),

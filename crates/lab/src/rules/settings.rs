@@ -389,10 +389,16 @@ impl Settings {
         }
     }
 
+    /// True of a key that a user set.
+    #[must_use]
+    pub fn is_typed(&self, key: &str) -> bool {
+        self.typed.contains(&key)
+    }
+
     /// `max_order`, where a user set it.
     #[must_use]
     pub fn typed_max_order(&self) -> Option<u8> {
-        self.max_order.filter(|_| self.typed.contains(&"max_order"))
+        self.max_order.filter(|_| self.is_typed("max_order"))
     }
 
     /// True if CPUs have lists of partial slabs.
