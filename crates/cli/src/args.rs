@@ -1,6 +1,7 @@
 //! The command line's grammar: the subcommands, each with its own arguments. Help, completions and
 //! manual pages are generated from this grammar and from `abi`'s tables.
 
+use crate::boot::args::BootArgs;
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;
 use crate::export::ExportArgs;
@@ -27,6 +28,7 @@ Examples:
   slabyard list kernel --sort live
   slabyard show kernel dentry
   slabyard geometry --page-size 64k --cpus 64 192 4k
+  slabyard boot kernel --set max_order=0
   slabyard record -o load.slabtrace --kernel -- make -j8
   slabyard replay load.slabtrace --release 5.9
   slabyard compare -- python3 script.py
@@ -65,6 +67,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
+    /// Foretell from a snapshot what slab memory another machine or other rules would take
+    Boot(Box<BootArgs>),
     /// Record what the kernel's slabs, or a program's malloc, are asked for
     Record(Box<RecordArgs>),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine

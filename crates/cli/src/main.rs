@@ -11,7 +11,7 @@
 //! 2  list  show  top  snapshot  diff  export  validate      look at a source
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record     replay < compare             run programs and traces
-//!    trace  geometry  small                                 ask the lab
+//!    trace  geometry  boot  small                           ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //! 0  failure  stdin  stdout  stderr  terminal               how the command ends, reads and writes
@@ -21,6 +21,7 @@
 
 mod args;
 mod asking;
+mod boot;
 mod compare;
 mod diff;
 mod export;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Set(args) => set::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Geometry(args) => geometry::run(&args),
+        Command::Boot(args) => boot::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Small(args) => small::run(&args),

@@ -15,7 +15,7 @@ use thiserror::Error;
 pub const MAX_OBJECTS: u64 = 32767;
 
 /// The words before the objects of a sheaf, in bytes.
-const SHEAF_HEADER: u32 = 32;
+pub(crate) const SHEAF_HEADER: u32 = 32;
 
 /// What a cache is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod memory;
 mod one_policy;
 mod one_policy_slab;
 mod orders;
+mod populations;
 #[path = "prepare/main.rs"]
 mod prepare;
 mod presets;

@@ -1,20 +1,27 @@
 //! A population is the set of objects in a kernel's caches, as counted by a snapshot. This module
-//! turns it into a load that leads to the same counts and can run on a machine with other settings.
+//! lays it out under other settings: it predicts how much slab memory the same boot would use.
 //!
-//! The load predicts how much slab memory a boot would use if slabs had another order. A snapshot
-//! says how many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the same boot
-//! after a shrink says how many objects are live. [`read`] turns these counts into one load of
-//! allocations and frees on CPUs, without slabs; [`PopulationLoad::run`] replays it through the
-//! engine's rules. [`crate::snapshot`] supplies the counts; [`crate::geometry`] and
-//! [`crate::rules`] shape the slabs that the load fills; [`crate::replay`] makes such predictions
-//! from traces. Invariants: a load depends only on its own snapshot and seed; the same load gives
-//! the same outcome.
+//! A snapshot says how many slabs of a cache are full, held by CPUs, and on lists; a snapshot of the
+//! same boot after a shrink says how many objects are live as well. [`read`] turns these counts
+//! into places; [`layout`] computes the places of the same objects where slabs have another size,
+//! lists another length, or the machine other CPUs; [`cpus`] knows the objects that a kernel has
+//! for each CPU; [`run`] does this for all caches. [`crate::snapshot`] supplies the counts,
+//! [`crate::geometry`] and [`crate::rules`] the variant's slabs and limits. [`crate::replay`] lays
+//! out what its trace does not touch in the same way, and [`measured`] has the errors on guests.
+//! Invariants: settings that change nothing give the snapshot's slabs; live objects change only with
+//! the number of CPUs, and with sheaves, which are objects themselves.
 
+mod cpus;
+pub mod layout;
+pub mod measured;
 mod read;
 mod run;
 
 pub use run::{CacheOutcome, Outcome};
 
+use crate::geometry::Request;
+use crate::rules::Settings;
+use layout::Places;
 use thiserror::Error;
 
 /// Why a snapshot is no population.
@@ -30,7 +37,7 @@ pub enum Error {
     )]
     NoPlaces(String),
     /// No machine has them.
-    #[error("cache {id}: {slabs} slabs of {objects} objects are more than can be replayed")]
+    #[error("cache {id}: {slabs} slabs of {objects} objects are more than can be laid out")]
     TooMany {
         /// The cache.
         id: String,
@@ -44,52 +51,32 @@ pub enum Error {
     OtherBoot(String),
 }
 
-/// What brings a cache to the slabs that a snapshot has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheLoad {
+/// A cache of a snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CachePopulation {
     /// Its name in sysfs.
     pub id: String,
     /// What its geometry is computed from.
-    pub request: crate::geometry::Request,
-    /// CPUs that allocated from it: each has a CPU slab.
-    pub cpus: u32,
-    /// Objects that were allocated in one go, and stay.
-    pub runs: Vec<u32>,
-    /// The same, but some were freed later by any CPU.
-    pub left_behind: Vec<LeftBehind>,
-    /// Objects that stay, each allocated by any of the CPUs.
-    pub singles: u64,
+    pub request: Request,
+    /// The order of its slabs.
+    pub order: u8,
+    /// Its limits, where the snapshot tells them: they may have been set.
+    pub cpu_partial: Option<u32>,
+    /// Likewise.
+    pub min_partial: Option<u32>,
+    /// Where its slabs are, and the objects in them.
+    pub places: Places,
+    /// Objects that the kernel has for each present CPU.
+    pub for_present: f64,
+    /// And for each possible one.
+    pub for_possible: f64,
 }
 
-/// What a slab on a list is the rest of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeftBehind {
-    /// Objects allocated in one go.
-    pub allocated: u32,
-    /// Those of them that stay.
-    pub kept: u32,
-}
-
-/// A load that brings a kernel's population about.
+/// The objects of a kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PopulationLoad {
+pub struct Population {
+    /// The rules and the machine that it was counted on.
+    pub own: Settings,
     /// In the order of the snapshot.
-    pub caches: Vec<CacheLoad>,
-    /// Live share of the objects in CPU slabs: the mean over the CPU slabs for which the snapshots
-    /// show it.
-    pub fullness: f64,
-    /// How many of the slabs that CPUs hold it is known for, and how many there are.
-    pub known_cpu_slabs: (u64, u64),
-    /// Of the choices that the snapshots leave open: who allocates, who frees, what
-    /// is first.
-    pub seed: u64,
-}
-
-impl CacheLoad {
-    /// Objects that are live in the end.
-    #[must_use]
-    pub fn live(&self) -> u64 {
-        let runs = self.runs.iter().map(|run| u64::from(*run)).sum::<u64>();
-        runs + self.left_behind.iter().map(|left| u64::from(left.kept)).sum::<u64>() + self.singles
-    }
+    pub caches: Vec<CachePopulation>,
 }

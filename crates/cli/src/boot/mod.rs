@@ -1,0 +1,102 @@
+//! `slabyard boot`: foretells from a snapshot alone how much slab memory a kernel would use with
+//! other settings or on another machine.
+//!
+//! Neighbours: `slabyard-lab`'s population lays the snapshot's objects out anew; [`args`] has the
+//! arguments, [`report`] prints. Invariants: only the table or JSON goes to standard output, notes
+//! to standard error; an impossible setting gives exit code 2, an unreadable snapshot 3.
+
+pub mod args;
+mod report;
+
+use crate::failure::Failure;
+use crate::stderr::say;
+use crate::{stdin, stdout};
+use anyhow::Context;
+use args::BootArgs;
+use report::Report;
+use slabyard_lab::population::Population;
+use slabyard_lab::population::measured;
+use slabyard_lab::rules::Settings;
+use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
+use slabyard_observe::file;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints the memory of each cache before and after.
+pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
+    let snapshot = open(&args.snapshot)?;
+    let (own, new) = args.settings(&snapshot)?;
+    let usage = |error: slabyard_lab::population::Error| Failure::Usage(error.to_string());
+    let population = match &args.shrunk {
+        None => Population::from_snapshot(&snapshot, &own),
+        Some(shrunk) => Population::from_snapshots(&snapshot, &open(shrunk)?, &own),
+    };
+    let population = population.map_err(usage)?;
+    let impossible = |error: slabyard_lab::geometry::SizeError| Failure::Usage(error.to_string());
+    let before = population.on(&own).map_err(impossible)?;
+    let after = population.on(&new).map_err(impossible)?;
+    let errors = measured::of(&own, &new);
+    let report = Report { snapshot: &snapshot, own: &own, new: &new, before, after, errors };
+    let text = if args.json { report.json()? } else { report.table(args.all) };
+    stdout::print(text.as_bytes())
+}
+
+/// The snapshot of the running kernel, of a file, or of one of its dumps.
+fn open(source: &Path) -> Result<KernelSnapshot, Failure> {
+    if source == Path::new("kernel") {
+        return Ok(KernelSnapshot::live().context("the running kernel")?);
+    }
+    let (path, dump) = file::dump_of(source);
+    let mut all = stdin::snapshots(&path).with_context(|| stdin::shown(&path))?;
+    let told: Vec<&str> = all.iter().filter_map(|one| one.dump.as_deref()).collect();
+    let shown = stdin::shown(&path);
+    let missing = match &dump {
+        Some(dump) => format!("{shown} holds no dump `{dump}`; it holds: {}", told.join(", ")),
+        None if all.is_empty() => format!("{shown} holds no snapshot"),
+        None => {
+            format!("{shown} holds several dumps; pick one as {shown}#DUMP: {}", told.join(", "))
+        }
+    };
+    let at = match &dump {
+        Some(dump) => all.iter().position(|one| one.dump.as_ref() == Some(dump)),
+        None => (all.len() == 1).then_some(0),
+    };
+    at.map(|at| all.swap_remove(at)).ok_or(Failure::Usage(missing))
+}
+
+impl BootArgs {
+    /// The rules of the snapshot's kernel, and those that were typed.
+    fn settings(&self, snapshot: &KernelSnapshot) -> Result<(Settings, Settings), Failure> {
+        let usage = |text: String| Failure::Usage(text);
+        if self.engine.setting().is_none() && self.engine != crate::machine::Engine::Slub {
+            let text =
+                "boot knows the slabs of SLUB and SLUB_TINY; for SLAB and SLOB, replay a trace";
+            return Err(usage(text.into()));
+        }
+        let machine = snapshot.machine().ok_or(UnknownRules::NoCpus);
+        let machine = machine.map_err(|error| usage(error.to_string()))?;
+        let kernel = snapshot.kernel.as_deref().or(self.release.as_deref());
+        let kernel = kernel.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
+        let of = |version: &str, machine| {
+            let (mut settings, note) =
+                Settings::of_version(version, machine).map_err(|error| usage(error.to_string()))?;
+            snapshot.boot(&mut settings).map_err(|error| usage(error.to_string()))?;
+            Ok::<_, Failure>((settings, note))
+        };
+        let (own, _) = of(kernel, machine)?;
+        let version = self.release.as_deref().unwrap_or(kernel);
+        let (mut new, note) = of(version, self.machine.on(machine))?;
+        note.iter().for_each(|note| say(note));
+        for text in self.engine.setting().into_iter().chain(self.set.iter().map(|s| &**s)) {
+            new.set(text).map_err(|error| usage(error.to_string()))?;
+        }
+        new.validate_on(self.engine.of_kernels()).map_err(|error| usage(error.to_string()))?;
+        match new.typed_of_calls() {
+            None => Ok((own, new)),
+            Some(key) => Err(usage(format!(
+                "{key} changes what calls do, which no snapshot shows; it is for `slabyard replay \
+                 --set`"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The measured errors of what [`super::Population`] foretells: one guest's slabs, foretold from the
+//! snapshot of another one that was booted with other settings, at the same moment of the same load.
+//!
+//! `tests/populations.rs` computes them again from the guests' snapshots in `tests/data`. Numbers
+//! there were not fitted to totals, but the objects for each CPU come from the guests of 6.1 and
+//! 6.12.
+
+use crate::rules::{Front, Settings};
+
+/// In what the settings differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Orders of slabs, or objects that they should hold.
+    Orders,
+    /// How much CPUs' partial lists hold.
+    CpuPartial,
+    /// Empty slabs that nodes keep.
+    MinPartial,
+    /// CPUs that are there.
+    Cpus,
+    /// CPUs that may ever be there.
+    PossibleCpus,
+    /// Pages have another size.
+    Pages,
+    /// Sheaves in place of CPU slabs, or the reverse.
+    Front,
+    /// Anything else.
+    Other,
+}
+
+impl Change {
+    /// For programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Orders => "orders",
+            Change::CpuPartial => "cpu_partial",
+            Change::MinPartial => "min_partial",
+            Change::Cpus => "cpus",
+            Change::PossibleCpus => "possible_cpus",
+            Change::Pages => "page_size",
+            Change::Front => "front",
+            Change::Other => "other",
+        }
+    }
+
+    /// For people, behind "with".
+    fn words(self) -> &'static str {
+        match self {
+            Change::Orders => "other orders",
+            Change::CpuPartial => "another cpu_partial",
+            Change::MinPartial => "another min_partial",
+            Change::Cpus => "other CPUs",
+            Change::PossibleCpus => "other possible CPUs",
+            Change::Pages => "other pages",
+            Change::Front => "sheaves for CPU slabs",
+            Change::Other => "these rules",
+        }
+    }
+}
+
+/// How far off totals were where this was changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// What was changed.
+    pub change: Change,
+    /// Pairs of guests.
+    pub pairs: usize,
+    /// The lowest and the highest of (foretold - real) / real, rounded outwards to a hundredth.
+    pub off: Option<(f64, f64)>,
+}
+
+const fn row(change: Change, pairs: usize, low: f64, high: f64) -> Measured {
+    Measured { change, pairs, off: Some((low, high)) }
+}
+
+/// All that were measured.
+pub const MEASURED: &[Measured] = &[
+    row(Change::Orders, 156, -0.08, 0.14),
+    row(Change::CpuPartial, 8, -0.04, 0.17),
+    row(Change::MinPartial, 6, -0.04, 0.00),
+    row(Change::Cpus, 88, -0.19, 0.24),
+    row(Change::PossibleCpus, 24, -0.02, 0.04),
+    row(Change::Front, 28, -0.13, 0.25),
+];
+
+/// What is known of the error where settings differ like this.
+#[must_use]
+pub fn of(own: &Settings, new: &Settings) -> Vec<Measured> {
+    let (a, b) = (&own.machine, &new.machine);
+    let orders = |of: &Settings| (of.min_order, of.max_order(), of.min_objects, of.multiplier);
+    let is_sheaves = |of: &Settings| of.front() == Front::Sheaves;
+    let lists = |of: &Settings| (of.cpu_partial.clone(), of.cpu_partial_lists);
+    let rules =
+        |of: &Settings| (of.tiny, of.formula, of.counted, of.front, of.sheaf_capacity.clone());
+    let changes = [
+        (Change::Orders, orders(own) != orders(new)),
+        (Change::CpuPartial, lists(own) != lists(new)),
+        (Change::MinPartial, own.min_partial != new.min_partial),
+        (Change::Cpus, a.present_cpus != b.present_cpus),
+        (Change::PossibleCpus, {
+            let more = |of: &crate::rules::Machine| of.possible_cpus - of.present_cpus;
+            more(a) != more(b)
+        }),
+        (Change::Pages, a.page_size != b.page_size),
+        (Change::Front, is_sheaves(own) != is_sheaves(new)),
+        (Change::Other, rules(own) != rules(new)),
+    ];
+    let changed = changes.into_iter().filter(|(_, changed)| *changed);
+    changed
+        .map(|(change, _)| {
+            let known = MEASURED.iter().find(|row| row.change == change).copied();
+            known.unwrap_or(Measured { change, pairs: 0, off: None })
+        })
+        .collect()
+}
+
+/// A line for people on the error to expect; `None` if nothing was changed.
+#[must_use]
+pub fn line(errors: &[Measured]) -> Option<String> {
+    let one = |error: &Measured| match error.off {
+        None => format!("with {} no guests were compared", error.change.words()),
+        Some((low, high)) => format!(
+            "with {} {:+.0} to {:+.0} % on {} pairs of guests",
+            error.change.words(),
+            low * 100.0,
+            high * 100.0,
+            error.pairs
+        ),
+    };
+    let all: Vec<String> = errors.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("the KiB of all caches were off by: {}", all.join(", ")))
+}

@@ -1,0 +1,170 @@
+//! Slab memory foretold from one guest's snapshot, held against another guest that was booted with
+//! other settings: the errors that `population::measured` publishes.
+
+use slabyard_lab::population::measured::{Change, MEASURED, Measured, of};
+use slabyard_lab::population::{CacheOutcome, Population};
+use slabyard_lab::rules::Settings;
+use slabyard_lab::snapshot::KernelSnapshot;
+use std::path::PathBuf;
+
+/// A guest at a moment.
+struct Guest {
+    kernel: &'static str,
+    /// CPUs, and what it was booted with.
+    name: String,
+    moment: String,
+    snapshot: KernelSnapshot,
+    settings: Settings,
+}
+
+impl Guest {
+    fn real_kb(&self) -> u64 {
+        let page = u64::from(self.snapshot.page_size);
+        let kb = |cache: &slabyard_lab::snapshot::Cache| {
+            cache.slabs.unwrap() * (page << cache.order) >> 10
+        };
+        self.snapshot.caches.iter().map(kb).sum()
+    }
+
+    /// What is foretold of another guest from this one, as a share of what it has.
+    fn off(&self, other: &Guest) -> f64 {
+        let population = Population::from_snapshot(&self.snapshot, &self.own()).unwrap();
+        let kb = population.on(&other.settings).unwrap().slab_kb;
+        kb as f64 / other.real_kb() as f64 - 1.0
+    }
+
+    /// Its rules without what was set by hand: that stands in its snapshot.
+    fn own(&self) -> Settings {
+        self.snapshot.settings().unwrap().0
+    }
+}
+
+fn data(name: &str) -> Vec<KernelSnapshot> {
+    let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    KernelSnapshot::open(&data.join(name)).unwrap()
+}
+
+fn guests() -> Vec<Guest> {
+    let mut guests = Vec::new();
+    for kernel in ["6.1", "6.12", "6.18", "7.3"] {
+        for snapshot in data(&format!("guests/{kernel}.json.zst")) {
+            let dump = snapshot.dump.clone().unwrap();
+            let (name, moment) = dump.split_once('.').unwrap();
+            let mut settings = snapshot.settings().unwrap().0;
+            if let Some((_, set)) = name.split_once('-')
+                && set.contains("_partial=")
+            {
+                settings.set(set).unwrap();
+            }
+            let (name, moment) = (name.to_owned(), moment.to_owned());
+            guests.push(Guest { kernel, name, moment, snapshot, settings });
+        }
+    }
+    let files = ["def_smp16_hb", "mo2_smp16_hb", "mo1_smp16_hb", "mo0_smp16_hb", "smp4"];
+    for (file, name) in files.into_iter().zip(["16", "16-2", "16-1", "16-0", "4"]) {
+        for snapshot in data(&format!("p64k_{file}.json.zst")) {
+            let moment = snapshot.dump.clone().unwrap();
+            let settings = snapshot.settings().unwrap().0;
+            let (kernel, name) = ("6.12 of 64K", name.into());
+            guests.push(Guest { kernel, name, moment, snapshot, settings });
+        }
+    }
+    guests
+}
+
+/// What two guests differ in, if it is one thing.
+fn change(from: &Guest, to: &Guest) -> Option<Change> {
+    if from.name == to.name && from.moment == to.moment {
+        let both = [from.kernel, to.kernel];
+        return (both == ["6.12", "7.3"] || both == ["7.3", "6.12"]).then_some(Change::Front);
+    }
+    let same = from.kernel == to.kernel && from.moment == to.moment;
+    if !same || from.moment == "fork" {
+        return None;
+    }
+    match &of(&from.settings, &to.settings)[..] {
+        [Measured { change, .. }] => Some(*change),
+        _ => None,
+    }
+}
+
+fn errors() -> Vec<(Change, String, f64)> {
+    let guests = guests();
+    let mut errors = Vec::new();
+    for from in &guests {
+        for to in &guests {
+            // What CPUs' lists and nodes kept under limits that were set is not taken back.
+            let set = |guest: &Guest| guest.name.contains("_partial=");
+            if let Some(change) = change(from, to).filter(|_| !set(from)) {
+                let names = format!("{} {} {} → {}", from.kernel, from.moment, from.name, to.name);
+                errors.push((change, names, from.off(to)));
+            }
+        }
+    }
+    errors
+}
+
+#[test]
+fn errors_on_guests_are_those_that_are_published() {
+    let errors = errors();
+    let mut known = Vec::new();
+    for row in MEASURED {
+        let of_change = errors.iter().filter(|error| error.0 == row.change);
+        let off: Vec<f64> = of_change.map(|error| error.2).collect();
+        let low = off.iter().copied().fold(f64::MAX, f64::min);
+        let high = off.iter().copied().fold(f64::MIN, f64::max);
+        let squares = off.iter().map(|off| off * off).sum::<f64>() / off.len() as f64;
+        println!("{:?}: root mean square {:.1} %", row.change, 100.0 * squares.sqrt());
+        let outwards = ((low * 100.0).floor() / 100.0, (high * 100.0).ceil() / 100.0);
+        known.push(Measured { change: row.change, pairs: off.len(), off: Some(outwards) });
+    }
+    for (change, names, off) in &errors {
+        println!("{change:?} {names}: {:+.1} %", off * 100.0);
+    }
+    assert_eq!(known, MEASURED);
+}
+
+/// A limit that changes nothing, or the wrong way, would pass the ranges above.
+#[test]
+fn limits_move_the_total_the_way_that_guests_did() {
+    let guests = guests();
+    let find = |kernel: &str, name: &str| {
+        let it = |guest: &&Guest| {
+            (guest.kernel, &*guest.name, &*guest.moment) == (kernel, name, "files")
+        };
+        guests.iter().find(it).unwrap()
+    };
+    let settings = ["cpu_partial=0", "cpu_partial=400", "min_partial=30", "max_order=0"];
+    for set in settings {
+        let (from, to) = (find("6.12", "4"), find("6.12", &format!("4-{set}")));
+        let population = Population::from_snapshot(&from.snapshot, &from.own()).unwrap();
+        let kb = population.on(&to.settings).unwrap().slab_kb;
+        let (before, real) = (from.real_kb(), to.real_kb());
+        println!("{set}: {before} KiB before, {real} after, {kb} foretold");
+        assert_eq!(real > before, kb > before, "{set}");
+        assert_ne!(kb, before, "{set}");
+    }
+}
+
+#[test]
+fn settings_that_change_nothing_give_the_snapshot() {
+    for guest in guests() {
+        let own = guest.own();
+        let outcome = Population::from_snapshot(&guest.snapshot, &own).unwrap().on(&own).unwrap();
+        let real = guest.snapshot.caches.iter().map(|cache| (&*cache.id, cache.slabs.unwrap()));
+        let same = |cache: &CacheOutcome, real: (&str, u64)| (&*cache.id, cache.slabs) == real;
+        let is_same = outcome.caches.iter().zip(real).all(|(cache, real)| same(cache, real));
+        assert!(is_same, "{} {} {}", guest.kernel, guest.name, guest.moment);
+        assert_eq!(outcome.slab_kb, guest.real_kb());
+    }
+}
+
+#[test]
+fn every_cache_of_every_guest_follows_the_rules() {
+    // Limits that were set in sysfs are no rule's.
+    let guests = guests().into_iter().filter(|guest| !guest.name.contains("_partial="));
+    for guest in guests {
+        let differences = guest.snapshot.differences(&guest.own()).unwrap();
+        assert_eq!(differences, [], "{} {} {}", guest.kernel, guest.name, guest.moment);
+    }
+}
