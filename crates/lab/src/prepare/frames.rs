@@ -9,81 +9,34 @@
 //! Therefore two passes follow the same rules: the first finds the slabs; the second already knows
 //! which allocated pages are slabs, and of which cache.
 //!
-//! [`super::naming`] supplies the caches, [`super::unshown`] finds slabs without object events,
+//! [`table`] holds the state of each frame, [`found`] the slabs of the first pass, [`starts`] the
+//! moments when each cache's steps begin. [`super::naming`] supplies the caches, [`super::unshown`] finds slabs without object events,
 //! [`super::matching`] uses the slabs.
 
+mod found;
+mod slab;
+mod starts;
+mod table;
+
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::error::Error;
 use super::input::{CacheFacts, CacheNumber, MAX_ORDER, NO_CACHE};
-use super::numbers::{NO_NUMBER, Numbering};
+use super::numbers::Numbering;
 use super::oddities::Oddities;
 use super::unshown::Unshown;
 use crate::event::{Event, EventKind};
 use crate::trace::Frames;
+use found::PendingFrees;
+use table::{FrameTable, State, frame_of, frames_of};
 
-/// Binary logarithm of the largest direct map (x86-64 with four levels of tables).
-const MOST_MEMORY: u32 = 46;
+pub(super) use found::KnownSlabs;
+pub use slab::Slab;
+pub(super) use starts::CacheStarts;
 
 /// An event in no slab.
 pub const NO_SLAB: u32 = u32::MAX;
-
-/// One slab of the kernel's, from its opening to its closing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slab {
-    /// Number of its first page frame.
-    pub frame: u64,
-    /// When its pages were allocated; for an initial slab, when it was first seen.
-    pub opened_at: u64,
-    /// When its pages were freed.
-    pub closed_at: Option<u64>,
-    /// The CPU that freed them, as far as an event shows.
-    pub closed_by: Option<u16>,
-    /// Number of its first object; the others follow. Where [`super::Steps`] are not held in memory
-    /// this is for initial slabs alone, as the numbers of ended slabs are used again.
-    pub first_object: u32,
-    /// How many it has room for.
-    pub objects: u32,
-    /// By its index in the trace's caches.
-    pub cache: CacheNumber,
-    /// Its order: the cache's, or a lower one if memory was short.
-    pub order: u8,
-    /// It existed when the trace began.
-    pub initial: bool,
-}
-
-impl Slab {
-    /// Its objects' numbers.
-    #[must_use]
-    pub fn objects_range(&self) -> Range<usize> {
-        let first = self.first_object as usize;
-        first..first + self.objects as usize
-    }
-}
-
-/// The slabs of a trace, found by a first pass over it, so that a later pass knows of a slab's
-/// pages what becomes of them.
-#[derive(Debug)]
-pub(super) struct KnownSlabs {
-    /// Initial slabs first, each part in order of opening.
-    pub(super) slabs: Arc<Vec<Slab>>,
-    /// Which of all allocated pages, in their order, belong to a slab.
-    of_slabs: Bits,
-    /// Which of those existed when the cache's steps begin.
-    initial: Bits,
-    nr_initial: u32,
-    /// The initial slab of each frame in which an object was freed before the trace showed it.
-    waited: HashMap<u64, u32>,
-}
-
-/// Frees by address alone in a frame that the trace had not shown.
-struct PendingFrees {
-    frees: u64,
-    first_at: u64,
-}
 
 /// Pages that were allocated and not freed.
 struct Open {
@@ -112,23 +65,6 @@ enum Pass {
         nr_initial: u32,
         nr_others: u32,
     },
-}
-
-/// When the steps of each cache begin: what events tell of it until then is in the [lists that were
-/// read](super::known) there.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CacheStarts {
-    /// Of each cache; empty if all begin with the trace.
-    pub(super) times: Arc<[Option<u64>]>,
-    /// Slabs on lists then, with their first frames: they are known before an event shows them.
-    pub(super) listed: Arc<[(CacheNumber, u64)]>,
-}
-
-impl CacheStarts {
-    fn is_before(&self, cache: CacheNumber, time: u64) -> bool {
-        let begin = self.times.get(cache as usize).copied().flatten();
-        begin.is_some_and(|begin| time <= begin)
-    }
 }
 
 /// A walk over the events, one at a time. Memory is that of frames and open slabs.
@@ -352,7 +288,7 @@ impl Walk {
                 self.oddities.other_order += 1;
             }
             slab.cache = cache;
-            slab.objects = objects_at(facts, slab.order, self.frames.page_shift);
+            slab.objects = slab::objects_at(facts, slab.order, self.frames.page_shift);
             *frees = 0;
         } else if slab.cache != cache {
             self.oddities.other_cache += 1;
@@ -462,149 +398,7 @@ impl Walk {
             found.push((ordinal, Slab { cache, objects, ..slab }));
             self.oddities.pages_without_objects -= 1;
         }
-        found.sort_unstable_by_key(|(ordinal, slab)| (!slab.initial, *ordinal));
-        let mut of_slabs = Bits::of(self.nr_opened);
-        found.iter().for_each(|(ordinal, _)| of_slabs.set(*ordinal));
-        let mut initial = Bits::of(self.nr_opened);
-        let before = found.iter().filter(|(_, slab)| slab.initial);
-        before.for_each(|(ordinal, _)| initial.set(*ordinal));
-        let mut slabs: Vec<Slab> = found.into_iter().map(|(_, slab)| slab).collect();
-        let nr_initial = slabs.partition_point(|slab| slab.initial) as u32;
-        let mut waited = HashMap::new();
-        for (number, slab) in (0..nr_initial).zip(&mut slabs) {
-            for frame in frames_of(slab.frame, slab.order) {
-                if waiting.contains_key(&frame) {
-                    waited.insert(frame, number);
-                }
-            }
-        }
-        for (frame, PendingFrees { frees, first_at }) in waiting {
-            match waited.get(&frame) {
-                Some(number) => {
-                    let opened_at = &mut slabs[*number as usize].opened_at;
-                    *opened_at = (*opened_at).min(first_at);
-                }
-                None => self.oddities.unplaced += frees,
-            }
-        }
-        number_objects(&mut slabs, numbering)?;
-        let slabs = Arc::new(slabs);
-        Ok((KnownSlabs { slabs, of_slabs, initial, nr_initial, waited }, self.oddities))
-    }
-}
-
-fn number_objects(slabs: &mut [Slab], numbering: Numbering) -> Result<(), Error> {
-    let mut next = 0u32;
-    for slab in slabs {
-        if !slab.initial && numbering == Numbering::Again {
-            slab.first_object = NO_NUMBER;
-            continue;
-        }
-        slab.first_object = next;
-        let after = next.checked_add(slab.objects);
-        next = after.ok_or(Error::TooLong("objects of all slabs"))?;
-    }
-    Ok(())
-}
-
-/// A bit for each of some numbers.
-#[derive(Debug)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn of(numbers: u32) -> Bits {
-        Bits(vec![0; numbers.div_ceil(64) as usize])
-    }
-
-    fn set(&mut self, number: u32) {
-        self.0[number as usize / 64] |= 1 << (number % 64);
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.0.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
-    }
-}
-
-/// The frame that an address is in, if the direct map has it: an address below the
-/// map wraps to one far above.
-fn frame_of(frames: Frames, address: u64) -> Option<u64> {
-    let frame = frames.of(address);
-    (frame >> (MOST_MEMORY - frames.page_shift) == 0).then_some(frame)
-}
-
-/// The frames of pages. Past the last possible frame they wrap, which harms nothing.
-fn frames_of(first: u64, order: u8) -> impl Iterator<Item = u64> {
-    (0..1u64 << order).map(move |nth| first.wrapping_add(nth))
-}
-
-fn objects_at(facts: &CacheFacts, order: u8, page_shift: u32) -> u32 {
-    if order == facts.order {
-        return facts.objects;
-    }
-    ((1u64 << (page_shift + u32::from(order))) / u64::from(facts.slab_size)) as u32
-}
-
-/// What a frame holds now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Unseen,
-    Closed,
-    Open(u32),
-}
-
-/// Binary logarithm of the frames of one chunk.
-const CHUNK_SHIFT: u32 = 9;
-
-/// The state of every frame, in chunks, as a machine's memory is sparse and a
-/// trace's addresses are near each other.
-#[derive(Default)]
-struct FrameTable {
-    chunk_of: HashMap<u64, u32, BuildHasherDefault<Spread>>,
-    /// 0 unseen, 1 closed, else the place of what is open + 2.
-    chunks: Vec<[u32; 1 << CHUNK_SHIFT]>,
-}
-
-impl FrameTable {
-    fn get(&self, frame: u64) -> State {
-        let Some(&chunk) = self.chunk_of.get(&(frame >> CHUNK_SHIFT)) else {
-            return State::Unseen;
-        };
-        match self.chunks[chunk as usize][frame as usize % (1 << CHUNK_SHIFT)] {
-            0 => State::Unseen,
-            1 => State::Closed,
-            word => State::Open(word - 2),
-        }
-    }
-
-    fn set(&mut self, frame: u64, state: State) {
-        let chunk = *self.chunk_of.entry(frame >> CHUNK_SHIFT).or_insert_with(|| {
-            self.chunks.push([0; 1 << CHUNK_SHIFT]);
-            self.chunks.len() as u32 - 1
-        });
-        self.chunks[chunk as usize][frame as usize % (1 << CHUNK_SHIFT)] = match state {
-            State::Unseen => 0,
-            State::Closed => 1,
-            State::Open(place) => place + 2,
-        };
-    }
-}
-
-/// A hash for numbers that nobody chooses against us: Fibonacci's.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+        let known = KnownSlabs::of(found, waiting, self.nr_opened, numbering, &mut self.oddities)?;
+        Ok((known, self.oddities))
     }
 }
