@@ -123,9 +123,12 @@ fn objects_of_tasks_that_are_not_traced_do_not_blind_the_model() {
     assert!(hidden > 0.01, "{hidden}");
     let (settings, _) = snapshot.settings().expect("a known kernel");
     let case = Case::new(&trace, &snapshot, &settings, Order::HOST).expect("a case");
-    let rate = check(&case.plan(Start::LookAhead)).expect("sound books").one_step.total.hit_rate();
-    println!("{:.2} % of the events are hidden: {:.2} %", hidden * 100.0, rate * 100.0);
+    let total = check(&case.plan(Start::LookAhead)).expect("sound books").one_step.total;
+    let (rate, known) = (total.hit_rate(), total.certain.hit_rate());
+    println!("{:.2} % are hidden: {:.2}, {:.2} %", hidden * 100.0, rate * 100.0, known * 100.0);
     assert!(rate > 0.8, "{rate}");
+    assert!(known > 0.95, "{known}");
+    assert!(total.unseen > 0, "the order of free objects shows none");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use serde::Serialize;
 use slabyard_lab::case::Case;
 use slabyard_lab::check::goals::{Context, Goal, Limit, TraceOrigin, goals};
 use slabyard_lab::check::one_step::HitRate;
-use slabyard_lab::check::{self, Line, Report, Spread};
+use slabyard_lab::check::{self, Line, Report, Spread, shown};
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::Start;
@@ -82,7 +82,12 @@ impl CheckFigures<'_> {
     fn seen(&self) -> Option<f64> {
         let caches = &self.case.prepared.caches;
         let judged = (0..caches.len()).filter(|nth| caches[*nth].left_out.is_none());
-        self.case.prepared.seen_of(judged)
+        shown::share(&self.case.prepared, &self.report.one_step, judged)
+    }
+
+    /// The same of one cache.
+    fn seen_of(&self, cache: usize) -> Option<f64> {
+        shown::share(&self.case.prepared, &self.report.one_step, std::iter::once(cache))
     }
 
     fn left_out(&self) -> impl Iterator<Item = (&str, &'static str)> {
@@ -161,7 +166,7 @@ fn text(
         let _ = writeln!(text, "* {id} is left out of the total: {reason}");
     }
     missing(&mut text, found);
-    told(&mut text, &found.report.one_step.total);
+    told(&mut text, found.report);
     let _ = writeln!(
         text,
         "left out are {} of the slabs that the kernel made\n",
@@ -171,7 +176,7 @@ fn text(
     text
 }
 
-/// What the trace does not show, by which each cache is judged no less.
+/// What the trace does not show.
 fn missing(text: &mut String, found: &CheckFigures<'_>) {
     let contradictions = Contradictions::of(&found.case.prepared);
     if contradictions.any() {
@@ -180,21 +185,39 @@ fn missing(text: &mut String, found: &CheckFigures<'_>) {
             "{contradictions}; a cache is judged by what the trace shows of it (`seen`)"
         );
     }
+    let caches = found.report.one_step.caches.iter().zip(&found.case.prepared.caches);
+    let judged = caches.filter(|(_, cache)| cache.left_out.is_none());
+    let unseen: u64 = judged.map(|(score, _)| score.unseen).sum();
+    if unseen > 0 {
+        let _ = writeln!(
+            text,
+            "{unseen} more allocations left no event, as the order of free objects shows: tasks \
+             that are not traced hold objects"
+        );
+    }
 }
 
 /// What of the one-step test is bound by what no event tells.
-fn told(text: &mut String, total: &HitRate) {
+fn told(text: &mut String, report: &Report) {
     let of = |told: u64, all: u64, rate: f64| match (told, all) {
         (_, 0) => "none".to_owned(),
         (0, all) => format!("0 of {all}"),
         (told, all) => format!("{told} of {all}, {} of them foretold", percent(Some(rate))),
     };
-    let HitRate { switches, discards, certain: told, .. } = *total;
+    let HitRate { switches, discards, certain: told, .. } = report.one_step.total;
     let _ = writeln!(
         text,
         "where events tell what is on CPUs' lists: switches {}; discards {}",
         of(told.switches, switches, told.hit_rate()),
         of(told.discards, discards, told.discard_rate()),
+    );
+    let Line { real, error, .. } = &report.known;
+    let _ = writeln!(
+        text,
+        "caches of which events show 99.9 % or more: mean error {error:.2} slabs, {} of a range of \
+         {}",
+        percent((real.range() > 0).then(|| report.known.relative())),
+        real.range()
     );
 }
 
@@ -220,7 +243,7 @@ fn lines(text: &mut String, found: &CheckFigures<'_>, shown: WhichRows, colour: 
         let mark = if found.case.prepared.caches[*nth].left_out.is_some() { "*" } else { "" };
         let name = format!("{}{mark}", found.case.ids[*nth]);
         let score = &found.report.one_step.caches[*nth];
-        let seen = found.case.prepared.seen(*nth);
+        let seen = found.seen_of(*nth);
         grid.push(line(name, &found.report.caches[*nth], score, seen));
     }
     let (total, one_step) = (&found.report.total, &found.report.one_step.total);
@@ -352,6 +375,7 @@ impl<'a> LineJson<'a> {
             discards,
             discards_made,
             discards_wrong,
+            unseen: _,
             certain,
         } = *score;
         let told = ToldJson {
@@ -384,6 +408,14 @@ impl<'a> LineJson<'a> {
     }
 }
 
+/// All slabs of the caches of which the trace shows enough.
+#[derive(Serialize)]
+struct KnownJson {
+    range: u32,
+    error: f64,
+    relative: Option<f64>,
+}
+
 #[derive(Serialize)]
 struct SpreadJson {
     jitter_ns: u64,
@@ -408,6 +440,7 @@ struct CheckJson<'a> {
     settings: SettingsJson,
     caches: Vec<LineJson<'a>>,
     totals: LineJson<'a>,
+    known: KnownJson,
     contradictions: ContradictionsJson,
     spread: Option<SpreadJson>,
     goals: Vec<GoalJson>,
@@ -424,7 +457,7 @@ fn json(
     let caches = found.caches(0).into_iter().map(|nth| {
         let left_out = case.prepared.caches[nth].left_out;
         let (line, score) = (&report.caches[nth], &report.one_step.caches[nth]);
-        LineJson::of(&case.ids[nth], left_out, line, score, case.prepared.seen(nth))
+        LineJson::of(&case.ids[nth], left_out, line, score, found.seen_of(nth))
     });
     let goals = found.goals.iter().map(|goal| {
         let (at_most, at_least) = match goal.limit {
@@ -438,6 +471,11 @@ fn json(
         settings: SettingsJson::of(args, loaded, start),
         caches: caches.collect(),
         totals: LineJson::of("total", None, &report.total, &report.one_step.total, found.seen()),
+        known: KnownJson {
+            range: report.known.real.range(),
+            error: report.known.error,
+            relative: (report.known.real.range() > 0).then(|| report.known.relative()),
+        },
         contradictions: ContradictionsJson::of(&Contradictions::of(&case.prepared)),
         spread: found.spread.map(|s| SpreadJson {
             jitter_ns: Order::HOST.shaken(0).jitter_ns,

@@ -6,7 +6,8 @@
 //! existed at the start were allocated before the trace, and no event names them.
 //! [`crate::prepare`] assumes that such objects are live, or free if the slab's pages were freed.
 //! After a free into such a slab, the kernel's list may be one slab longer or shorter than the
-//! model's, until an event proves that the kernel's list was empty or was drained.
+//! model's, until an event proves that the kernel's list was empty or was drained. The same holds
+//! of all lists of a cache after an allocation or free without an event ([`super::free_order`]).
 //!
 //! [`super::one_step`] reports each event here; [`super::pairs`] uses the result to correct the
 //! model. Invariant: nothing in this module depends on the model.
@@ -44,7 +45,7 @@ pub struct CpuLists {
 struct List {
     /// The slab of the last free.
     freed: u32,
-    /// A slab joined the list, and no event shows whether it was full.
+    /// A slab joined the list, or left it, and no event shows whether it did.
     untold: bool,
     /// Given back since the last step.
     ended: Vec<u32>,
@@ -78,6 +79,13 @@ impl CpuLists {
             list.joined.push((list.turns, kernel));
         }
         list.untold |= may_or_may_not_be_full(slab, live, untold);
+    }
+
+    /// Something was allocated or freed without an event: a slab may have left or joined any list.
+    pub fn unseen(&mut self, cache: usize) {
+        for cpu in 0..self.nr_cpus {
+            self.of(cache, cpu).untold = true;
+        }
     }
 
     /// The kernel shows that a CPU's list is empty.

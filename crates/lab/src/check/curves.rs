@@ -11,6 +11,17 @@ pub fn mean_error(a: &Curve, b: &Curve) -> f64 {
     sum as f64 / a.points.len().max(1) as f64
 }
 
+/// The sum of some curves at their samples.
+#[must_use]
+pub fn sum<'a>(curves: impl Iterator<Item = &'a Curve>) -> Curve {
+    let mut sum = Curve::default();
+    for curve in curves {
+        sum.points.resize(curve.points.len(), 0);
+        sum.points.iter_mut().zip(&curve.points).for_each(|(sum, point)| *sum += point);
+    }
+    sum
+}
+
 /// Slabs by the trivial predictor: live objects over objects of a slab, rounded
 /// up, plus `min_partial`. As changes since the start, like the others.
 #[must_use]

@@ -8,11 +8,15 @@
 
 mod cpu_lists;
 pub mod curves;
+mod free_order;
 pub mod goals;
+mod next_use;
 pub mod one_step;
 mod pairs;
+pub mod shown;
 
-use crate::prepare::truth::{Curve, Truth};
+use crate::prepare::Prepared;
+use crate::prepare::truth::{self, Change, Curve, Truth};
 use crate::replay::{Plan, ReplayFailure, Replayed, replay};
 use one_step::OneStep;
 
@@ -53,6 +57,8 @@ pub struct Report {
     pub caches: Vec<Line>,
     /// All together, but those left out.
     pub total: Line,
+    /// Those of them of which the trace shows enough.
+    pub known: Line,
     /// The one-step test.
     pub one_step: OneStep,
     /// The free run.
@@ -71,13 +77,27 @@ pub fn check(plan: &Plan<'_>) -> Result<Report, ReplayFailure> {
     let trivial = curves::trivial(plan, POINTS);
     let one_step = one_step::run(plan);
     prepared.steps.sound()?;
+    let known = known(prepared, &one_step, &replayed.changes, &trivial.caches);
     let lines = real.caches.into_iter().zip(model.caches).zip(&trivial.caches);
     Ok(Report {
         caches: lines.map(|((real, model), trivial)| Line::new(real, model, trivial)).collect(),
         total: Line::new(real.total, model.total, &trivial.total),
+        known,
         one_step,
         replayed,
     })
+}
+
+/// All slabs of the caches of which the trace shows enough, but those left out.
+fn known(prepared: &Prepared, one_step: &OneStep, model: &[Change], trivial: &[Curve]) -> Line {
+    let shown = shown::enough(prepared, one_step);
+    let total = |changes: &[Change]| {
+        let changes = changes.iter().filter(|change| shown[usize::from(change.cache)]);
+        Truth::count(&changes.copied().collect::<Vec<_>>(), prepared, POINTS).total
+    };
+    let judged = |nth: &usize| shown[*nth] && prepared.caches[*nth].left_out.is_none();
+    let trivial = (0..trivial.len()).filter(judged).map(|nth| &trivial[nth]);
+    Line::new(total(&truth::changes(&prepared.slabs)), total(model), &curves::sum(trivial))
 }
 
 /// Least and most of some figures over preparations of one trace that differ in the

@@ -4,7 +4,8 @@
 //! After a wrong prediction, the model takes the kernel's slab from wherever it has that slab.
 //! Which lists its other slabs are on is then a guess, so the share of right predictions is a lower
 //! bound. The kernel's choice also proves facts about other slabs; [`super::pairs`] corrects the
-//! model by these facts after the model has made its own choice. When the kernel frees a slab, the
+//! model by these facts after the model has made its own choice, with what the trace shows later
+//! ([`super::next_use`]). When the kernel frees a slab, the
 //! model must already have freed it; if the kernel still uses a slab that the model freed, the
 //! model restores that slab.
 //!
@@ -14,6 +15,8 @@
 //! switches slabs. It also leaves out caches whose slabs differ from the traced ones.
 
 use super::cpu_lists::CpuLists;
+use super::free_order::FreeOrder;
+use super::next_use::NextUse;
 use super::pairs::{ModelChoice, Pairs};
 use crate::prepare::{Prepared, Step, StepKind};
 use crate::replay::events::{Event, MachineEvent};
@@ -38,6 +41,8 @@ pub struct HitRate {
     pub discards_made: u64,
     /// Slabs that the model gave back and the kernel went on using.
     pub discards_wrong: u64,
+    /// Allocations without an event, as far as the order of free objects shows them.
+    pub unseen: u64,
     /// Those of them for which events show everything that the rules need.
     pub certain: CertainSwitches,
 }
@@ -83,6 +88,7 @@ impl HitRate {
         self.certain.discards += other.certain.discards;
         self.certain.discards_made += other.certain.discards_made;
         self.discards_wrong += other.discards_wrong;
+        self.unseen += other.unseen;
     }
 
     /// Share of switches predicted rightly; 1 if there was none.
@@ -165,6 +171,8 @@ struct Test<'p, 'a> {
     caches: Vec<KernelCache>,
     pairs: Pairs,
     lists: CpuLists,
+    order: FreeOrder,
+    next: NextUse,
     /// Objects that an event has named, or that are live at the start.
     seen: Vec<bool>,
     /// The slab that the kernel last allocated from, per cache and CPU.
@@ -188,6 +196,8 @@ impl<'p, 'a> Test<'p, 'a> {
             plan,
             pairs,
             lists: CpuLists::new(plan),
+            order: FreeOrder::new(caches.len(), plan.node_of.len()),
+            next: NextUse::of(prepared, plan.node_of.len()),
             seen: prepared.live_at_start.clone(),
             last: vec![UNKNOWN; caches.len() * plan.node_of.len()],
             scores: vec![HitRate::default(); caches.len()],
@@ -202,6 +212,7 @@ impl<'p, 'a> Test<'p, 'a> {
 
     /// The kernel made a step.
     fn step(&mut self, step: &Step) {
+        self.next.step(step);
         let number = step.cache as usize;
         if !self.is_tested(number) {
             return;
@@ -212,7 +223,7 @@ impl<'p, 'a> Test<'p, 'a> {
         }
         match step.op {
             StepKind::Alloc => self.alloc(number, cpu, step),
-            StepKind::Free => self.free(number, cpu, step.slab),
+            StepKind::Free => self.free(number, cpu, step),
         }
         self.pairs.note_pages(number, &mut self.caches[number]);
     }
@@ -222,14 +233,23 @@ impl<'p, 'a> Test<'p, 'a> {
         let kernel = step.slab;
         let last = &mut self.last[number * self.plan.node_of.len() + cpu];
         let switched = core::mem::replace(last, kernel) != kernel;
+        let unseen = self.order.allocated(cpu, step);
+        if unseen.any() {
+            self.lists.unseen(number);
+        }
+        self.scores[number].unseen += u64::from(unseen.allocations);
         let is_first = !core::mem::replace(&mut self.seen[step.object as usize], true);
         let asked = self.ask(number, cpu, kernel, switched);
         let (cache, pairs, lists) = (&mut self.caches[number], &mut self.pairs, &mut self.lists);
+        if switched {
+            let next = self.next.switched(number, cpu);
+            pairs.find_border(cache, number, cpu, &asked, (&self.next, next));
+        }
         let most = cache.rules().cpu_partial_slabs;
         let behind = switched.then(|| lists.taken(number, cpu, kernel, most)).flatten();
         let missed = pairs.is_of_node(cache, kernel) && asked.chosen != asked.model;
         let behind = behind.filter(|_| missed);
-        pairs.heal(cache, number, cpu, &asked, behind.is_some());
+        pairs.heal(cache, number, cpu, &asked, behind.is_some(), &self.next);
         let of_node = behind.is_none() && pairs.is_of_node(cache, kernel);
         if switched && (asked.is_new || of_node) {
             lists.found_empty(number, cpu);
@@ -242,7 +262,9 @@ impl<'p, 'a> Test<'p, 'a> {
     }
 
     /// The kernel freed an object of a slab.
-    fn free(&mut self, number: usize, cpu: usize, kernel: u32) {
+    fn free(&mut self, number: usize, cpu: usize, step: &Step) {
+        let kernel = step.slab;
+        self.order.freed(cpu, step);
         let (cache, pairs) = (&mut self.caches[number], &mut self.pairs);
         let model = pairs.model_of(kernel);
         self.lists.freed(self.plan, number, cpu, kernel, pairs.live(kernel));
@@ -282,6 +304,7 @@ impl<'p, 'a> Test<'p, 'a> {
         if !self.is_tested(number) {
             return;
         }
+        self.order.ended(kernel);
         let score = &mut self.scores[number];
         let made = u64::from(self.pairs.has_ended(kernel));
         score.discards += 1;
@@ -299,6 +322,7 @@ impl<'p, 'a> Test<'p, 'a> {
             self.caches[number].shrink();
             self.pairs.note_pages(number, &mut self.caches[number]);
             self.lists.shrunk(number);
+            self.order.shrunk(number);
         }
     }
 

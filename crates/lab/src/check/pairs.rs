@@ -8,6 +8,8 @@
 //! - a CPU that leaves its slab found no free object in it;
 //! - a CPU that takes a slab from its node's list has none on its CPU partial list;
 //! - when the kernel allocates a slab, neither the CPU's nor the node's list has a free object;
+//! - a slab that is passed over, and next freed into, has no free object;
+//! - the slab that a CPU takes next shows where its list ends, and the node's begins;
 //! - a slab that is passed over repeatedly has no free object, or is on another list;
 //! - a CPU that takes a slab off its node's list also takes further slabs, in a known order;
 //! - an empty slab on a CPU's list is freed when the list is drained, after which the list holds
@@ -19,7 +21,9 @@
 //! trace + objects that the kernel proved to be free.
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
-use slabyard_model::cache::{KernelCache, NONE, Page, State};
+use super::next_use::NextUse;
+use slabyard_model::cache::calls::Choice;
+use slabyard_model::cache::{End, KernelCache, NONE, Page, State};
 use std::collections::HashMap;
 
 /// None of the kernel's slabs.
@@ -32,6 +36,9 @@ const MOST_PASSED: u8 = 12;
 /// More free objects than these are not those of tasks that are not traced: the CPU's slab was
 /// flushed.
 const MOST_UNSEEN: u32 = 4;
+
+/// So many slabs of a list may be used up before the one that the kernel took.
+const MOST_USED_UP: u32 = 64;
 
 /// The kernel's slabs and the model's.
 pub struct Pairs {
@@ -141,6 +148,7 @@ impl Pairs {
         cpu: usize,
         asked: &ModelChoice,
         of_own_list: bool,
+        next: &NextUse,
     ) {
         let ModelChoice { kernel, model, chosen, is_new, switched } = *asked;
         let hit = if is_new { chosen == NONE } else { chosen == model };
@@ -164,6 +172,7 @@ impl Pairs {
         if is_new {
             none_free.extend(cache.each_node_partial(cache.node_of_cpu(cpu)));
         }
+        none_free.retain(|(slab, _)| !self.known_by(number, *slab, |kernel| next.has_free(kernel)));
         for (slab, _) in none_free {
             let unsure = self
                 .known(number, slab)
@@ -175,6 +184,70 @@ impl Pairs {
         } else if !hit && chosen != NONE {
             self.pass_over(cache, number, chosen);
         }
+    }
+
+    /// A CPU took a slab, or made one, where the model would have chosen another one: finds out what
+    /// the CPU had on its list, by what it took then and takes next.
+    pub fn find_border(
+        &mut self,
+        cache: &KernelCache,
+        number: usize,
+        cpu: usize,
+        asked: &ModelChoice,
+        (uses, next): (&NextUse, Option<u32>),
+    ) {
+        let ModelChoice { model, chosen, is_new, .. } = *asked;
+        if chosen == model {
+            return;
+        }
+        let next = next.map_or(NONE, |next| self.model_of(next));
+        let may_move = !is_new && model != NONE && next != NONE;
+        if may_move && realign(cache, cpu, model, next) {
+            return;
+        }
+        // `heal` knows what came with the slab that the CPU took before.
+        let behind = self.behind.get(&(number, cpu)).and_then(|behind| behind.last());
+        if behind == Some(&model) {
+            return;
+        }
+        self.use_up(cache, number, cpu, model, uses);
+        if may_move {
+            realign(cache, cpu, model, next);
+        }
+    }
+
+    /// Tasks without events use up what the model would choose before this slab, as far as nothing
+    /// shows that it has free objects.
+    fn use_up(
+        &mut self,
+        cache: &KernelCache,
+        number: usize,
+        cpu: usize,
+        until: u32,
+        uses: &NextUse,
+    ) {
+        for _ in 0..MOST_USED_UP {
+            let slab = match cache.choose(cpu, None) {
+                Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
+                Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
+                Choice::New => return,
+            };
+            let is_used_up = |kernel| uses.is_used_up(kernel);
+            if slab == until || !self.known_by(number, slab, is_used_up) {
+                return;
+            }
+            if !cache.follow(cpu, slab) {
+                return;
+            }
+            cache.admit(slab, 1);
+            self.deny(cache, number, slab, u32::MAX);
+        }
+    }
+
+    /// Whether one of the model's slabs has a partner in the kernel of which this is true.
+    fn known_by(&self, number: usize, slab: u32, is_so: impl Fn(u32) -> bool) -> bool {
+        let kernel = self.kernel_of[number].get(slab as usize).copied();
+        kernel.is_some_and(|kernel| kernel != UNKNOWN && is_so(kernel))
     }
 
     /// A CPU took a slab off its own list, which the model had drained: so the slabs behind it are
@@ -211,7 +284,7 @@ impl Pairs {
         }
         if behind.last() == Some(&model) && cache.state(model) == State::NodePartial {
             let own: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
-            own.into_iter().for_each(|slab| cache.postpone(slab));
+            own.into_iter().for_each(|slab| cache.move_to_node(slab, End::Tail));
             cache.follow_batch(cpu, &behind);
         } else {
             self.behind.insert((number, cpu), cache.batch_behind(model));
@@ -242,7 +315,7 @@ impl Pairs {
                     return;
                 }
             }
-            cache.postpone(slab);
+            cache.move_to_node(slab, End::Tail);
         }
     }
 
@@ -279,12 +352,41 @@ impl Pairs {
         if let Some(DrainTotals { cpu, last }) = ended.drained {
             let last = self.model_of(last);
             let listed: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
-            listed.into_iter().filter(|slab| *slab != last).for_each(|slab| cache.postpone(slab));
+            listed
+                .into_iter()
+                .filter(|slab| *slab != last)
+                .for_each(|slab| cache.move_to_node(slab, End::Tail));
             if last != NONE {
                 cache.follow_batch(cpu, &[last]);
             }
         }
     }
+}
+
+/// Moves the border between a CPU's list and its node's, if the slab that the CPU took and the one
+/// that it takes next show that it is elsewhere. Returns whether they do.
+fn realign(cache: &KernelCache, cpu: usize, taken: u32, next: u32) -> bool {
+    let own: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
+    let node = || cache.each_node_partial(cache.node_of_cpu(cpu)).map(|(slab, _)| slab);
+    let batch = cache.rules().cpu_partial_slabs as usize / 2 + 1;
+    if let Some(at) = own.iter().position(|slab| *slab == taken) {
+        // It was the node's first still, and so what the model has before it on the CPU's list.
+        let behind = own[..at].iter().rev().copied().chain(node());
+        let is_first = at > 0 && behind.take(batch).last() == Some(next);
+        if is_first {
+            own[..=at].iter().for_each(|slab| cache.move_to_node(*slab, End::Head));
+        }
+        return is_first;
+    }
+    // The CPU took it off the node's list before, with those that the model has before it there.
+    let Some(at) = node().take(batch + 1).position(|slab| slab == taken) else { return false };
+    let before: Vec<u32> = node().take(at).collect();
+    let is_last = before.last().or(own.first()) == Some(&next);
+    if is_last {
+        cache.follow_batch(cpu, &before);
+        cache.follow_batch(cpu, &[taken]);
+    }
+    is_last
 }
 
 /// A choice of the kernel's, and the model's.

@@ -68,26 +68,6 @@ impl Prepared {
         self.live_at_start.len()
     }
 
-    /// Of the frees of a cache, those whose allocation and free are both in the trace, as far as
-    /// others tell, as a share of 1; `None` without a free. What was allocated before the trace
-    /// counts as told.
-    #[must_use]
-    pub fn seen(&self, cache: usize) -> Option<f64> {
-        self.seen_of(std::iter::once(cache))
-    }
-
-    /// The same of some caches together.
-    #[must_use]
-    pub fn seen_of(&self, caches: impl Iterator<Item = usize>) -> Option<f64> {
-        let (mut all, mut missing) = (0, 0);
-        for cache in caches {
-            let (frees, unallocated) = (self.tally.frees[cache], self.caches[cache].unallocated);
-            all += frees.all + unallocated;
-            missing += frees.missed + unallocated;
-        }
-        (all > 0).then(|| 1.0 - missing as f64 / all as f64)
-    }
-
     /// The initial slabs: they come first, in order of their first event.
     #[must_use]
     pub fn initial_slabs(&self) -> &[Slab] {

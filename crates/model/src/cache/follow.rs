@@ -194,15 +194,15 @@ impl KernelCache {
         denied
     }
 
-    /// A real CPU passed this slab over, which the model has in a list: it waits at the end of
-    /// its node's.
-    pub fn postpone(&self, slab: u32) {
+    /// A slab that the model has in a list is in its node's: at the tail if a real CPU passed it over,
+    /// at the head if none took it off yet.
+    pub fn move_to_node(&self, slab: u32, end: End) {
         match self.slab(slab).state.get() {
             State::NodePartial => self.remove_partial(slab),
             State::CpuPartial => self.remove_cpu_partial(slab),
             State::Gone | State::Full | State::CpuSlab => return,
         }
-        self.add_partial(slab, End::Tail);
+        self.add_partial(slab, end);
     }
 
     /// A real kernel gave back this slab, which the model has on a CPU's list: the list was drained,

@@ -49,6 +49,7 @@ pub use numbers::{NONE, State};
 use slabyard::engine::array_cache::NodeArrays;
 use slabyard::engine::array_cache::node::Shared;
 pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
+pub use slabyard::engine::partial_list::End;
 use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};
 use slabyard::engine::{Header, Shape};
