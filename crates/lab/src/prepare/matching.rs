@@ -18,6 +18,8 @@ use super::oddities::Oddities;
 use super::order::{Clocks, Order};
 use crate::event::{Event, EventKind};
 use crate::trace::Frames;
+use slabyard_model::cache::AllocCall;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Of an object, by the model's policy.
@@ -68,6 +70,9 @@ pub enum Via {
     /// `kmem_cache_alloc_from_sheaf()`. The caller's sheaf has so many objects before, as it was
     /// prefilled; 1 where that was for an allocation before.
     Prefilled(u8),
+    /// An allocation for which the kernel made so many slabs, and that took an object of another one:
+    /// its refill was delayed, and another task gave the CPU a sheaf, or it went on at another CPU.
+    Delayed(u8),
     /// `kfree_rcu()`, when it was called.
     Rcu,
     /// A missed free of a cache that misses many: `kfree_rcu()`, or another call without an event,
@@ -76,6 +81,18 @@ pub enum Via {
 }
 
 const _: () = assert!(size_of::<Step>() == 32);
+
+impl Via {
+    /// That of an allocation, by the model.
+    #[must_use]
+    pub fn alloc_call(self) -> AllocCall {
+        match self {
+            Via::Prefilled(least) => AllocCall::Prefilled(least.into()),
+            Via::Delayed(slabs) => AllocCall::Delayed(slabs.into()),
+            Via::Plain | Via::Rcu | Via::AfterReaders => AllocCall::Plain,
+        }
+    }
+}
 
 /// Brings the steps into the order in which they ran. Steps at the same time stay as
 /// they are, which keeps each object's own order.
@@ -97,6 +114,8 @@ pub(super) struct Walk {
     pages: Vec<Pages>,
     numbers: Numbers,
     nodes: Option<CacheNumber>,
+    /// Slabs that a task made of a cache with sheaves, and has not allocated since.
+    refills: HashMap<(u32, CacheNumber), Vec<u32>>,
     /// As far as it is known by now, of the objects of initial slabs.
     pub(super) live_at_start: Vec<bool>,
     /// Per cache: frees of objects that no event had allocated.
@@ -163,6 +182,7 @@ impl Walk {
             pages: slabs.iter().map(pages).collect(),
             numbers: Numbers::new(numbering, objects),
             nodes: CacheFacts::of_tree_nodes(caches),
+            refills: HashMap::new(),
             live_at_start,
             unallocated: vec![0; caches.len()],
             steps: Vec::new(),
@@ -204,6 +224,12 @@ impl Walk {
         Ok(())
     }
 
+    /// The cache of a slab, if the traced kernel has sheaves in it.
+    fn cache_with_sheaves(&self, slab: u32) -> Option<CacheNumber> {
+        let cache = self.slabs[slab as usize].cache;
+        (self.caches[usize::from(cache)].sheaf_capacity > 0).then_some(cache)
+    }
+
     fn open(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
         let got = self.clocks.pages_got(event.cpu, time);
         if slab != NO_SLAB {
@@ -211,6 +237,9 @@ impl Walk {
             (pages.got, pages.fresh) = (got, true);
             if pages.first_object == NO_NUMBER {
                 self.number(slab, got)?;
+            }
+            if let Some(cache) = self.cache_with_sheaves(slab) {
+                self.refills.entry((event.pid, cache)).or_default().push(slab);
             }
         }
         Ok(())
@@ -255,8 +284,13 @@ impl Walk {
     fn alloc(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
         let Some(object) = self.object(event, slab)? else { return Ok(()) };
         let Object { ran: freed, state } = self.objects[object as usize];
+        let cache = self.cache_with_sheaves(slab);
+        let (has_sheaves, made) =
+            (cache.is_some(), cache.and_then(|cache| self.refills.remove(&(event.pid, cache))));
         let pages = &mut self.pages[slab as usize];
-        let ran = if std::mem::take(&mut pages.fresh) {
+        // A refill's last slab comes first; what is on top of a sheaf may come much later.
+        let is_first = std::mem::take(&mut pages.fresh) && !has_sheaves;
+        let ran = if is_first {
             self.clocks.first_of_slab(event.cpu, time, pages.got)
         } else {
             self.clocks.traced_after(event.cpu, time, freed.max(pages.got))
@@ -276,6 +310,10 @@ impl Walk {
             && !event.may_wait()
         {
             step.via = Via::Prefilled(1);
+        } else if let Some(made) = made.filter(|made| !made.contains(&slab))
+            && let Some(step) = self.steps.last_mut()
+        {
+            step.via = Via::Delayed(made.len().min(u8::MAX.into()) as u8);
         }
         Ok(())
     }

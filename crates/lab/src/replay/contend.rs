@@ -231,11 +231,9 @@ impl<'p, 'a> Run<'p, 'a> {
             self.placed.before_alloc(cache, number, cpu);
             let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
             cache.may_wait.set(!step.nowait);
+            let call = step.via.alloc_call();
             (*object, self.free_at[cpu]) =
-                cache.call_at(cpu, at_ns, time_ns, |cache| match step.via {
-                    Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),
-                    _ => cache.alloc(cpu, node),
-                });
+                cache.call_at(cpu, at_ns, time_ns, |cache| cache.alloc_by(call, cpu, node));
         } else {
             let mut slab = core::mem::replace(object, NONE);
             if slab == NONE && copy == 0 {

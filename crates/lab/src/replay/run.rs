@@ -189,10 +189,7 @@ impl<'p, 'a> Run<'p, 'a> {
         let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
         let object = &mut self.slab_of[step.object as usize];
         cache.may_wait.set(!step.nowait);
-        *object = match step.via {
-            Via::Prefilled(least) => cache.alloc_prefilled(cpu, least.into()),
-            _ => cache.alloc(cpu, node),
-        };
+        *object = cache.alloc_by(step.via.alloc_call(), cpu, node);
         let Some(memory) = &mut self.memory else { return true };
         if !memory.was_refused() {
             return true;

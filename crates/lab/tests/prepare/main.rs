@@ -15,7 +15,7 @@ use slabyard_lab::event::{ANY_NODE, Event, EventKind};
 use slabyard_lab::lists::Lists;
 use slabyard_lab::prepare::truth::{Curve, grid};
 use slabyard_lab::prepare::{
-    CacheFacts, Error, Input, Order, Prepared, StepKind, Truth, grace, left_out, prepare,
+    CacheFacts, Error, Input, Order, Prepared, StepKind, Truth, Via, grace, left_out, prepare,
 };
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{Events, Frames, Names};

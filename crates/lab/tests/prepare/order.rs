@@ -61,6 +61,28 @@ fn the_first_allocation_of_a_new_slab_runs_when_its_pages_were_got() {
     );
     case.order.first_at_pages = false;
     assert_eq!(runs(&case.prepare())[2], (19_000, StepKind::Alloc, false));
+    // From a sheaf its objects may come long after it was made.
+    case.order.first_at_pages = true;
+    case.caches[0].sheaf_capacity = 4;
+    assert_eq!(runs(&case.prepare())[2], (19_000, StepKind::Alloc, false));
+}
+
+#[test]
+fn an_allocation_that_made_a_slab_and_took_an_object_of_another_was_delayed() {
+    let mut case = Case::plain();
+    case.alloc(0.0, 0, 1, 0);
+    case.pages(10.0, 0, EventKind::PageAlloc, 5, 0);
+    case.alloc(20.0, 0, 1, 1);
+    case.alloc(30.0, 0, 5, 0);
+    case.pages(40.0, 0, EventKind::PageAlloc, 6, 0);
+    case.alloc(50.0, 0, 6, 0);
+    let calls = |case: &Case| {
+        let steps = case.prepare().steps;
+        steps.iter().map(|step| step.via).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(&case), [Via::Plain; 4], "no sheaves");
+    case.caches[0].sheaf_capacity = 4;
+    assert_eq!(calls(&case), [Via::Plain, Via::Delayed(1), Via::Plain, Via::Plain]);
 }
 
 #[test]

@@ -46,6 +46,7 @@ use containers::{Cpu, CpuStacks};
 use memory::NodeMemory;
 use numbers::Numbers;
 pub use numbers::{NONE, State};
+pub use sheaves::AllocCall;
 use slabyard::engine::array_cache::NodeArrays;
 use slabyard::engine::array_cache::node::Shared;
 pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};

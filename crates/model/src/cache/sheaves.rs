@@ -12,6 +12,7 @@ use crate::counters::SheafCounter;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::alien;
 use slabyard::engine::partial;
+use slabyard::engine::partial_list::End;
 use slabyard::engine::sheaves::NodeSheaves;
 use slabyard::engine::slabs::{Held, NodeList, SheafAccess};
 
@@ -20,6 +21,76 @@ impl<'c> CountedSlabs<'c> {
     fn sheaves(self) -> &'c NodeSheaves<Vec<CountedSheaf>> {
         &self.cache.nodes[self.node as usize].sheaves
     }
+
+    /// Fills a sheaf from slabs.
+    fn fill(self, sheaf: &mut CountedSheaf) {
+        let missing = self.cache.rules.sheaf_capacity.saturating_sub(sheaf.len());
+        let before = sheaf.len();
+        if self.cache.rules.has_cpu_slabs() {
+            let below = (0..missing).map(|_| self.cache.alloc_from_slab(self.cpu, None));
+            sheaf.0.extend(below.take_while(|slab| *slab != NONE));
+        } else {
+            partial::take_objects(self, missing, &mut self.filling(sheaf));
+        }
+        self.count(Counter::SheafRefill, sheaf.len() - before);
+    }
+
+    /// The caller's sheaf is the CPU's spare, whatever it holds, else one of the barn; it is filled
+    /// if it holds fewer objects than `least`, and becomes the spare again.
+    fn alloc_prefilled(self, least: u32) -> u32 {
+        let (sheaves, spare) = (self.sheaves(), &self.cache.stacks[self.cpu].spare);
+        let other = || sheaves.barn_take_full(self).or_else(|| sheaves.barn_take_empty(self));
+        let Some(mut sheaf) = spare.take().or_else(other) else {
+            return self.cache.alloc_from_slab(self.cpu, None);
+        };
+        if sheaf.len() < least.min(self.cache.rules.sheaf_capacity) {
+            self.fill(&mut sheaf);
+        }
+        let object = sheaf.0.pop();
+        spare.replace(Some(sheaf));
+        object.unwrap_or(NONE)
+    }
+
+    /// Fills a sheaf from new slabs, although the main one has objects: it becomes the spare if that
+    /// is empty, else goes to the barn. An empty main sheaf is left to be filled.
+    fn refill_aside(self, slabs: u32) {
+        for slab in (0..slabs).map_while(|_| self.cache.begin_slab(self.node)) {
+            self.cache.add_partial(slab, End::Head);
+        }
+        let stacks = &self.cache.stacks[self.cpu];
+        if stacks.main.borrow().as_ref().is_none_or(Held::is_empty) {
+            return;
+        }
+        let spare = stacks.spare.take();
+        let (empty, spare) = match spare {
+            Some(spare) if spare.is_empty() => (Some(spare), None),
+            spare => (self.sheaves().barn_take_empty(self), spare),
+        };
+        let Some(mut full) = empty else {
+            stacks.spare.replace(spare);
+            return;
+        };
+        self.fill(&mut full);
+        if spare.is_some() {
+            self.sheaves().barn_keep(self, full);
+            stacks.spare.replace(spare);
+        } else {
+            stacks.spare.replace(Some(full));
+        }
+    }
+}
+
+/// The call that allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocCall {
+    /// `kmem_cache_alloc()` or `kmalloc()`.
+    Plain,
+    /// `kmem_cache_alloc_from_sheaf()`, of a sheaf that was prefilled with so many objects at least,
+    /// or with none for this call alone.
+    Prefilled(u32),
+    /// `kmem_cache_alloc()` whose refill made so many slabs, and was delayed: meanwhile another task
+    /// gave the CPU a sheaf and others freed objects, or it went on at another CPU.
+    Delayed(u32),
 }
 
 impl KernelCache {
@@ -81,33 +152,18 @@ impl KernelCache {
         on.sheaves().free_slow(on, object);
     }
 
-    /// Allocates an object on a CPU by `kmem_cache_alloc_from_sheaf()`: the caller's sheaf is the
-    /// CPU's spare, whatever it holds, else one of the barn; it is filled from the slabs if it holds
-    /// fewer objects than `least`, and becomes the spare again. Without sheaves, as
-    /// [`KernelCache::alloc`].
-    pub fn alloc_prefilled(&mut self, cpu: usize, least: u32) -> u32 {
+    /// Allocates on a CPU, as [`KernelCache::alloc`], by a call that sheaves treat in its own way;
+    /// without sheaves it is like any other.
+    pub fn alloc_by(&mut self, call: AllocCall, cpu: usize, node: Option<u16>) -> u32 {
         let has_barn = self.memory.has_barn(self.node_of[cpu]);
-        if self.stacks.is_empty() || self.has_arrays() || !has_barn {
-            return self.alloc(cpu, None);
-        }
-        let spare = self.stacks[cpu].spare.take();
-        let (sheaves, on) = self.policy_at(cpu);
-        let other = || sheaves.barn_take_full(on).or_else(|| sheaves.barn_take_empty(on));
-        let Some(mut sheaf) = spare.or_else(other) else { return self.alloc_from_slab(cpu, None) };
-        let capacity = self.rules.sheaf_capacity;
-        if sheaf.len() < least.min(capacity) {
-            let missing = capacity - sheaf.len();
-            if self.rules.has_cpu_slabs() {
-                let below = (0..missing).map(|_| self.alloc_from_slab(cpu, None));
-                sheaf.0.extend(below.take_while(|slab| *slab != NONE));
-            } else {
-                partial::take_objects(on, missing, &mut on.filling(&mut sheaf));
+        if !self.stacks.is_empty() && !self.has_arrays() && has_barn {
+            match call {
+                AllocCall::Plain => {}
+                AllocCall::Prefilled(least) => return self.at(cpu).alloc_prefilled(least),
+                AllocCall::Delayed(slabs) => self.at(cpu).refill_aside(slabs),
             }
-            on.count(Counter::SheafRefill, sheaf.len() + missing - capacity);
         }
-        let object = sheaf.0.pop();
-        self.stacks[cpu].spare.replace(Some(sheaf));
-        object.unwrap_or(NONE)
+        self.alloc(cpu, node)
     }
 
     /// Frees an object of a slab on a CPU by `kfree_rcu()`: it waits in the CPU's sheaf for these.

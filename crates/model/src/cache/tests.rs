@@ -412,20 +412,36 @@ fn what_kfree_rcu_frees_goes_to_the_barn_by_the_sheaf() {
 fn a_prefilled_sheaf_is_the_spare_and_filled_from_slabs() {
     let mut cache = KernelCache::new(SHEAVES, &[0]);
     let refills = |cache: &KernelCache| cache.counters().get(Counter::SheafRefill);
+    let prefilled =
+        |cache: &mut KernelCache, least| cache.alloc_by(AllocCall::Prefilled(least), 0, None);
     let slab = cache.install_full(0);
     (0..4).for_each(|_| _ = cache.free_rcu(0, slab));
     cache.end_grace();
     // The barn's.
-    assert_eq!(cache.alloc_prefilled(0, 3), slab);
+    assert_eq!(prefilled(&mut cache, 3), slab);
     assert_eq!((cache.in_sheaves(), refills(&cache)), ((3, 0), 0));
     // Another one there, which stays.
     let other = cache.install_full(0);
     (0..4).for_each(|_| _ = cache.free_rcu(0, other));
     cache.end_grace();
-    (0..2).for_each(|_| assert_eq!(cache.alloc_prefilled(0, 1), slab));
-    assert_ne!(cache.alloc_prefilled(0, 3), slab);
+    (0..2).for_each(|_| assert_eq!(prefilled(&mut cache, 1), slab));
+    assert_ne!(prefilled(&mut cache, 3), slab);
     assert_eq!((cache.in_sheaves(), refills(&cache)), ((3, 4), 3));
     cache.audit(None).unwrap();
+}
+
+/// What a delayed refill brings is the spare, or the barn's; it made slabs though others are there.
+#[test]
+fn a_refill_that_comes_too_late_is_put_aside() {
+    let mut cache = KernelCache::new(SHEAVES, &[0]);
+    let mut late = || {
+        cache.alloc_by(AllocCall::Delayed(1), 0, None);
+        cache.audit(None).unwrap();
+        (cache.in_sheaves(), cache.nr_slabs())
+    };
+    assert_eq!(late(), ((3, 0), 1), "a refill as any other");
+    assert_eq!(late(), ((6, 0), 2), "a spare");
+    assert_eq!(late(), ((5, 4), 3), "the barn's");
 }
 
 pub(super) struct Random(pub(super) u64);
@@ -471,8 +487,12 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
                 let node = (random.below(8) == 0).then_some(0);
                 let expected = expected(&cache, cpu, node);
                 let slab = match expected {
-                    None if random.below(4) == 0 => cache.alloc_prefilled(cpu, 2),
-                    _ => cache.alloc(cpu, node),
+                    None => {
+                        let calls =
+                            [AllocCall::Plain, AllocCall::Prefilled(2), AllocCall::Delayed(1)];
+                        cache.alloc_by(calls[random.below(4).min(3) % 3], cpu, node)
+                    }
+                    Some(_) => cache.alloc(cpu, node),
                 };
                 if expected.is_some_and(|of| of != slab) {
                     return Err(format!("step {step}: {expected:?} was next, not {slab}"));
