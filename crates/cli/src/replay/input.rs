@@ -349,7 +349,9 @@ pub fn settings(
     let version = if takes_last { slab::last_release().name } else { version };
     let mut machine = wanted.machine.on(traced);
     machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
-    machine.memoryless = wanted.memoryless.unwrap_or(machine.memoryless);
+    // Other nodes are other nodes: all have memory, but for those that are typed.
+    let own = if wanted.nodes.is_some() { NodeSet::NONE } else { machine.memoryless };
+    machine.memoryless = wanted.memoryless.unwrap_or(own);
     let (mut settings, note) =
         Settings::of_version(version, machine).map_err(|e| usage(e.to_string()))?;
     note.iter().for_each(|note| say(note));

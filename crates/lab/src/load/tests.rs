@@ -68,6 +68,18 @@ fn a_loads_trace_says_what_its_machine_is() {
 }
 
 #[test]
+fn the_examples_are_loads() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("loads");
+    let mut read = 0;
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let trace = open(&entry.path()).unwrap();
+        assert!(trace.events.len() > 100_000, "{:?}", entry.path());
+        read += 1;
+    }
+    assert_eq!(read, 3);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_line_and_key() {
     for (from, to, wanted) in [
         ("seconds = 0.01", "second = 0.01", "line 2: unknown field `second`"),
@@ -83,6 +95,7 @@ fn what_is_wrong_is_said_with_line_and_key() {
         ("20000", "2e9", "line 15: per_second"),
         ("20000", "9e8", "line 13: tasks: some"),
         ("\"1,3\"", "\"0-3\"", "machine: no node has memory"),
+        ("\"1,3\"", "\"1,4\"", "machine: nodes 1,4 have no memory, but there are 4 nodes"),
         ("\"1,3\"", "\"all\"", "line 7: memoryless is a list"),
         ("264", "0", "line 9: cache bio: an object of 0 bytes"),
         ("\"7.1\"", "\"4.2\"", "machine: kernel 4.2 is older"),

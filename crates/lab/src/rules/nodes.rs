@@ -34,6 +34,14 @@ impl NodeSet {
         }
     }
 
+    /// Those of a machine's nodes that are not among others.
+    #[must_use]
+    pub fn all_but(nodes: u32, others: impl Iterator<Item = u32>) -> NodeSet {
+        let bit = |node: u32| 1u64.checked_shl(node).unwrap_or(0);
+        let all = (0..nodes).fold(0, |bits, node| bits | bit(node));
+        NodeSet(others.fold(all, |bits, node| bits & !bit(node)))
+    }
+
     /// True for a node that is in it.
     #[must_use]
     pub fn has(self, node: u32) -> bool {
@@ -94,6 +102,7 @@ mod tests {
         assert_eq!(set.to_string(), "1,3,4");
         assert_eq!(NodeSet::without_memory("0-4", "0,2"), set);
         assert_eq!(NodeSet::without_memory("0,2", "0"), NodeSet::NONE);
+        assert_eq!(NodeSet::all_but(5, [0, 2, 70].into_iter()), set);
         assert_eq!(NodeSet::parse("0-1").unwrap().memory_of(2), None);
         for text in ["", "64", "2-1", "x"] {
             assert_eq!(NodeSet::parse(text), None, "{text}");

@@ -320,6 +320,9 @@ impl Settings {
             )
         })?;
         within("the number of nodes", m.nodes, &NODES)?;
+        require((m.nodes..64).all(|node| !m.memoryless.has(node)), || {
+            format!("nodes {} have no memory, but there are {} nodes alone", m.memoryless, m.nodes)
+        })?;
         require(m.memoryless.memory_of(m.nodes).is_some(), || {
             format!("no node has memory: of {} nodes at least one must", m.nodes)
         })

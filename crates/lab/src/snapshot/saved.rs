@@ -38,7 +38,7 @@ pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
         present_cpus: None,
         online_cpus: snapshot.machine.online_cpus,
         nodes: snapshot.machine.nodes,
-        memoryless: NodeSet::NONE,
+        memoryless: memoryless(&snapshot),
         cmdline: source.boot.clone(),
         slab_kb: kb("slab"),
         slab_kb_at: Vec::new(),
@@ -46,6 +46,17 @@ pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
         aliases: snapshot.caches.iter().flat_map(others).collect(),
         caches,
     })
+}
+
+/// A node on which no cache has a slab has no memory: each node with memory has slabs since its boot.
+fn memoryless(snapshot: &observe::Snapshot) -> NodeSet {
+    let slabs = snapshot.caches.iter().filter_map(|cache| cache.reading("slabs"));
+    let parts = slabs.flat_map(|reading| &reading.nodes);
+    let mut with_slabs = parts.filter(|(_, slabs)| slabs.exact() != Some(0)).peekable();
+    match (snapshot.machine.nodes, with_slabs.peek()) {
+        (Some(nodes @ 2..), Some(_)) => NodeSet::all_but(nodes, with_slabs.map(|part| part.0)),
+        _ => NodeSet::NONE,
+    }
 }
 
 fn id(cache: &observe::Cache) -> &str {
@@ -64,4 +75,25 @@ fn cpu_partial(cache: &observe::Cache) -> Option<CpuPartial> {
     let per_cpu: Option<Vec<_>> = reading.cpus.iter().map(each).collect();
     let per_cpu = per_cpu.filter(|rows| rows.iter().map(|row| row.1).sum::<u64>() == slabs);
     Some(CpuPartial { slabs, per_cpu })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slabyard_observe::{Reading, snapshot::Source};
+
+    #[test]
+    fn a_node_without_any_slab_has_no_memory() {
+        let with = |nodes: u32, parts: &[(u32, u64)]| {
+            let mut snapshot = observe::Snapshot::new(Source::of(SourceKind::Kernel));
+            snapshot.machine.nodes = Some(nodes);
+            let mut cache = observe::Cache::new("filp");
+            let nodes = parts.iter().map(|(node, slabs)| (*node, Value::Exact(*slabs))).collect();
+            cache.set("slabs", Reading { nodes, ..Reading::from(Value::Exact(9)) });
+            snapshot.caches.push(cache);
+            memoryless(&snapshot).to_string()
+        };
+        assert_eq!(with(3, &[(0, 9), (1, 0)]), "1,2");
+        assert_eq!([with(3, &[]), with(1, &[(0, 9)])], ["", ""]);
+    }
 }
