@@ -3,6 +3,7 @@
 
 use crate::accuracy::Change;
 use crate::lists::{self, Lists};
+use crate::population::{CacheOutcome, Population};
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, MachineEvent};
 use crate::replay::others::OtherPages;
@@ -30,6 +31,9 @@ pub struct Case {
     pub traced_objects: Vec<u32>,
     /// Objects in a sheaf of each cache there; 0 without sheaves.
     pub traced_sheaves: Vec<u32>,
+    /// Slabs of each cache here for one of the traced machine, as its
+    /// [population](crate::population) is laid out; empty where the snapshot tells too little.
+    pub laid_out: Vec<f64>,
     /// Order of each cache there.
     pub orders: Vec<u8>,
     /// The least order of each cache's slabs there, and their objects.
@@ -168,6 +172,7 @@ impl Case {
             rules: Vec::new(),
             traced_objects: facts.iter().map(|facts| facts.objects).collect(),
             traced_sheaves: facts.iter().map(|facts| facts.sheaf_capacity).collect(),
+            laid_out: Vec::new(),
             orders: Vec::new(),
             least: Vec::new(),
             reclaimable: Vec::new(),
@@ -226,6 +231,7 @@ impl Case {
             self.rules.push(geometry.rules(settings));
             self.sheaves.push(settings.sheaves(cache.slab_size));
         }
+        self.laid_out = laid_out(snapshot, settings).unwrap_or_default();
         let counted = |cache: &Cache| cache.reclaim_account == Some(true);
         self.reclaimable = snapshot.caches.iter().map(counted).collect();
         let told = snapshot.machine().map(|machine| machine.online_cpus);
@@ -278,6 +284,7 @@ impl Case {
         told: bool,
     ) -> Result<(), Error> {
         self.slab.choice = rules.choice;
+        self.laid_out.clear();
         for (nth, cache) in snapshot.caches.iter().enumerate() {
             let request = slab::Request {
                 object_size: cache.object_size.unwrap_or(cache.slab_size),
@@ -374,6 +381,7 @@ impl Case {
             rules: &self.rules,
             traced_objects: &self.traced_objects,
             traced_sheaves: &self.traced_sheaves,
+            laid_out: &self.laid_out,
             node_of: &self.node_of,
             memory_of: &self.memory_of,
             traced_cpus: self.traced_cpus as usize,
@@ -395,6 +403,19 @@ impl Case {
             page_lists: self.page_lists,
         }
     }
+}
+
+/// Slabs of each cache by these settings for one that the snapshot counts.
+fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Option<Vec<f64>> {
+    let (own, _) = snapshot.settings().ok()?;
+    let population = Population::from_snapshot(snapshot, &own).ok()?;
+    let outcome = population.on(settings).ok()?;
+    let slabs = population.caches.iter().map(|cache| cache.places.slabs());
+    let ratio = |(cache, slabs): (&CacheOutcome, f64)| match slabs > 0.0 {
+        true => cache.places.slabs() / slabs,
+        false => 1.0,
+    };
+    Some(outcome.caches.iter().zip(slabs).map(ratio).collect())
 }
 
 /// True if a snapshot tells the geometry of SLAB's caches.

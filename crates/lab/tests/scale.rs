@@ -6,9 +6,11 @@
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
+use slabyard_lab::population::Population;
 use slabyard_lab::replay::events::{Event, MachineEvent};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
+use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_model::cache::KernelCache;
 
 /// A trace on a machine that is changed.
@@ -153,6 +155,37 @@ fn new_cpus_begin_with_nothing_and_gone_ones_leave_theirs() {
     // The CPU that is left has the slab that it had, and none of another one.
     for (nth, [_, all]) in one.iter().enumerate() {
         assert!(*all <= usize::from(of_first(nth)), "cache {nth}");
+    }
+}
+
+/// What a trace does not touch is laid out by the variant's rules, too: all slabs at the end are
+/// those that the snapshot after the load foretells.
+#[test]
+fn what_no_event_touches_is_laid_out_as_the_population_is() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tr64k_hb_smp4.after.json.zst");
+    let after = KernelSnapshot::open(data.as_ref()).expect("a snapshot").remove(0);
+    let (own, _) = after.settings().expect("a known kernel");
+    let population = Population::from_snapshot(&after, &own).expect("places");
+    let orders: [fn(&mut Settings); 3] =
+        [|it| set(it, "max_order=0"), |it| set(it, "max_order=1"), |it| set(it, "max_order=2")];
+    let all = |change| {
+        let case = case_of("tr64k_hb_smp4", change);
+        let run = run(&case, 1);
+        let untouched = run.untouched.iter().zip(&case.orders);
+        let pages: u64 = untouched.map(|(slabs, order)| slabs << order).sum();
+        kib(&case, &run)[2] + pages * 64
+    };
+    let traced = all(|_| ());
+    for (order, change) in orders.into_iter().enumerate() {
+        let mut settings = own.clone();
+        settings.max_order = Some(order as u8);
+        let told = population.on(&settings).expect("orders").slab_kb;
+        let replayed = all(change);
+        println!(
+            "order {order}: {traced} KiB as traced, {replayed} replayed, {told} by population"
+        );
+        let off = replayed as f64 / told as f64 - 1.0;
+        assert!(replayed < traced && off.abs() < 0.05, "{off}");
     }
 }
 

@@ -110,6 +110,8 @@ pub struct Totals {
     pub peak: u64,
     /// Most bytes at a time.
     pub peak_bytes: u64,
+    /// Bytes of slabs that no event touches, by these rules; in no other number.
+    pub untouched_bytes: Option<u64>,
     #[serde(skip)]
     pub before: Sum,
     #[serde(skip)]
@@ -206,6 +208,7 @@ pub fn of(
         freed: caches.iter().map(|c| c.freed).sum(),
         peak,
         peak_bytes,
+        untouched_bytes: untouched_bytes(case, &caches),
         before: sum(&caches.iter().map(|c| (c, c.before.clone())).collect::<Vec<_>>()),
         after: sum(&caches.iter().map(|c| (c, c.after.clone())).collect::<Vec<_>>()),
     };
@@ -287,6 +290,12 @@ fn one(
         before,
         after,
     }
+}
+
+/// Bytes of slabs that no event touches, where the snapshot counts all.
+fn untouched_bytes(case: &Case, caches: &[CacheFigures]) -> Option<u64> {
+    let page = u64::from(case.page_size);
+    caches.iter().map(|cache| Some(cache.untouched? * (page << cache.order))).sum()
 }
 
 /// Most slabs, and most bytes, of all caches at a time.

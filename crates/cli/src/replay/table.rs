@@ -179,10 +179,11 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
         of(|s| s.empty),
     );
     let untouched: u64 = figures.caches.iter().filter_map(|c| c.untouched).sum();
+    let kib = bytes(figures.totals.untouched_bytes);
     if untouched > 0 {
         let _ = writeln!(
             text,
-            "{untouched} more slabs of the snapshot, which no event touches, are in none of these numbers"
+            "{untouched} more slabs of the snapshot ({kib}), which no event touches, are in none of these numbers"
         );
     }
 }

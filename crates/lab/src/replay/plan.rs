@@ -19,6 +19,8 @@ pub struct Plan<'a> {
     pub traced_objects: &'a [u32],
     /// Objects in a sheaf of each cache there; 0 without sheaves.
     pub traced_sheaves: &'a [u32],
+    /// Slabs of each cache for one of the traced machine that no event touches; may be empty.
+    pub laid_out: &'a [f64],
     /// Node of each CPU.
     pub node_of: &'a [u16],
     /// The node whose memory each node uses.

@@ -55,18 +55,22 @@ impl PlacedSlabs {
     }
 
     /// Slabs of the start that the snapshot counts and no event touches, and that are in no list, as
-    /// many as their objects fill on this machine.
+    /// many as the cache's population takes on this machine.
     pub(super) fn untouched(&self, plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
         let Some(parked) = plan.parked.get(number) else { return 0 };
         let (traced, objects) = (plan.traced_objects[number], plan.rules[number].objects);
+        let laid_out = plan.laid_out.get(number).copied();
+        let on_this = |slabs: u64| {
+            let usual = f64::from(traced) / f64::from(objects);
+            (slabs as f64 * laid_out.unwrap_or(usual)).round() as u64
+        };
         if traced == objects {
-            return u64::from(parked.slabs.saturating_sub(cache.nr_slabs()));
+            return on_this(parked.slabs.saturating_sub(cache.nr_slabs()).into());
         }
         let seen = plan.prepared.initial_slabs().iter();
         let seen = seen.filter(|slab| usize::from(slab.cache) == number).count() as u64;
         let known = seen + u64::from(self.unseen[number].0);
-        let left = u64::from(parked.slabs).saturating_sub(known);
-        (left * u64::from(traced)).div_ceil(objects.into())
+        on_this(u64::from(parked.slabs).saturating_sub(known))
     }
 
     /// Each of the trace's initial slabs that was placed, with the model's.
