@@ -16,7 +16,11 @@ use slabyard_model::counters::Counter;
 use std::path::Path;
 
 fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
-    let (trace, snapshot) = recorded("hackbench");
+    case_of("hackbench", release, cpus, change)
+}
+
+fn case_of(name: &str, release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
+    let (trace, snapshot) = recorded(name);
     let mut machine = snapshot.settings().expect("a known kernel").0.machine;
     (machine.online_cpus, machine.present_cpus, machine.possible_cpus) = (cpus, cpus, cpus);
     let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
@@ -147,8 +151,15 @@ fn one_cpu_waits_for_nobody_and_the_same_run_is_the_same() {
 /// What is counted beside the overlap is what a replay counts in which nothing overlaps.
 #[test]
 fn where_no_list_is_left_calls_do_what_they_do_one_at_a_time() {
-    let case = case("6.18", 2, |_| ());
-    let overlapped = run(&case, 1);
+    let overlapped = equal(&case("6.18", 2, |_| ()));
+    let exchanged = overlapped.counts.exchanges - overlapped.counts.failed;
+    assert_eq!(exchanged, overlapped.counters.get(Counter::CmpxchgSlab));
+    // With sheaves that wait for readers.
+    equal(&case_of("forkexec", "7.1", 2, |_| ()));
+}
+
+fn equal(case: &Case) -> Contended {
+    let overlapped = run(case, 1);
     let mut plan = case.plan(Start::LookAhead);
     plan.steps = Some(case.prepared.steps.len() / 4);
     let alone = replay(&Plan { tasks: 1, ..plan }).expect("sound books");
@@ -160,8 +171,7 @@ fn where_no_list_is_left_calls_do_what_they_do_one_at_a_time() {
         assert_eq!(overlapped.counters.get(counter), sum(&alone.caches), "{counter:?}");
     }
     assert_eq!(overlapped.counts.locks, overlapped.counters.get(Counter::ListLock));
-    let exchanged = overlapped.counts.exchanges - overlapped.counts.failed;
-    assert_eq!(exchanged, overlapped.counters.get(Counter::CmpxchgSlab));
+    overlapped
 }
 
 #[test]

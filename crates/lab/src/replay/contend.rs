@@ -20,7 +20,7 @@ pub use slabyard_model::cache::contention::{Costs, Counts};
 use slabyard_model::cache::{KernelCache, NONE};
 use slabyard_model::counters::Counters;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// How late copies of tasks are, at most: long against a call, short against a task.
 pub const SPREAD_NS: u64 = 1_000_000;
@@ -130,6 +130,7 @@ pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
     let mut run = Run::new(plan, costs);
     while let Some((time_ns, copy, step)) = run.next_step() {
         run.shrink(time_ns);
+        run.end_grace(time_ns);
         run.call(time_ns, copy, &step);
     }
     run.finish()
@@ -156,6 +157,11 @@ struct Run<'p, 'a> {
     next: BinaryHeap<CopiedStep>,
     begun_ns: u64,
     latest_ns: u64,
+    /// Full sheaves of `kfree_rcu()`, in order of time: until when they wait for readers, the
+    /// cache, and the CPU that had them.
+    readers: VecDeque<(u64, u16, usize)>,
+    /// Of a cache and a CPU: since when its sheaf for these fills.
+    rcu_since: HashMap<(u16, usize), u64>,
     /// What happens to the machine, as far as it did not yet.
     events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
 }
@@ -187,6 +193,8 @@ impl<'p, 'a> Run<'p, 'a> {
             next,
             begun_ns: first.map_or(0, |step| step.time_ns),
             latest_ns: 0,
+            readers: VecDeque::new(),
+            rcu_since: HashMap::new(),
             events: plan.events.iter().peekable(),
         }
     }
@@ -240,20 +248,46 @@ impl<'p, 'a> Run<'p, 'a> {
                 slab = self.placed.bind(cache, number, step.slab);
             }
             if slab != NONE {
-                let left_out = self.plan.prepared.caches[number].left_out;
-                let is_rcu = match step.via {
-                    Via::AfterReaders => left_out.is_some(),
-                    via => via == Via::Rcu,
+                let prepared = self.plan.prepared;
+                let is_over = prepared.caches[number].left_out.is_some();
+                let free = |cache: &mut KernelCache| match step.via {
+                    Via::Rcu => cache.free_rcu(cpu, slab),
+                    Via::AfterReaders if is_over => {
+                        if cache.free_rcu(cpu, slab) {
+                            cache.end_grace();
+                        }
+                        false
+                    }
+                    _ => {
+                        cache.free(cpu, slab);
+                        false
+                    }
                 };
-                ((), self.free_at[cpu]) =
-                    cache.call_at(cpu, at_ns, time_ns, |cache| match is_rcu {
-                        true if cache.free_rcu(cpu, slab) => _ = cache.end_grace(),
-                        true => {}
-                        false => cache.free(cpu, slab),
-                    });
+                let waits;
+                (waits, self.free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, free);
+                if step.via == Via::Rcu {
+                    let since = *self.rcu_since.entry((step.cache, cpu)).or_insert(time_ns);
+                    if waits {
+                        let before = self.readers.back().map_or(0, |(due_ns, ..)| *due_ns);
+                        let due_ns = prepared.readers.gone_at(since, time_ns).max(before);
+                        self.readers.push_back((due_ns, step.cache, cpu));
+                        self.rcu_since.remove(&(step.cache, cpu));
+                    }
+                }
             }
         }
         cache.take_pages();
+    }
+
+    /// Gives sheaves back whose readers are gone, each on the CPU that had it.
+    fn end_grace(&mut self, time_ns: u64) {
+        while let Some((_, number, cpu)) = self.readers.pop_front_if(|(due, ..)| *due <= time_ns) {
+            let at_ns = time_ns.max(self.free_at[cpu]);
+            let cache = &mut self.caches[usize::from(number)];
+            let end = |cache: &mut KernelCache| _ = cache.end_grace();
+            ((), self.free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, end);
+            cache.take_pages();
+        }
     }
 
     fn finish(self) -> Contended {
