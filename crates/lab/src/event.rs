@@ -17,6 +17,32 @@ pub enum EventKind {
     PageAlloc = 4,
     /// A block went back to the page allocator.
     PageFree = 5,
+    /// `kfree_rcu()`: an object, known by its address only, that is free when readers are gone.
+    KfreeRcu = 6,
+    /// `kmem_cache_prefill_sheaf`: a caller takes a sheaf of the cache `name` for its own, with
+    /// `requested` objects or more.
+    PrefillSheaf = 7,
+    /// `kmem_cache_return_sheaf`: it gives one back with `requested` objects.
+    ReturnSheaf = 8,
+    /// `kmem_cache_alloc_bulk`: `requested` objects, which no event names.
+    AllocBulk = 9,
+    /// `kmem_cache_free_bulk`: the same.
+    FreeBulk = 10,
+}
+
+impl EventKind {
+    /// False of calls that name a cache and a number of objects, and no object or page.
+    #[must_use]
+    pub fn has_address(self) -> bool {
+        use EventKind::{AllocBulk, FreeBulk, PrefillSheaf, ReturnSheaf};
+        !matches!(self, PrefillSheaf | ReturnSheaf | AllocBulk | FreeBulk)
+    }
+
+    /// True where the name is a cache's, not a call site's.
+    #[must_use]
+    pub fn names_cache(self) -> bool {
+        matches!(self, EventKind::CacheAlloc | EventKind::CacheFree) || !self.has_address()
+    }
 }
 
 /// No node was requested.

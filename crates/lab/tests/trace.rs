@@ -9,13 +9,18 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-const KINDS: [EventKind; 6] = [
+const KINDS: [EventKind; 11] = [
     EventKind::CacheAlloc,
     EventKind::CacheFree,
     EventKind::Kmalloc,
     EventKind::Kfree,
     EventKind::PageAlloc,
     EventKind::PageFree,
+    EventKind::KfreeRcu,
+    EventKind::PrefillSheaf,
+    EventKind::ReturnSheaf,
+    EventKind::AllocBulk,
+    EventKind::FreeBulk,
 ];
 
 fn header() -> Header {
@@ -36,7 +41,7 @@ fn names() -> Names {
     names
 }
 
-/// Events of all kinds, each unlike the others.
+/// Events of all tracepoints, each unlike the others.
 fn sample(n: u64) -> Vec<Event> {
     let event = |i: u64| {
         let kind = KINDS[(i * 7 / 3 % 6) as usize];
@@ -260,7 +265,7 @@ fn other_files_are_refused_in_words() {
     let (_, mut bytes) = file();
     bytes[8..12].copy_from_slice(&(trace::VERSION + 1).to_le_bytes());
     let text = message(&bytes);
-    assert!(text.contains("version 4") && text.contains("up to 3"), "{text}");
+    assert!(text.contains("version 5") && text.contains("up to 4"), "{text}");
     bytes[8..12].copy_from_slice(&0u32.to_le_bytes());
     assert!(message(&bytes).contains("no version 0"));
     assert!(message(b"").contains("empty"));

@@ -76,6 +76,10 @@ pub struct RecordArgs {
     /// less of the start
     #[arg(long, requires = "kernel")]
     pub(super) no_lists: bool,
+    /// Do not probe calls that have no tracepoint (kfree_rcu(), in bulk, prefilled sheaves): the replay
+    /// then guesses when these objects were freed
+    #[arg(long, requires = "kernel")]
+    pub(super) no_probes: bool,
     /// Remove what recorders that were killed have left in the kernel, and do nothing else
     #[arg(long, conflicts_with_all = ["output", "kernel", "duration", "max_size", "caches", "command"])]
     pub(super) restore: bool,

@@ -53,6 +53,7 @@ pub fn watch(instance: &str) -> Result<ExitCode, Failure> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    tracefs::remove_probes(&tracefs, instance);
     Ok(ExitCode::SUCCESS)
 }
 

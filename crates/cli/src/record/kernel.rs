@@ -96,9 +96,14 @@ impl<'a> Recording<'a> {
     fn make_ready(&self) -> Result<KernelRecording, Failure> {
         let wanted = self.wanted()?;
         let guard = Guard::start()?;
-        let options =
-            Options { buffer_kib: self.buffer_kib, wanted, most_bytes: self.args.max_size };
+        let options = Options {
+            buffer_kib: self.buffer_kib,
+            wanted,
+            most_bytes: self.args.max_size,
+            probes: !self.args.no_probes,
+        };
         let recorder = Recorder::new(options).map_err(refused_to_user)?;
+        tell_lacking(&recorder);
         let reader = (!self.args.no_lists).then(lists::open).flatten();
         let out = File::create(self.output).with_context(|| cannot_write(self.output))?;
         let (waiting, shrinks) = (CommandWait::new()?, lists::Watch::new());
@@ -296,6 +301,21 @@ fn shrink(snapshot: &Snapshot) {
 fn attached(name: &str, time: u64, snapshot: &Snapshot) -> Result<Attached, Failure> {
     let bytes = serde_json::to_vec(snapshot).context("the snapshot")?;
     Ok(Attached { name: name.into(), time, bytes })
+}
+
+/// Says which calls leave no event in the file.
+fn tell_lacking(recorder: &Recorder) {
+    let lost =
+        "objects of kfree_rcu(), of calls in bulk and of prefilled sheaves are known by guesses";
+    match recorder.lacking() {
+        (_, Some(error)) => {
+            say(&format!("{lost}: the kernel has no probes: kprobe_events: {error}"))
+        }
+        ([], None) => {}
+        (calls, None) => {
+            say(&format!("the kernel does not let these calls be probed: {}", calls.join(", ")))
+        }
+    }
 }
 
 fn header(snapshot: &Snapshot, args: &RecordArgs) -> Header {

@@ -31,13 +31,18 @@ pub struct InfoArgs {
     json: bool,
 }
 
-const KINDS: [(EventKind, &str); 6] = [
+const KINDS: [(EventKind, &str); 11] = [
     (EventKind::CacheAlloc, "kmem_cache_alloc"),
     (EventKind::CacheFree, "kmem_cache_free"),
     (EventKind::Kmalloc, "kmalloc"),
     (EventKind::Kfree, "kfree"),
     (EventKind::PageAlloc, "mm_page_alloc"),
     (EventKind::PageFree, "mm_page_free"),
+    (EventKind::KfreeRcu, "kfree_rcu"),
+    (EventKind::PrefillSheaf, "kmem_cache_prefill_sheaf"),
+    (EventKind::ReturnSheaf, "kmem_cache_return_sheaf"),
+    (EventKind::AllocBulk, "kmem_cache_alloc_bulk"),
+    (EventKind::FreeBulk, "kmem_cache_free_bulk"),
 ];
 
 /// Who has a live object, and what it is: with the object's bytes.
@@ -66,7 +71,7 @@ struct Holder {
 struct Info {
     header: Header,
     attached: Vec<Attached>,
-    kinds: [u64; 6],
+    kinds: [u64; KINDS.len()],
     cpus: Vec<u64>,
     pids: HashSet<u32>,
     caches: Vec<u64>,
@@ -141,9 +146,7 @@ impl Info {
         add(&mut self.cpus, event.cpu.into());
         self.pids.insert(event.pid);
         match event.kind {
-            EventKind::CacheAlloc | EventKind::CacheFree => {
-                add(&mut self.caches, event.name as usize)
-            }
+            kind if kind.names_cache() => add(&mut self.caches, event.name as usize),
             EventKind::Kmalloc => add(&mut self.sites, event.name as usize),
             _ => {}
         }
@@ -156,10 +159,10 @@ impl Info {
             EventKind::Kmalloc => {
                 self.live.insert(event.address, owner(Some((event.allocated, event.gfp))));
             }
-            EventKind::CacheFree | EventKind::Kfree => {
+            EventKind::CacheFree | EventKind::Kfree | EventKind::KfreeRcu => {
                 self.live.remove(&event.address);
             }
-            EventKind::PageAlloc | EventKind::PageFree => {}
+            _ => {}
         }
         let (first, last) = self.times.unwrap_or((event.time, event.time));
         self.times = Some((first.min(event.time), last.max(event.time)));

@@ -66,7 +66,7 @@ pub fn anonymise<W: Write>(
             };
             let site = site_of(event.site, writer.names());
             let name = match event.kind {
-                EventKind::CacheAlloc | EventKind::CacheFree => {
+                kind if kind.names_cache() => {
                     caches.of(event.name, old, writer.names(), |name| (names.cache)(name))
                 }
                 _ => site_of(event.name, writer.names()),
@@ -95,6 +95,7 @@ impl AddressMap {
     fn address(&mut self, event: &Event) -> u64 {
         match event.kind {
             EventKind::PageAlloc | EventKind::PageFree => self.within(event.address, BLOCK),
+            kind if !kind.has_address() => 0,
             _ => self.place(event.address),
         }
     }

@@ -118,6 +118,7 @@ impl Machine {
             EventKind::PageAlloc | EventKind::PageFree => {
                 event.address + (span >> self.frames.page_shift)
             }
+            kind if !kind.has_address() => 0,
             _ => {
                 let offset = event.address.wrapping_sub(self.frames.page_offset);
                 span + (offset & (SPAN - 1))

@@ -174,6 +174,7 @@ impl Walk {
                 self.close(event);
                 Ok(NO_SLAB)
             }
+            kind if !kind.has_address() => Ok(NO_SLAB),
             _ => self.place_object(event, cache).map(|slab| match self.found(slab) {
                 Some(found) if self.begins.is_before(found.cache, event.time) => NO_SLAB,
                 _ => slab,
@@ -234,7 +235,8 @@ impl Walk {
     }
 
     fn place_object(&mut self, event: &Event, cache: CacheNumber) -> Result<u32, Error> {
-        if cache == NO_CACHE && event.kind != EventKind::Kfree {
+        let is_by_address = matches!(event.kind, EventKind::Kfree | EventKind::KfreeRcu);
+        if cache == NO_CACHE && !is_by_address {
             return Ok(NO_SLAB);
         }
         let Some(frame) = frame_of(self.frames, event.address) else {

@@ -116,6 +116,9 @@ pub(super) struct Walk {
     nodes: Option<CacheNumber>,
     /// Slabs that a task made of a cache with sheaves, and has not allocated since.
     refills: HashMap<(u32, CacheNumber), Vec<u32>>,
+    /// Of each task that has a prefilled sheaf, what it asked for; 1 once it took an object. `None` where
+    /// no event tells of prefilled sheaves.
+    prefilled: Option<HashMap<u32, u8>>,
     /// As far as it is known by now, of the objects of initial slabs.
     pub(super) live_at_start: Vec<bool>,
     /// Per cache: frees of objects that no event had allocated.
@@ -183,6 +186,7 @@ impl Walk {
             numbers: Numbers::new(numbering, objects),
             nodes: CacheFacts::of_tree_nodes(caches),
             refills: HashMap::new(),
+            prefilled: None,
             live_at_start,
             unallocated: vec![0; caches.len()],
             steps: Vec::new(),
@@ -214,12 +218,23 @@ impl Walk {
             EventKind::PageFree => {
                 self.clocks.traced_before(event.cpu, time, 0);
             }
+            EventKind::PrefillSheaf => {
+                let least = event.requested.clamp(1, u8::MAX.into()) as u8;
+                self.prefilled.get_or_insert_default().insert(event.pid, least);
+            }
+            EventKind::ReturnSheaf => {
+                self.prefilled.get_or_insert_default().remove(&event.pid);
+            }
             _ if slab == NO_SLAB => {
                 // It ran, in a cache that is not looked at.
                 self.clocks.traced_before(event.cpu, time, 0);
             }
             EventKind::CacheAlloc | EventKind::Kmalloc => self.alloc(event, slab, time)?,
-            EventKind::CacheFree | EventKind::Kfree => self.free(event, slab, time)?,
+            EventKind::CacheFree | EventKind::Kfree | EventKind::KfreeRcu => {
+                self.free(event, slab, time)?;
+            }
+            // They name no object.
+            _ => {}
         }
         Ok(())
     }
@@ -228,6 +243,16 @@ impl Walk {
     fn cache_with_sheaves(&self, slab: u32) -> Option<CacheNumber> {
         let cache = self.slabs[slab as usize].cache;
         (self.caches[usize::from(cache)].sheaf_capacity > 0).then_some(cache)
+    }
+
+    /// By which call a node of a maple tree is allocated.
+    fn via_of_node(&mut self, event: &Event) -> Via {
+        if let Some(sheaves) = &mut self.prefilled {
+            let least = sheaves.get_mut(&event.pid).map(|least| std::mem::replace(least, 1));
+            return least.map_or(Via::Plain, Via::Prefilled);
+        }
+        // Such an allocation may not wait for memory.
+        if event.may_wait() { Via::Plain } else { Via::Prefilled(1) }
     }
 
     fn open(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
@@ -304,16 +329,14 @@ impl Walk {
             State::Free => {}
         }
         self.push(event, slab, object, ran, StepKind::Alloc);
-        if self.nodes.is_some()
-            && let Some(step) = self.steps.last_mut()
-            && self.nodes == Some(step.cache)
-            && !event.may_wait()
-        {
-            step.via = Via::Prefilled(1);
-        } else if let Some(made) = made.filter(|made| !made.contains(&slab))
-            && let Some(step) = self.steps.last_mut()
-        {
-            step.via = Via::Delayed(made.len().min(u8::MAX.into()) as u8);
+        let is_node = self.nodes == Some(self.slabs[slab as usize].cache);
+        let via = if is_node { self.via_of_node(event) } else { Via::Plain };
+        let delayed = made.filter(|made| !made.contains(&slab));
+        if let Some(step) = self.steps.last_mut() {
+            step.via = match (via, delayed) {
+                (Via::Plain, Some(made)) => Via::Delayed(made.len().min(u8::MAX.into()) as u8),
+                (via, _) => via,
+            };
         }
         Ok(())
     }
@@ -337,6 +360,11 @@ impl Walk {
             }
         }
         self.push(event, slab, object, ran, StepKind::Free);
+        if event.kind == EventKind::KfreeRcu
+            && let Some(step) = self.steps.last_mut()
+        {
+            step.via = Via::Rcu;
+        }
         Ok(())
     }
 

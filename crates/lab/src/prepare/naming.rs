@@ -75,7 +75,7 @@ impl EventNamer {
                 self.by_name.get(event.name as usize).copied().unwrap_or(NO_CACHE)
             }
             EventKind::Kmalloc => self.chooser.choose(event),
-            EventKind::Kfree | EventKind::PageAlloc | EventKind::PageFree => return NO_CACHE,
+            _ => return NO_CACHE,
         };
         oddities.unknown_cache += u64::from(cache == NO_CACHE);
         cache

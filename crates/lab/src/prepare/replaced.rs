@@ -4,7 +4,8 @@
 //! nodes in their place, and frees the old ones by `kfree_rcu()`. So right after a task allocated a
 //! node it frees one that it allocated before, although the trace shows that free only when the
 //! memory is used again, long after the grace period. Of a task's nodes the one is freed whose
-//! memory is used again first; if that is much later than usual, the tree grew instead. When a task
+//! memory is used again first; if that is much later than usual, the tree grew instead. If the recorder
+//! set probes, events tell these frees. When a task
 //! destroys its tree, the trace shows the free of the root alone, and the other nodes are freed with
 //! it.
 //!
@@ -29,14 +30,15 @@ const MOST_TIMES: u64 = 6;
 /// Returns when each node was freed by `kfree_rcu()`, and when its memory was used again.
 pub(super) fn place(steps: &mut Vec<Step>, nodes: CacheNumber) -> Vec<(u64, u64)> {
     let lives = Lives::of(steps, nodes);
-    let write_of = prefilled(steps, &lives, nodes);
-    let any = lives.frees(steps, &write_of, u64::MAX);
-    let unused = lives.unused(steps, &any);
-    let mut times: Vec<u64> = unused.iter().map(|(freed, again)| again - freed).collect();
-    times.sort_unstable();
-    let usual = times.get(times.len() / 2).copied().unwrap_or(0);
-    let frees = lives.frees(steps, &write_of, usual.saturating_mul(MOST_TIMES));
-    let unused = lives.unused(steps, &frees);
+    // Probes tell of prefilled sheaves, too.
+    let write_of = match lives.is_told {
+        true => HashMap::new(),
+        false => prefilled(steps, &lives, nodes),
+    };
+    let (frees, unused) = match lives.is_told {
+        true => (lives.frees(steps, &write_of, 0), lives.told_unused(steps)),
+        false => lives.guessed(steps, &write_of),
+    };
     for nth in &lives.steps {
         if steps[*nth].via == Via::AfterReaders {
             steps[*nth].via = Via::Plain;
@@ -62,14 +64,20 @@ struct Lives {
     until: HashMap<usize, usize>,
     /// Of each task, the last one of the nodes that the trace shows.
     last: HashMap<u32, usize>,
+    /// Events tell what `kfree_rcu()` frees: the recorder set probes.
+    is_told: bool,
 }
+
+/// Allocations with their frees; when nodes were freed, and when their memory was used again.
+type GuessedFrees = (Vec<(usize, Step)>, Vec<(u64, u64)>);
 
 impl Lives {
     fn of(steps: &[Step], nodes: CacheNumber) -> Lives {
         let all = steps.iter().enumerate().filter(|(_, step)| step.cache == nodes);
-        let steps_of_nodes = all.map(|(nth, _)| nth).collect();
-        let mut lives =
-            Lives { steps: steps_of_nodes, until: HashMap::new(), last: HashMap::new() };
+        let nodes: Vec<usize> = all.map(|(nth, _)| nth).collect();
+        let is_told = nodes.iter().any(|nth| steps[*nth].via == Via::Rcu);
+        let (until, last) = (HashMap::new(), HashMap::new());
+        let mut lives = Lives { steps: nodes, until, last, is_told };
         let mut freed = HashMap::new();
         for nth in lives.steps.iter().rev() {
             let Step { object, op, missed, task, .. } = steps[*nth];
@@ -85,14 +93,43 @@ impl Lives {
         lives
     }
 
-    /// True if an event shows the free of what a step allocates.
+    /// True if an event shows the free of what a step allocates, other than by `kfree_rcu()`.
     fn is_free_traced(&self, steps: &[Step], alloc: usize) -> bool {
-        self.until.get(&alloc).is_some_and(|free| !steps[*free].missed)
+        let is_plain = |free: &usize| !steps[*free].missed && steps[*free].via != Via::Rcu;
+        self.until.get(&alloc).is_some_and(is_plain)
     }
 
     /// When the memory of a node is used again; at no time if the trace does not show it.
     fn used_again(&self, steps: &[Step], alloc: usize) -> u64 {
         self.until.get(&alloc).map_or(u64::MAX, |free| steps[*free].time_ns)
+    }
+
+    /// The frees of nodes that others replaced, and how long memory was not used again.
+    fn guessed(&self, steps: &[Step], write_of: &HashMap<usize, usize>) -> GuessedFrees {
+        let any = self.frees(steps, write_of, u64::MAX);
+        let unused = self.unused(steps, &any);
+        let mut times: Vec<u64> = unused.iter().map(|(freed, again)| again - freed).collect();
+        times.sort_unstable();
+        let usual = times.get(times.len() / 2).copied().unwrap_or(0);
+        let frees = self.frees(steps, write_of, usual.saturating_mul(MOST_TIMES));
+        let unused = self.unused(steps, &frees);
+        (frees, unused)
+    }
+
+    /// The same where events tell when they were freed by `kfree_rcu()`.
+    fn told_unused(&self, steps: &[Step]) -> Vec<(u64, u64)> {
+        let mut freed: HashMap<u32, u64> = HashMap::new();
+        let mut unused = Vec::new();
+        for step in self.steps.iter().map(|nth| &steps[*nth]) {
+            if step.op == StepKind::Alloc {
+                let since = freed.remove(&step.object);
+                unused.extend(since.map(|since| (since, step.time_ns)));
+            } else if step.via == Via::Rcu {
+                freed.insert(step.object, step.time_ns);
+            }
+        }
+        unused.sort_unstable();
+        unused
     }
 
     /// When nodes were freed by `kfree_rcu()`, and when their memory was used again.
@@ -124,6 +161,13 @@ impl Lives {
                     continue;
                 }
                 let tree = trees.entry(step.task).or_default();
+                if self.is_told {
+                    let until = self.until.get(nth).map(|free| steps[*free].via);
+                    if until != Some(Via::Rcu) {
+                        tree.insert((self.used_again(steps, *nth), *nth));
+                    }
+                    continue;
+                }
                 let write = write_of.get(nth);
                 let is_older = |of: &&(u64, usize)| write.is_none() || write_of.get(&of.1) != write;
                 let soon = tree.iter().find(is_older);
@@ -291,5 +335,27 @@ mod tests {
             alloc(30, 2, 2),
         ];
         assert!(placed(steps).contains(&(10, 1, 2, Via::Plain)));
+    }
+
+    #[test]
+    fn frees_that_events_tell_of_stay_and_those_of_a_tree_that_ends_are_placed() {
+        let rcu = |at_ms, object| Step { via: Via::Rcu, ..step(at_ms, 1, StepKind::Free, object) };
+        // The root is freed last; object 2 is in the tree then, and is used again later.
+        let mut steps = vec![
+            alloc(0, 1, 0),
+            alloc(5, 1, 1),
+            rcu(6, 0),
+            alloc(9, 1, 2),
+            rcu(20, 1),
+            missed(40, 2),
+            alloc(40, 3, 2),
+            alloc(41, 3, 0),
+        ];
+        let unused = place(&mut steps, 0);
+        assert_eq!(unused, [(6 * MS, 41 * MS)]);
+        let frees: Vec<_> = steps.iter().filter(|step| step.op == StepKind::Free).collect();
+        let told: Vec<_> =
+            frees.iter().map(|free| (free.time_ns / MS, free.object, free.via)).collect();
+        assert_eq!(told, [(6, 0, Via::Rcu), (20, 1, Via::Rcu), (20, 2, Via::Plain)]);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::error::Error;
 use super::layout::{Field, Format};
+use super::probes::Probes;
 use super::symbols::Symbols;
 use super::tracefs::TraceInstance;
 use crate::event::{ANY_NODE, Event, EventKind};
@@ -67,7 +68,7 @@ impl Layouts {
     ///
     /// # Errors
     /// An event that is not there, or does not tell enough.
-    pub fn of(instance: &TraceInstance) -> Result<Layouts, Error> {
+    pub fn of(instance: &TraceInstance, probes: &Probes) -> Result<Layouts, Error> {
         let mut texts = HashMap::new();
         for (event, _) in EVENTS {
             let file = format!("events/kmem/{event}/format");
@@ -75,7 +76,11 @@ impl Layouts {
                 texts.insert(event, instance.read(&file)?);
             }
         }
-        Layouts::of_texts(|event| texts.get(event).cloned())
+        let mut layouts = Layouts::of_texts(|event| texts.get(event).cloned())?;
+        for (file, event, kind) in &probes.events {
+            layouts.add(event, *kind, &instance.read(&format!("{file}/format"))?)?;
+        }
+        Ok(layouts)
     }
 
     /// For the events whose `format` file exists.
@@ -83,14 +88,20 @@ impl Layouts {
     /// # Errors
     /// One that does not tell enough.
     pub fn of_texts(text: impl Fn(&str) -> Option<String>) -> Result<Layouts, Error> {
-        let mut layouts = Vec::new();
+        let mut layouts = Layouts { layouts: Vec::new() };
         for (event, kind) in EVENTS {
-            let Some(text) = text(event) else { continue };
-            let wrong = |what| Error::Event { event, what };
-            let format = Format::parse(&text).ok_or(wrong("has a format that is not known"))?;
-            layouts.push((format.id, layout(&format, kind).map_err(wrong)?));
+            if let Some(text) = text(event) {
+                layouts.add(event, kind, &text)?;
+            }
         }
-        Ok(Layouts { layouts })
+        Ok(layouts)
+    }
+
+    fn add(&mut self, event: &'static str, kind: EventKind, text: &str) -> Result<(), Error> {
+        let wrong = |what| Error::Event { event, what };
+        let format = Format::parse(text).ok_or(wrong("has a format that is not known"))?;
+        self.layouts.push((format.id, layout(&format, kind).map_err(wrong)?));
+        Ok(())
     }
 
     /// False if allocations tell the call site in place of the cache ([`unnamed`]).
@@ -106,7 +117,8 @@ pub fn is_optional(event: &str) -> bool {
 
 fn layout(format: &Format, kind: EventKind) -> Result<Layout, &'static str> {
     let is_page = matches!(kind, EventKind::PageAlloc | EventKind::PageFree);
-    let named = matches!(kind, EventKind::CacheAlloc | EventKind::CacheFree);
+    let is_count = !kind.has_address();
+    let named = kind.names_cache();
     let field = |name| format.field(name);
     let unnamed = kind == EventKind::CacheAlloc && field("name").is_none();
     let name = if named && !unnamed { "name" } else { "call_site" };
@@ -114,8 +126,16 @@ fn layout(format: &Format, kind: EventKind) -> Result<Layout, &'static str> {
     Ok(Layout {
         kind,
         pid,
-        address: field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?,
-        name: if is_page { pid } else { field(name).ok_or("does not name the cache")? },
+        address: match is_count {
+            true => pid,
+            false => {
+                field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?
+            }
+        },
+        name: match is_page || kind == EventKind::KfreeRcu {
+            true => pid,
+            false => field(name).ok_or("does not name the cache")?,
+        },
         site: field("call_site").filter(|_| kind == EventKind::CacheAlloc && !unnamed),
         unnamed,
         requested: field("bytes_req"),
@@ -173,17 +193,18 @@ impl<'a> Decoder<'a> {
         let id = u16::from_ne_bytes(*bytes.first_chunk()?);
         let layout = self.layouts.layouts.iter().find(|(known, _)| *known == id)?.1;
         let get = |field: Option<Field>| field.map_or(0, |field| field.get(bytes));
-        let address = layout.address.get(bytes);
+        let has_address = layout.kind.has_address();
+        let address = if has_address { layout.address.get(bytes) } else { 0 };
         let is_page = matches!(layout.kind, EventKind::PageAlloc | EventKind::PageFree);
-        if address == u64::MAX || !is_page && address < LOWEST_ADDRESS {
+        if address == u64::MAX || has_address && !is_page && address < LOWEST_ADDRESS {
             return None;
         }
         let gfp = get(layout.gfp) as u32;
         let name = match layout.kind {
             EventKind::CacheAlloc if layout.unnamed => self.unnamed(layout.name.get(bytes)),
-            EventKind::CacheAlloc | EventKind::CacheFree => self.cache(layout.name.words(bytes)),
             EventKind::Kmalloc | EventKind::Kfree => self.site(layout.name.get(bytes)),
-            EventKind::PageAlloc | EventKind::PageFree => NO_NAME,
+            EventKind::PageAlloc | EventKind::PageFree | EventKind::KfreeRcu => NO_NAME,
+            _ => self.cache(layout.name.words(bytes)),
         };
         let by_flag = layout.kind == EventKind::Kmalloc && gfp & ACCOUNT != 0;
         Some(Event {
@@ -291,6 +312,27 @@ mod tests {
         assert_eq!((event.name, event.site), (1, 2));
         // What is freed is known by its address.
         assert_eq!(decoder.event(9, &bytes(8, &words)).unwrap().site, NO_NAME);
+    }
+
+    #[test]
+    fn a_probe_tells_an_object_or_a_cache_and_a_count() {
+        let mut layouts = Layouts { layouts: Vec::new() };
+        layouts.add("kfree_rcu", EventKind::KfreeRcu, &format(7, &[("u64", "ptr")])).unwrap();
+        let fields = [("u64", "bytes_req"), ("char", "name")];
+        layouts.add("free_bulk", EventKind::FreeBulk, &format(8, &fields)).unwrap();
+        let symbols = Symbols::parse(String::new());
+        let mut decoder = Decoder::new(&layouts, &symbols, 3);
+        let event = decoder.event(9, &bytes(7, &[0xffff_8881_0000_1000])).unwrap();
+        assert_eq!(
+            (event.kind, event.name, event.address),
+            (EventKind::KfreeRcu, NO_NAME, 0x8881_0000_1000)
+        );
+        assert!(decoder.event(9, &bytes(7, &[0])).is_none(), "nothing is freed");
+        let event = decoder.event(9, &bytes(8, &[32, u64::from(b'f')])).unwrap();
+        assert_eq!((event.kind, event.requested, event.address), (EventKind::FreeBulk, 32, 0));
+        assert_eq!((event.name, decoder.new_names().len()), (1, 1));
+        let error = layouts.add("free_bulk", EventKind::FreeBulk, &format(9, &[])).unwrap_err();
+        assert!(error.to_string().contains("does not name the cache"), "{error}");
     }
 
     /// As kernels from 5.12 to 6.0 describe their events.

@@ -8,7 +8,8 @@
 //!
 //! [`tracefs`] finds the kernel's tracing directory and creates our own instance in it. `ring`
 //! decodes the pages of the instance's buffers, `layout` supplies the offsets of an event's fields,
-//! and `kmem` decodes a record into an [`Event`](crate::event::Event); `merge` puts the events of
+//! and `kmem` decodes a record into an [`Event`](crate::event::Event); `probes` adds events of calls that have
+//! no tracepoint; `merge` puts the events of
 //! all CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call
 //! sites, and `spool` stores the calls until the process has ended. [`shrinks`] notes when other
 //! processes shrink the kernel's caches. `sieve` drops events that concern no slab. [`Recorder`]
@@ -21,6 +22,7 @@ mod error;
 mod kmem;
 mod layout;
 mod merge;
+mod probes;
 mod process;
 mod reader;
 mod recorder;

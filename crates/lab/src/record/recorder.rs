@@ -9,6 +9,7 @@ use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
+use super::probes::Probes;
 use super::reader::{self, Batch, Reader};
 use super::sieve::{RecorderObjects, Sieve, Wanted};
 use super::symbols::Symbols;
@@ -16,7 +17,7 @@ use super::tracefs::{self, TraceInstance, Tracefs};
 use crate::event::Event;
 use crate::trace::{self, Attached, Frames, Header, Writer};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -42,6 +43,8 @@ pub struct Options {
     pub wanted: Option<Wanted>,
     /// The file may not grow beyond about so many bytes.
     pub most_bytes: Option<u64>,
+    /// Also what only probes tell: `kfree_rcu()`, calls in bulk, and prefilled sheaves.
+    pub probes: bool,
 }
 
 /// The kernel is set up, and records nothing yet.
@@ -49,6 +52,9 @@ pub struct Recorder {
     // Dropped before the instance, which the kernel keeps while a file of it is open.
     readers: Vec<Reader>,
     instance: TraceInstance,
+    // After the instance, which uses them.
+    probes: Probes,
+    no_probes: Option<io::Error>,
     _tracefs: Tracefs,
     options: Options,
     unnamed: bool,
@@ -120,7 +126,12 @@ impl Recorder {
         // Wakes a reader when a quarter is full; a kernel without it wakes with every page.
         let _ = instance.set("buffer_percent", "25");
         let page = instance_page(&tracefs)?;
-        let layouts = Arc::new(Layouts::of(&instance)?);
+        let (probes, no_probes) = match options.probes.then(|| Probes::set(tracefs.again())) {
+            Some(Ok(probes)) => (probes, None),
+            Some(Err(error)) => (Probes::none(tracefs.again()), Some(error)),
+            None => (Probes::none(tracefs.again()), None),
+        };
+        let layouts = Arc::new(Layouts::of(&instance, &probes)?);
         let symbols = Arc::new(Symbols::of_kernel());
         let filter = format!("!(gfp_flags & {MOVABLE:#x})");
         instance.set("events/kmem/mm_page_alloc/filter", &filter)?;
@@ -130,6 +141,7 @@ impl Recorder {
                 instance.set(&file, "1")?;
             }
         }
+        probes.enable(&instance)?;
         let unnamed = !layouts.name_caches();
         let mut readers = Vec::new();
         for cpu in cpus(&instance)? {
@@ -137,7 +149,13 @@ impl Recorder {
             let (layouts, symbols) = (layouts.clone(), symbols.clone());
             readers.push(Reader { cpu, path, file, page, layouts, symbols });
         }
-        Ok(Recorder { readers, instance, _tracefs: tracefs, options, unnamed })
+        Ok(Recorder { readers, instance, probes, no_probes, _tracefs: tracefs, options, unnamed })
+    }
+
+    /// Which calls without a tracepoint are not recorded: those that cannot be probed, or all on a
+    /// kernel without probes, and its error.
+    pub fn lacking(&self) -> (&[&'static str], Option<&io::Error>) {
+        (&self.probes.lacking, self.no_probes.as_ref())
     }
 
     /// Records into `out` from now on; the file begins with [`Running::begin`]. `attached` is written

@@ -83,6 +83,8 @@ impl SieveFilter {
                 wanted
             }
             EventKind::Kfree => self.live.remove(&event.address),
+            // Of which cache it is follows from events alone.
+            EventKind::KfreeRcu => true,
             _ => self.is_named(event.name, names),
         }
     }

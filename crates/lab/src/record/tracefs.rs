@@ -4,23 +4,28 @@
 //! An instance has its own buffers, clock and switches, so it disturbs no other tracing
 //! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that created it:
 //! [`sweep`] removes instances whose creators have exited, which [`is_ours`] recognises by the name
-//! `slabyard-PID-START`, where START is the start time in `/proc/PID/stat`.
+//! `slabyard-PID-START`, where START is the start time in `/proc/PID/stat`. The same holds of
+//! [probes](super::probes), whose group has this name.
 
 use super::error::Error;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use std::fs;
-use std::io::{self, Read};
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PREFIX: &str = "slabyard-";
+/// The file of all probes.
+pub(super) const PROBES: &str = "kprobe_events";
 
 /// A tracefs that can be used.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
     /// Holds a mount that nobody else sees.
-    _mount: Option<OwnedFd>,
+    mount: Option<Arc<OwnedFd>>,
 }
 
 impl Tracefs {
@@ -31,14 +36,19 @@ impl Tracefs {
     pub fn open() -> Result<Tracefs, Error> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         if let Some(root) = mounted(&mounts) {
-            return Ok(Tracefs { root, _mount: None });
+            return Ok(Tracefs { root, mount: None });
         }
         let mount = mount().map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::at("mount of tracefs", error),
             _ => Error::NoTracefs(error),
         })?;
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Tracefs { root, _mount: Some(mount) })
+        Ok(Tracefs { root, mount: Some(Arc::new(mount)) })
+    }
+
+    /// The same, which another one holds.
+    pub(super) fn again(&self) -> Tracefs {
+        Tracefs { root: self.root.clone(), mount: self.mount.clone() }
     }
 
     /// Its directory.
@@ -179,12 +189,46 @@ pub fn sweep(tracefs: &Tracefs) -> Result<Vec<String>, Error> {
     let mut removed = Vec::new();
     for entry in entries.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        let gone = process_of(&name).is_some_and(|(pid, start)| started(pid) != Some(start));
-        if gone && remove(tracefs, &name) {
+        if is_gone(&name) && remove(tracefs, &name) {
             removed.push(name);
         }
     }
+    let probes = read(&tracefs.root().join(PROBES)).unwrap_or_default();
+    let groups: BTreeSet<&str> = probes.lines().filter_map(group_in).collect();
+    for instance in groups.into_iter().map(|group| group.replace('_', "-")) {
+        if is_gone(&instance) {
+            remove_probes(tracefs, &instance);
+        }
+    }
     Ok(removed)
+}
+
+/// True for the name of an instance whose recorder has ended.
+fn is_gone(instance: &str) -> bool {
+    process_of(instance).is_some_and(|(pid, start)| started(pid) != Some(start))
+}
+
+/// The group of the probes of an instance.
+#[must_use]
+pub fn group_of(instance: &str) -> String {
+    instance.replace('-', "_")
+}
+
+/// The group in a line of the file of all probes: `p:GROUP/EVENT FUNCTION ...`.
+fn group_in(line: &str) -> Option<&str> {
+    Some(line.split_once(':')?.1.split_once('/')?.0)
+}
+
+/// Removes the probes of an instance, which is gone: the kernel keeps those that are in use.
+pub fn remove_probes(tracefs: &Tracefs, instance: &str) {
+    let path = tracefs.root().join(PROBES);
+    let probes = read(&path).unwrap_or_default();
+    let group = group_of(instance);
+    let Ok(mut file) = OpenOptions::new().append(true).open(path) else { return };
+    for line in probes.lines().filter(|line| group_in(line) == Some(&group)) {
+        let event = line.split([':', ' ']).nth(1).unwrap_or_default();
+        let _ = file.write_all(format!("-:{event}\n").as_bytes());
+    }
 }
 
 /// Removes an instance by its name; false if it is not there or in use.
@@ -212,6 +256,10 @@ mod tests {
     fn an_instance_is_known_by_its_maker() {
         let (pid, start) = process_of(&name()).unwrap();
         assert_eq!((pid, Some(start)), (std::process::id(), started(pid)));
+        let probe = format!("p:{}/kfree_rcu kvfree_call_rcu ptr=$arg2:x64", group_of(&name()));
+        let group = group_in(&probe).unwrap();
+        assert_eq!(process_of(&group.replace('_', "-")), Some((pid, start)));
+        assert_eq!(group_in("p vfs_read"), None);
         assert!(!is_ours("foo") && !is_ours("slabyard-x-1") && !is_ours("slabyard-12"));
     }
 }

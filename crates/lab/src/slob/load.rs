@@ -94,14 +94,16 @@ pub fn run(
                 now.objects += 1;
                 load.allocated += 1;
             }
-            EventKind::Kfree | EventKind::CacheFree => match live.remove(&event.address) {
-                None => load.left_out += 1,
-                Some(old) => {
-                    free(kernel, &old, &mut now);
-                    load.freed += 1;
+            EventKind::Kfree | EventKind::KfreeRcu | EventKind::CacheFree => {
+                match live.remove(&event.address) {
+                    None => load.left_out += 1,
+                    Some(old) => {
+                        free(kernel, &old, &mut now);
+                        load.freed += 1;
+                    }
                 }
-            },
-            EventKind::PageAlloc | EventKind::PageFree => {}
+            }
+            _ => {}
         }
         now.pages = kernel.nr_pages();
         if (now.pages, now.live) > (load.peak.pages, load.peak.live) {

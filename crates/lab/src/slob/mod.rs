@@ -140,7 +140,9 @@ pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replay
                     replayed.same += u64::from(same);
                 }
             }
-            EventKind::Kfree | EventKind::CacheFree => match live.remove(&event.address) {
+            EventKind::Kfree | EventKind::KfreeRcu | EventKind::CacheFree => match live
+                .remove(&event.address)
+            {
                 None => {
                     replayed.unknown_frees += 1;
                     if let Some((frame, at, bytes)) = before.freed.get(&nth) {
@@ -152,7 +154,7 @@ pub fn replay(trace: &Trace, machine: Machine, most_pages: u32) -> Result<Replay
                 Some((at, _)) if event.kind == EventKind::Kfree => model.kfree(at),
                 Some((at, bytes)) => model.cache_free(at, bytes),
             },
-            EventKind::PageAlloc | EventKind::PageFree => {}
+            _ => {}
         }
         let now = PageChange {
             time: event.time,

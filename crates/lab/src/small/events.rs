@@ -261,6 +261,8 @@ impl Cutter {
                 }
                 None => self.left_out += usize::from(!is_of_slab),
             },
+            // Small kernels are recorded without probes.
+            _ => {}
         }
     }
 }
@@ -395,7 +397,7 @@ fn of_slabs(trace: &Trace, begin: Option<&State>, machine: Machine) -> Vec<bool>
                     of_slabs[*got] = true;
                 }
             }
-            EventKind::Kfree | EventKind::CacheFree => {}
+            _ => {}
         }
     }
     of_slabs

@@ -57,7 +57,7 @@ pub fn read(reader: impl BufRead) -> std::io::Result<Read> {
                         named.unwrap_or_else(|| likely(site))
                     }
                     EventKind::Kmalloc | EventKind::Kfree => site,
-                    EventKind::PageAlloc | EventKind::PageFree => "",
+                    _ => "",
                 };
                 event.name = read.trace.names.intern(name);
                 event.time = line.time;

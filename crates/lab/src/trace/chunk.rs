@@ -132,6 +132,11 @@ impl Shape {
             3 => EventKind::Kfree,
             4 => EventKind::PageAlloc,
             5 => EventKind::PageFree,
+            6 => EventKind::KfreeRcu,
+            7 => EventKind::PrefillSheaf,
+            8 => EventKind::ReturnSheaf,
+            9 => EventKind::AllocBulk,
+            10 => EventKind::FreeBulk,
             _ => return None,
         };
         Some(Shape {

@@ -218,7 +218,7 @@ impl Rows {
                 event.gfp = hex("gfp", gfp)?;
                 event.node = signed("node", node)?;
             }
-            EventKind::CacheFree | EventKind::Kfree | EventKind::PageFree => {
+            _ => {
                 let columns = [("req", req), ("alloc", alloc), ("gfp", gfp)];
                 empty(&columns)?;
                 empty(&[("node", node), ("acct", acct)])?;

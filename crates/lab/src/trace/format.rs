@@ -8,7 +8,7 @@ use super::header::Header;
 /// text.
 pub const MAGIC: [u8; 8] = *b"\x89SLABT\r\n";
 /// The format's version that is written, and the newest that is read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Events of a full chunk.
 pub const CHUNK_EVENTS: usize = 1 << 16;
 

@@ -55,10 +55,10 @@ impl Votes {
                     *self.of.entry(place).or_default().entry(event.name).or_default() += 1;
                 }
             }
-            EventKind::Kfree | EventKind::CacheAlloc | EventKind::Kmalloc => {
+            EventKind::Kfree | EventKind::KfreeRcu | EventKind::CacheAlloc | EventKind::Kmalloc => {
                 self.live.remove(&event.address);
             }
-            EventKind::PageAlloc | EventKind::PageFree => {}
+            _ => {}
         }
     }
 

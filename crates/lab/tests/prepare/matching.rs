@@ -60,6 +60,18 @@ fn objects_never_seen_were_free_if_the_slab_is_closed_later() {
 }
 
 #[test]
+fn a_free_by_kfree_rcu_is_known_by_its_address_and_counts_name_no_object() {
+    let mut case = Case::plain();
+    case.alloc(1.0, 0, 1, 2);
+    case.add(2.0, 1, EventKind::FreeBulk, "filp", 0).requested = 16;
+    case.add(3.0, 1, EventKind::KfreeRcu, "", at(1, 2 * 1024));
+    let prepared = case.prepare();
+    assert_eq!(runs(&prepared), [(1000, StepKind::Alloc, false), (3000, StepKind::Free, false)]);
+    assert_eq!((prepared.steps.held()[1].via, prepared.steps.held()[1].cpu), (Via::Rcu, 1));
+    assert_eq!((prepared.oddities.unknown_cache, prepared.oddities.astray), (0, 0));
+}
+
+#[test]
 fn frees_of_free_objects_are_dropped_and_counted() {
     let mut case = Case::plain();
     case.free(1.0, 0, 1, 0);

@@ -1,0 +1,109 @@
+//! Probes of calls that take or free slab objects, of which the kernel has no tracepoint.
+//!
+//! A probe is a line in tracefs's `kprobe_events` (`Documentation/trace/kprobetrace.rst`), whose
+//! arguments the kernel finds by its own description of its functions (BTF), since 6.6. Then it is an
+//! event like others, in a group with the name of our instance. A kernel without kprobes, or one that
+//! does not know a function, records without them.
+//!
+//! [`super::tracefs`] removes the probes of recorders that were killed; [`super::kmem`] decodes the
+//! events. Invariant: probes are removed after the instance that records them, as the kernel keeps
+//! those in use.
+
+use super::tracefs::{self, TraceInstance, Tracefs, group_of, name, remove_probes};
+use crate::event::EventKind;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+/// A probe: its event, what it is, and the lines that set it, of which the first that the kernel
+/// takes is used: functions were renamed.
+struct Probe {
+    event: &'static str,
+    kind: EventKind,
+    lines: &'static [&'static str],
+}
+
+const PROBES: [Probe; 5] = [
+    Probe {
+        event: "kfree_rcu",
+        kind: EventKind::KfreeRcu,
+        lines: &["kvfree_call_rcu ptr=$arg2:x64"],
+    },
+    Probe {
+        event: "prefill_sheaf",
+        kind: EventKind::PrefillSheaf,
+        lines: &["kmem_cache_prefill_sheaf name=s->name:string bytes_req=size:u64"],
+    },
+    Probe {
+        event: "return_sheaf",
+        kind: EventKind::ReturnSheaf,
+        lines: &["kmem_cache_return_sheaf name=s->name:string bytes_req=sheaf->size:u64"],
+    },
+    Probe {
+        event: "alloc_bulk",
+        kind: EventKind::AllocBulk,
+        lines: &[
+            "kmem_cache_alloc_bulk_noprof name=s->name:string bytes_req=size:u64",
+            "kmem_cache_alloc_bulk name=s->name:string bytes_req=size:u64",
+        ],
+    },
+    Probe {
+        event: "free_bulk",
+        kind: EventKind::FreeBulk,
+        lines: &["kmem_cache_free_bulk name=s->name:string bytes_req=size:u64"],
+    },
+];
+
+/// Probes that are set. Removed when dropped.
+pub(crate) struct Probes {
+    tracefs: Tracefs,
+    /// The file of each event, and what it is.
+    pub(super) events: Vec<(String, &'static str, EventKind)>,
+    /// Calls that the kernel has and does not let us probe.
+    pub(super) lacking: Vec<&'static str>,
+}
+
+impl Probes {
+    /// None are set.
+    pub(super) fn none(tracefs: Tracefs) -> Probes {
+        Probes { tracefs, events: Vec::new(), lacking: Vec::new() }
+    }
+
+    /// Sets those that the kernel takes.
+    ///
+    /// # Errors
+    /// The kernel has no probes, or does not let us.
+    pub(super) fn set(tracefs: Tracefs) -> io::Result<Probes> {
+        let mut probes = Probes::none(tracefs);
+        let path = probes.tracefs.root().join(tracefs::PROBES);
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        let group = group_of(&name());
+        for Probe { event, kind, lines } in &PROBES {
+            let mut is_refused = false;
+            for line in *lines {
+                match file.write_all(format!("p:{group}/{event} {line}\n").as_bytes()) {
+                    Ok(()) => {
+                        let path = format!("events/{group}/{event}");
+                        probes.events.push((path, event, *kind));
+                        is_refused = false;
+                        break;
+                    }
+                    // Of a function that is not there nothing is lost.
+                    Err(error) => is_refused |= error.kind() != io::ErrorKind::NotFound,
+                }
+            }
+            probes.lacking.extend(is_refused.then_some(*event));
+        }
+        Ok(probes)
+    }
+
+    /// Has an instance record them.
+    pub(super) fn enable(&self, instance: &TraceInstance) -> Result<(), super::error::Error> {
+        self.events.iter().try_for_each(|(file, ..)| instance.set(&format!("{file}/enable"), "1"))
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        remove_probes(&self.tracefs, &name());
+    }
+}
