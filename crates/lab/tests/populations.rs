@@ -21,7 +21,7 @@ impl Guest {
     fn real_kb(&self) -> u64 {
         let page = u64::from(self.snapshot.page_size);
         let kb = |cache: &slabyard_lab::snapshot::Cache| {
-            cache.slabs.unwrap() * (page << cache.order) >> 10
+            (cache.slabs.unwrap() * (page << cache.order)) >> 10
         };
         self.snapshot.caches.iter().map(kb).sum()
     }

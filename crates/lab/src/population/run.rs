@@ -51,7 +51,7 @@ impl Population {
             let order = cache.order_on(&own, &new);
             let places = cache.places.laid_out(&from, &to, gained);
             let slabs = places.slabs().round() as u64;
-            let slab_kb = slabs * (u64::from(settings.machine.page_size) << order) >> 10;
+            let slab_kb = (slabs * (u64::from(settings.machine.page_size) << order)) >> 10;
             let (id, objects) = (cache.id.clone(), places.objects);
             caches.push(CacheOutcome { id, order, objects, slabs, slab_kb, places });
         }
