@@ -154,3 +154,23 @@ fn slub_tiny_has_its_nodes_list_and_takes_its_lock_at_each_call() {
         assert!(empty <= before, "{release}: {before} to {empty}");
     }
 }
+
+/// Hackbench, traced on a kernel with CPU slabs, by rules with sheaves: what a CPU's slab had free is
+/// in its sheaf.
+#[test]
+fn what_cpus_held_in_their_slabs_they_hold_in_sheaves_of_another_release() {
+    let (trace, snapshot) = recorded("hackbench");
+    let machine = snapshot.settings().expect("a known kernel").0.machine;
+    let settings = Settings::new(find_release("7.3").expect("a release").0, machine);
+    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    assert!(case.traced_sheaves.iter().any(|objects| *objects == 0));
+    let plan = Plan { steps: Some(0), ..case.plan(Start::LookAhead) };
+    let done = replay(&plan).expect("sound books");
+    let cpus = case.node_of.len();
+    let held = done.caches.iter().zip(&case.traced_sheaves).filter(|(_, traced)| **traced == 0);
+    let held: Vec<(usize, usize)> = held
+        .map(|(cache, _)| (cache.in_sheaves().0, cache.rules().sheaf_capacity as usize * cpus))
+        .collect();
+    assert!(held.iter().map(|(held, _)| held).sum::<usize>() > 0);
+    assert!(held.iter().all(|(held, most)| held <= most));
+}

@@ -6,7 +6,8 @@
 //! first, and refills the empty sheaf whole. CPUs and barns exchange only whole sheaves. So when a
 //! refill allocates a slab, the CPU's allocations since the start, less its frees, equal its
 //! sheaf's object count at the start plus a multiple of the sheaf's capacity. A CPU that allocated
-//! no slab is assumed to have held all objects that it took.
+//! no slab is assumed to have held all objects that it took; so is one that had CPU slabs, where a
+//! kernel without sheaves was traced.
 //!
 //! [`super::start`] takes these objects out of their slabs, and puts them into sheaves. Invariant:
 //! each of them belongs to an initial slab, is free at the start, and is in one sheaf.
@@ -61,8 +62,10 @@ impl InSheaves {
         }
         let cpus = plan.nr_traced();
         let uses = uses(prepared, &sizes, cpus);
-        for (nth, of) in uses.into_iter().enumerate() {
+        for (nth, mut of) in uses.into_iter().enumerate() {
             let (cache, cpu) = (nth / cpus, nth % cpus);
+            // A CPU slab is no sheaf that a refill fills whole.
+            of.at_refill = of.at_refill.filter(|_| plan.traced_sheaves[cache] > 0);
             if sizes[cache] == 0 || !is_on_first_node(plan, cpu) {
                 continue;
             }
@@ -120,13 +123,18 @@ impl InSheaves {
     }
 }
 
-/// Objects in a sheaf of the traced kernel's cache; 0 where the start is not looked for in sheaves.
+/// Objects in a sheaf of the traced kernel's cache, or of the modelled one where that has no sheaves;
+/// 0 where the start is not looked for in sheaves.
 fn found_in(plan: &Plan<'_>, cache: usize) -> usize {
     let looks = plan.start == Start::LookAhead && !plan.is_other(cache);
     let Rules { front, sheaf_capacity, .. } = plan.rules[cache];
     let is_front = matches!(front, Front::Sheaves | Front::SheavesOverCpuSlabs);
     let has_sheaves = is_front && sheaf_capacity > 0;
-    if looks && has_sheaves { plan.traced_sheaves[cache] as usize } else { 0 }
+    match plan.traced_sheaves[cache] {
+        _ if !looks || !has_sheaves => 0,
+        0 => sheaf_capacity as usize,
+        traced => traced as usize,
+    }
 }
 
 /// Whether a CPU is there when the trace begins, on the node where all slabs are then.
