@@ -1,9 +1,9 @@
 //! The measured errors of what [`super::Population`] foretells: one guest's slabs, foretold from the
 //! snapshot of another one that was booted with other settings, at the same moment of the same load.
 //!
-//! `tests/populations.rs` computes them again from the guests' snapshots in `tests/data`. Numbers
-//! there were not fitted to totals, but the objects for each CPU come from the guests of 6.1 and
-//! 6.12.
+//! `tests/populations.rs` computes them again from the guests' snapshots in `tests/data`, and
+//! `ci/guests-by-hand` boots other guests. No number of the model was fitted to totals, but the
+//! objects for each CPU come from the guests of 6.1 and 6.12.
 
 use crate::rules::{Front, Settings};
 
@@ -51,7 +51,7 @@ impl Change {
             Change::CpuPartial => "another cpu_partial",
             Change::MinPartial => "another min_partial",
             Change::Cpus => "other CPUs",
-            Change::PossibleCpus => "other possible CPUs",
+            Change::PossibleCpus => "other possible CPUs (of 6.1)",
             Change::Pages => "other pages",
             Change::Front => "sheaves for CPU slabs",
             Change::Other => "these rules",
