@@ -2,6 +2,7 @@
 
 use crate::stage::{SLABYARD, text};
 use serde_json::Value;
+use slabyard_kernels::settings::REPLAYED;
 use std::process::{Command, Output};
 
 /// Guests of 6.12 whose dumps are named after their CPUs.
@@ -82,4 +83,22 @@ fn sheaves_and_tiny_lay_the_objects_out_in_their_way() {
     };
     let (own, sheaves, tiny) = (kb(&[]), kb(&["--release", "7.1"]), kb(&["--engine", "tiny"]));
     assert!(sheaves > own && tiny < own, "{own} {sheaves} {tiny}");
+}
+
+/// A key that is taken is not passed over: some value of it changes what is printed.
+#[test]
+fn every_key_changes_something_or_is_refused() {
+    let values = ["0", "1", "8", "200", "exact", "sheaves", "fewer_objects", "possible", "eager"];
+    let printed = |set: &[&str]| {
+        let output = boot("4.files", &[&["--json"], set].concat());
+        output.status.success().then_some(output.stdout)
+    };
+    let plain = printed(&[]).expect("a boot");
+    for key in REPLAYED {
+        let set = values.map(|value| format!("--set={}={value}", key.name));
+        let taken: Vec<_> = set.iter().filter_map(|set| printed(&[set])).collect();
+        // A single value that is taken is the one that holds.
+        let changes = taken.iter().any(|text| *text != plain);
+        assert!(changes || taken.len() < 2, "{} changes nothing", key.name);
+    }
 }

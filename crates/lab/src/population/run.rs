@@ -93,7 +93,9 @@ impl CachePopulation {
         let cpu_partial = told_or_new(self.cpu_partial, own.cpu_partial, geometry.cpu_partial);
         let list = match settings.accounting() {
             Accounting::Slabs => (2 * cpu_partial).div_ceil(objects),
-            _ => cpu_partial,
+            // Most slabs on lists are nearly empty.
+            Accounting::Exact => cpu_partial.div_ceil(objects),
+            Accounting::Objects => cpu_partial,
         };
         let kept = match settings.front() {
             _ if settings.tiny || self.request.debug => CpuKeeps::Nothing,
