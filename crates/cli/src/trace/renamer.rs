@@ -1,6 +1,6 @@
 //! Renames caches in a publishable copy of a trace.
 
-use slabyard_lab::prepare::naming;
+use slabyard_lab::prepare::{TREE_NODES, naming};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -23,5 +23,6 @@ impl Renamer {
 /// True for what rules go by.
 fn stays(name: &str) -> bool {
     // `:A-0000192` is what the kernel calls a merged cache: sizes and flags.
-    name.contains("kmalloc-") || name.starts_with(':') || naming::is_of_bucket(name)
+    let is_kmalloc = name.contains("kmalloc-") || naming::is_of_bucket(name);
+    is_kmalloc || name.starts_with(':') || name == TREE_NODES
 }

@@ -20,7 +20,7 @@ pub const NO_CACHE: CacheNumber = CacheNumber::MAX;
 pub const MAX_ORDER: u8 = 10;
 
 /// The kernel's cache of the nodes of all maple trees.
-const TREE_NODES: &str = "maple_node";
+pub const TREE_NODES: &str = "maple_node";
 
 /// What the traced kernel says of one of its caches.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ use tally::Counting;
 
 pub use error::Error;
 pub use frames::Slab;
-pub use input::{CacheFacts, CacheNumber, Input, NO_CACHE};
+pub use input::{CacheFacts, CacheNumber, Input, NO_CACHE, TREE_NODES};
 pub use matching::{Step, StepKind, Via};
 pub use oddities::Oddities;
 pub use order::Order;
