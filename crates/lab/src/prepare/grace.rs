@@ -13,6 +13,8 @@
 //! `kfree_rcu()` wait for [`Readers`].
 
 use super::frames::Slab;
+use super::matching::{Step, StepKind, Via};
+use std::collections::HashMap;
 
 /// Where the trace says nothing.
 pub const UNKNOWN_NS: u64 = 18_000_000;
@@ -80,21 +82,48 @@ pub struct Readers {
 const TOO_EARLY: usize = 5;
 
 impl Readers {
-    /// By when objects were freed, in order of time, and when their memory was used again.
-    pub(super) fn of(unused: &[(u64, u64)], sheaf_objects: usize) -> Readers {
-        let sheaf = |objects: &[(u64, u64)]| {
-            let mut again: Vec<u64> = objects.iter().map(|(_, again)| *again).collect();
-            again.sort_unstable();
-            let last = objects.last().map_or(0, |(freed, _)| *freed);
-            (last, again[again.len() / TOO_EARLY])
-        };
-        let mut gone: Vec<(u64, u64)> = unused.chunks(sheaf_objects).map(sheaf).collect();
+    /// By the steps, in order of time, and the objects of each cache's sheaves; without these a
+    /// cache tells nothing. Memory is used again, too, when its slab's pages are freed.
+    pub(super) fn of(steps: &[Step], slabs: &[Slab], sheaf_objects: &[u32]) -> Readers {
+        let mut freed: HashMap<u32, (u64, u32)> = HashMap::new();
+        let mut unused = vec![Vec::new(); sheaf_objects.len()];
+        for Step { object, op, via, time_ns, cache, slab, .. } in steps {
+            if *op == StepKind::Alloc {
+                let since = freed.remove(object).map(|(since, _)| (since, *time_ns));
+                unused[usize::from(*cache)].extend(since);
+            } else if *via == Via::Rcu {
+                freed.insert(*object, (*time_ns, *slab));
+            }
+        }
+        for (since, slab) in freed.into_values() {
+            let Slab { closed_at, cache, .. } = slabs[slab as usize];
+            unused[usize::from(cache)].extend(closed_at.map(|at_ns| (since, at_ns)));
+        }
+        let of_caches = unused.into_iter().zip(sheaf_objects).filter(|(_, objects)| **objects > 0);
+        let gone = of_caches.flat_map(|(mut unused, objects)| {
+            unused.sort_unstable();
+            Readers::of_sheaves(&unused, *objects as usize)
+        });
+        let mut gone: Vec<(u64, u64)> = gone.collect();
+        gone.sort_unstable();
         let mut least = u64::MAX;
         for (_, at_ns) in gone.iter_mut().rev() {
             least = least.min(*at_ns);
             *at_ns = least;
         }
         Readers { gone }
+    }
+
+    /// By when the objects of a cache were freed, in order of time, and when their memory was used
+    /// again: the same of each sheaf.
+    fn of_sheaves(unused: &[(u64, u64)], sheaf_objects: usize) -> Vec<(u64, u64)> {
+        let sheaf = |objects: &[(u64, u64)]| {
+            let mut again: Vec<u64> = objects.iter().map(|(_, again)| *again).collect();
+            again.sort_unstable();
+            let last = objects.last().map_or(0, |(freed, _)| *freed);
+            (last, again[again.len() / TOO_EARLY])
+        };
+        unused.chunks(sheaf_objects).map(sheaf).collect()
     }
 
     /// When the readers are gone of a sheaf that was full at `full_ns`, and whose first object was
@@ -157,11 +186,33 @@ mod tests {
         let mut unused: Vec<(u64, u64)> =
             sheaf(0, 100).chain(sheaf(20, 400)).chain(sheaf(40, 300)).collect();
         (unused[3].1, unused[4].1) = (5, 6);
-        let readers = Readers::of(&unused, 10);
+        let step = |object, time_ns, op, via| Step {
+            time_ns,
+            object,
+            slab: 0,
+            cache: 1,
+            task: 0,
+            cpu: 0,
+            node: crate::event::ANY_NODE,
+            op,
+            via,
+            missed: false,
+            nowait: false,
+        };
+        let both = (0..).zip(&unused).flat_map(|(object, (freed, again))| {
+            let free = step(object, *freed, StepKind::Free, Via::Rcu);
+            [free, step(object, *again, StepKind::Alloc, Via::Plain)]
+        });
+        let readers =
+            Readers::of(&crate::prepare::matching::sort(both.collect()), &[SLAB], &[0, 10]);
         assert_eq!([0, 15, 40].map(|since| readers.gone_at(since, since + 9)), [100, 302, 302]);
         // Memory that is used again before the sheaf is full proves nothing.
         assert_eq!(readers.gone_at(0, 200), 200);
         assert_eq!(readers.gone_at(60, 70), 70 + UNKNOWN_NS);
+        // Nor longer than until the slab's pages are freed.
+        let closed = Slab { closed_at: Some(90), cache: 1, ..SLAB };
+        let last = step(0, 5, StepKind::Free, Via::Rcu);
+        assert_eq!(Readers::of(&[last], &[closed], &[0, 10]).gone_at(5, 6), 90);
     }
 
     #[test]

@@ -94,9 +94,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         Events::Held(_) => {
             let mut steps = matching::sort(first.steps);
             if let Some(nodes) = CacheFacts::of_tree_nodes(input.caches) {
-                let unused = replaced::place(&mut steps, nodes);
-                let sheaf = input.caches[usize::from(nodes)].sheaf_capacity;
-                readers = Readers::of(&unused, sheaf as usize);
+                replaced::place(&mut steps, nodes);
                 let cache = &mut caches[usize::from(nodes)];
                 cache.frees_placed = cache.left_out.is_some();
                 // Their refills from CPU slabs (6.18) are foretold less well.
@@ -104,6 +102,8 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
                     cache.left_out = None;
                 }
             }
+            let sheaves = input.caches.iter().map(|facts| facts.sheaf_capacity);
+            readers = Readers::of(&steps, &slabs, &sheaves.collect::<Vec<u32>>());
             Steps::Held(steps)
         }
         Events::Stored(stored) => {

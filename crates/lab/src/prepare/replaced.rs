@@ -27,16 +27,15 @@ const WORST_CASE: usize = 2;
 const MOST_TIMES: u64 = 6;
 
 /// Moves the missed frees of the nodes, among steps in order of time, to where others replaced them.
-/// Returns when each node was freed by `kfree_rcu()`, and when its memory was used again.
-pub(super) fn place(steps: &mut Vec<Step>, nodes: CacheNumber) -> Vec<(u64, u64)> {
+pub(super) fn place(steps: &mut Vec<Step>, nodes: CacheNumber) {
     let lives = Lives::of(steps, nodes);
     // Probes tell of prefilled sheaves, too.
     let write_of = match lives.is_told {
         true => HashMap::new(),
         false => prefilled(steps, &lives, nodes),
     };
-    let (frees, unused) = match lives.is_told {
-        true => (lives.frees(steps, &write_of, 0), lives.told_unused(steps)),
+    let frees = match lives.is_told {
+        true => lives.frees(steps, &write_of, 0),
         false => lives.guessed(steps, &write_of),
     };
     for nth in &lives.steps {
@@ -53,7 +52,6 @@ pub(super) fn place(steps: &mut Vec<Step>, nodes: CacheNumber) -> Vec<(u64, u64)
         }
     }
     *steps = matching::sort(std::mem::take(steps));
-    unused
 }
 
 /// When objects are live. Steps are known by their places.
@@ -67,9 +65,6 @@ struct Lives {
     /// Events tell what `kfree_rcu()` frees: the recorder set probes.
     is_told: bool,
 }
-
-/// Allocations with their frees; when nodes were freed, and when their memory was used again.
-type GuessedFrees = (Vec<(usize, Step)>, Vec<(u64, u64)>);
 
 impl Lives {
     fn of(steps: &[Step], nodes: CacheNumber) -> Lives {
@@ -104,32 +99,14 @@ impl Lives {
         self.until.get(&alloc).map_or(u64::MAX, |free| steps[*free].time_ns)
     }
 
-    /// The frees of nodes that others replaced, and how long memory was not used again.
-    fn guessed(&self, steps: &[Step], write_of: &HashMap<usize, usize>) -> GuessedFrees {
+    /// The frees of nodes that others replaced, as far as the allocations tell.
+    fn guessed(&self, steps: &[Step], write_of: &HashMap<usize, usize>) -> Vec<(usize, Step)> {
         let any = self.frees(steps, write_of, u64::MAX);
         let unused = self.unused(steps, &any);
         let mut times: Vec<u64> = unused.iter().map(|(freed, again)| again - freed).collect();
         times.sort_unstable();
         let usual = times.get(times.len() / 2).copied().unwrap_or(0);
-        let frees = self.frees(steps, write_of, usual.saturating_mul(MOST_TIMES));
-        let unused = self.unused(steps, &frees);
-        (frees, unused)
-    }
-
-    /// The same where events tell when they were freed by `kfree_rcu()`.
-    fn told_unused(&self, steps: &[Step]) -> Vec<(u64, u64)> {
-        let mut freed: HashMap<u32, u64> = HashMap::new();
-        let mut unused = Vec::new();
-        for step in self.steps.iter().map(|nth| &steps[*nth]) {
-            if step.op == StepKind::Alloc {
-                let since = freed.remove(&step.object);
-                unused.extend(since.map(|since| (since, step.time_ns)));
-            } else if step.via == Via::Rcu {
-                freed.insert(step.object, step.time_ns);
-            }
-        }
-        unused.sort_unstable();
-        unused
+        self.frees(steps, write_of, usual.saturating_mul(MOST_TIMES))
     }
 
     /// When nodes were freed by `kfree_rcu()`, and when their memory was used again.
@@ -351,8 +328,7 @@ mod tests {
             alloc(40, 3, 2),
             alloc(41, 3, 0),
         ];
-        let unused = place(&mut steps, 0);
-        assert_eq!(unused, [(6 * MS, 41 * MS)]);
+        place(&mut steps, 0);
         let frees: Vec<_> = steps.iter().filter(|step| step.op == StepKind::Free).collect();
         let told: Vec<_> =
             frees.iter().map(|free| (free.time_ns / MS, free.object, free.via)).collect();
