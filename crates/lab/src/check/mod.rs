@@ -75,9 +75,11 @@ pub fn check(plan: &Plan<'_>) -> Result<Report, ReplayFailure> {
     let replayed = replay(plan)?;
     let model = Truth::count(&replayed.changes, prepared, POINTS);
     let trivial = curves::trivial(plan, POINTS);
-    let one_step = one_step::run(plan);
+    let mut one_step = one_step::run(plan);
     prepared.steps.sound()?;
-    let known = known(prepared, &one_step, &replayed.changes, &trivial.caches);
+    let enough = shown::enough(prepared, &one_step);
+    one_step.keep_certain(prepared, &enough);
+    let known = known(prepared, &enough, &replayed.changes, &trivial.caches);
     let lines = real.caches.into_iter().zip(model.caches).zip(&trivial.caches);
     Ok(Report {
         caches: lines.map(|((real, model), trivial)| Line::new(real, model, trivial)).collect(),
@@ -89,8 +91,7 @@ pub fn check(plan: &Plan<'_>) -> Result<Report, ReplayFailure> {
 }
 
 /// All slabs of the caches of which the trace shows enough, but those left out.
-fn known(prepared: &Prepared, one_step: &OneStep, model: &[Change], trivial: &[Curve]) -> Line {
-    let shown = shown::enough(prepared, one_step);
+fn known(prepared: &Prepared, shown: &[bool], model: &[Change], trivial: &[Curve]) -> Line {
     let total = |changes: &[Change]| {
         let changes = changes.iter().filter(|change| shown[usize::from(change.cache)]);
         Truth::count(&changes.copied().collect::<Vec<_>>(), prepared, POINTS).total

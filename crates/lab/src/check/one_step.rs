@@ -123,6 +123,29 @@ pub struct OneStep {
     pub total: HitRate,
 }
 
+impl OneStep {
+    /// Nothing is certain of the caches of which the trace does not show enough.
+    pub(super) fn keep_certain(&mut self, prepared: &Prepared, enough: &[bool]) {
+        for (score, enough) in self.caches.iter_mut().zip(enough) {
+            if !enough {
+                score.certain = CertainSwitches::default();
+            }
+        }
+        self.total = total(&self.caches, prepared);
+    }
+}
+
+/// All together, but those left out.
+fn total(caches: &[HitRate], prepared: &Prepared) -> HitRate {
+    let mut total = HitRate::default();
+    for (score, cache) in caches.iter().zip(&prepared.caches) {
+        if cache.left_out.is_none() {
+            total.add(score);
+        }
+    }
+    total
+}
+
 /// None of the kernel's slabs.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -327,13 +350,7 @@ impl<'p, 'a> Test<'p, 'a> {
     }
 
     fn scores(self) -> OneStep {
-        let mut total = HitRate::default();
-        for (score, cache) in self.scores.iter().zip(&self.plan.prepared.caches) {
-            if cache.left_out.is_none() {
-                total.add(score);
-            }
-        }
-        OneStep { caches: self.scores, total }
+        OneStep { total: total(&self.scores, self.plan.prepared), caches: self.scores }
     }
 }
 

@@ -28,6 +28,52 @@ const SHORTEST: usize = 16;
 /// A cache whose time is this many times that of all caches waited for other things.
 const MOST_TIMES: u64 = 3;
 
+/// So many slabs are emptied within this part of the usual delay where the trace tells when grace
+/// periods ended: one slab alone may have been kept on a list.
+const NEAR: u64 = 4;
+/// The model discards a slab that the kernel discarded at most so much earlier.
+const APART_NS: u64 = 1_000_000;
+
+/// Until when the pages of discarded slabs wait, by slabs of the trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraceEnds {
+    /// Last frees of slabs in order of time, each with the time when its pages were free, or those
+    /// of a later one.
+    ends: Vec<(u64, u64)>,
+}
+
+impl GraceEnds {
+    /// Those of the caches that wait for readers.
+    #[must_use]
+    pub fn of(waits: &[bool], slabs: &[Slab], last_free: &[Option<u64>]) -> GraceEnds {
+        let waited = slabs.iter().zip(last_free).filter(|(slab, _)| waits[slab.cache as usize]);
+        let ends = waited.filter_map(|(slab, freed)| Some(((*freed)?, slab.closed_at?)));
+        let mut ends: Vec<(u64, u64)> = ends.collect();
+        ends.sort_unstable();
+        let mut earliest = u64::MAX;
+        for (_, end) in ends.iter_mut().rev() {
+            earliest = earliest.min(*end);
+            *end = earliest;
+        }
+        GraceEnds { ends }
+    }
+
+    /// When the pages of a slab are freed that is discarded at a time, where such a slab usually
+    /// waits so long.
+    #[must_use]
+    pub fn end(&self, discarded_ns: u64, usual_ns: u64) -> u64 {
+        let from = discarded_ns.saturating_sub(APART_NS);
+        let later = self.ends.partition_point(|(freed, _)| *freed < from);
+        let until = discarded_ns.saturating_add(usual_ns / NEAR);
+        match self.ends.get(later + LEAST_ENDS - 1) {
+            Some((freed, _)) if usual_ns > 0 && *freed <= until => {
+                self.ends[later].1.max(discarded_ns)
+            }
+            _ => discarded_ns.saturating_add(usual_ns),
+        }
+    }
+}
+
 /// The delay of each cache that waits for readers, and 0 of the others; by the last free that
 /// is traced in each slab. `by_sheaves` says that objects come back to all of them by sheaves.
 #[must_use]
@@ -169,6 +215,22 @@ mod tests {
         let many: Vec<(u16, u64)> = (0..40).map(|nth| (1, 100 + nth)).collect();
         assert_eq!(delays_of(&[false, true, true], &many), [0, 110, 110]);
         assert_eq!(delays_of(&[false, true], &[]), [0, UNKNOWN_NS]);
+    }
+
+    #[test]
+    fn a_slab_is_freed_with_those_that_were_emptied_after_it() {
+        const MS: u64 = 1_000_000;
+        let slab = |end| Slab { closed_at: Some(end), ..SLAB };
+        // One each millisecond from 100 ms on, all but the first freed at the same end.
+        let slabs: Vec<Slab> =
+            (0..20).map(|nth| slab(if nth == 0 { 900 } else { 160 } * MS)).collect();
+        let last_free: Vec<Option<u64>> = (0..20).map(|nth| Some((100 + nth) * MS)).collect();
+        let ends = GraceEnds::of(&[true], &slabs, &last_free);
+        let end = |at: u64| ends.end(at * MS, 40 * MS) / MS;
+        assert_eq!([end(100), end(105), end(112)], [160; 3]);
+        assert_eq!([end(90), end(114)], [130, 154], "the trace shows too few that are near");
+        assert_eq!(ends.end(105 * MS, 0), 105 * MS, "a cache that does not wait");
+        assert_eq!(GraceEnds::of(&[false], &slabs, &last_free).end(MS, 40), MS + 40);
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod unshown;
 use std::sync::Arc;
 
 use crate::trace::Events;
+use grace::GraceEnds;
 use grace::Readers;
 use numbers::Numbering;
 use steps::{Maker, Turns};
@@ -78,6 +79,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
     let mut waiting = input.caches.iter().filter(|facts| facts.rcu);
     let by_sheaves = waiting.all(|facts| facts.sheaf_capacity > 0);
+    let grace = GraceEnds::of(&waits, &slabs, &last_free);
     let delays = grace::delays(&waits, by_sheaves, &slabs, &last_free).into_iter();
     let reasons = left_out::reasons(&first.unallocated, &tally.frees);
     let cache = |((return_delay_ns, left_out), unallocated): (_, &u64)| Cache {
@@ -119,6 +121,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         live_at_start: first.live_at_start,
         untold,
         known,
+        grace,
         tally,
         span: input.events.span(),
         oddities,

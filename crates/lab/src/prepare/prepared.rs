@@ -13,6 +13,7 @@
 use std::ops::RangeInclusive;
 
 use super::frames::Slab;
+use super::grace::GraceEnds;
 use super::grace::Readers;
 use super::known::Known;
 use super::oddities::Oddities;
@@ -39,6 +40,8 @@ pub struct Prepared {
     pub untold: Vec<u32>,
     /// Where slabs were at the start, per cache; empty if no lists were read.
     pub known: Known,
+    /// When discarded slabs are freed whose cache waits for readers.
+    pub grace: GraceEnds,
     /// What all steps together tell.
     pub tally: Tally,
     /// Times of the first and the last event.

@@ -45,7 +45,7 @@ impl SlabChanges {
         for page in cache.take_pages() {
             let (time_ns, by) = match page {
                 Page::New(_) => (call.time_ns, 1),
-                Page::Freed(_) => (call.time_ns + delay, -1),
+                Page::Freed(_) => (plan.prepared.grace.end(call.time_ns, delay), -1),
             };
             let change = Change { time_ns, cache: call.cache, by };
             self.slabs += i64::from(by);

@@ -90,6 +90,7 @@ mod tests {
             untold: vec![0; live.len()],
             known: Vec::new(),
             readers: Default::default(),
+            grace: Default::default(),
             tally: Tally::default(),
             span: 0..=0,
             oddities: Default::default(),
