@@ -134,6 +134,7 @@ fn every_key_changes_something() {
             "page_lists" => (plain, "none"),
             "sheaf_capacity" => (NEWER, "4"),
             "max_full_sheaves" | "max_empty_sheaves" => (NEWER, "1"),
+            "nowait_refills" => (NEWER, "0"),
             "counted_cpus" => (HOLES, "possible"),
             "order_formula" => {
                 assert_ne!(on_size(&[]), on_size(&["--set=order_formula=fewer_objects"]));
