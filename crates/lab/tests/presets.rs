@@ -163,7 +163,7 @@ fn what_cpus_held_in_their_slabs_they_hold_in_sheaves_of_another_release() {
     let machine = snapshot.settings().expect("a known kernel").0.machine;
     let settings = Settings::new(find_release("7.3").expect("a release").0, machine);
     let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
-    assert!(case.traced_sheaves.iter().any(|objects| *objects == 0));
+    assert!(case.traced_sheaves.contains(&0));
     let plan = Plan { steps: Some(0), ..case.plan(Start::LookAhead) };
     let done = replay(&plan).expect("sound books");
     let cpus = case.node_of.len();
