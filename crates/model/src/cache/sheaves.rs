@@ -237,7 +237,7 @@ impl KernelCache {
         }
     }
 
-    /// Free objects in sheaves of CPUs and in barns.
+    /// Free objects in sheaves of CPUs, those that wait for readers included, and in barns.
     #[must_use]
     pub fn in_sheaves(&self) -> (usize, usize) {
         let cpus = (0..self.stacks.len()).map(|cpu| self.in_sheaves_of(cpu)).sum();

@@ -38,7 +38,7 @@ impl KernelCache {
         self.each_slab().filter(|(_, slab)| slab.node.get() == node).count() as u32
     }
 
-    /// Free objects in a CPU's sheaves.
+    /// Free objects in a CPU's sheaves, those included that wait for readers since it filled them.
     #[must_use]
     pub fn in_sheaves_of(&self, cpu: usize) -> usize {
         let Some(CpuStacks { main, spare, rcu_free, .. }) = self.stacks.get(cpu) else { return 0 };
@@ -46,7 +46,9 @@ impl KernelCache {
             .map(|stack| stack.borrow().as_ref().map_or(0, |sheaf| sheaf.0.len()))
             .iter()
             .sum::<usize>();
-        of_calls + rcu_free.borrow().0.len()
+        let waiting = self.waiting.borrow();
+        let of_cpu = waiting.iter().filter(|(filled_by, _)| *filled_by == cpu);
+        of_calls + rcu_free.borrow().0.len() + of_cpu.map(|(_, sheaf)| sheaf.0.len()).sum::<usize>()
     }
 
     /// Free objects in a node's barn.
