@@ -17,9 +17,9 @@ struct PerCpu {
     names: &'static [&'static str],
     /// In kernels from this version on.
     since: (u32, u32),
-    /// For each present CPU.
+    /// Objects that a kernel has more for each CPU that the machine has.
     present: f64,
-    /// For each possible CPU.
+    /// The same for each CPU that could be added while the kernel runs.
     possible: f64,
 }
 

@@ -26,7 +26,7 @@ pub enum CpuKeeps {
     Slabs(Option<u32>),
     /// Sheaves of so many objects.
     Sheaves(u32),
-    /// Nothing.
+    /// A kernel whose calls all go to slabs, as SLUB_TINY.
     Nothing,
 }
 
@@ -35,7 +35,7 @@ pub enum CpuKeeps {
 pub struct Shape {
     /// Objects in a slab.
     pub objects: u32,
-    /// What CPUs have.
+    /// In which form CPUs hold free objects.
     pub kept: CpuKeeps,
     /// Slabs below which a node keeps an empty one.
     pub min_partial: u32,
@@ -100,7 +100,7 @@ fn users_of(users: f64, cpus: u32, others: u32) -> f64 {
 }
 
 impl Places {
-    /// All slabs.
+    /// The sum over all places.
     #[must_use]
     pub fn slabs(&self) -> f64 {
         self.full + self.cpu + self.cpu_list + self.node_list + self.empty

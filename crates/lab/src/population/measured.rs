@@ -16,9 +16,9 @@ pub enum Change {
     CpuPartial,
     /// Empty slabs that nodes keep.
     MinPartial,
-    /// CPUs that are there.
+    /// How many CPUs the machine has, as far as they are online.
     Cpus,
-    /// CPUs that may ever be there.
+    /// For how many CPUs, present or not, the kernel reserves memory.
     PossibleCpus,
     /// Pages have another size.
     Pages,
@@ -62,7 +62,7 @@ impl Change {
 /// How far off totals were where this was changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// What was changed.
+    /// In what the two guests of a pair differ.
     pub change: Change,
     /// Pairs of guests.
     pub pairs: usize,
@@ -74,7 +74,7 @@ const fn row(change: Change, pairs: usize, low: f64, high: f64) -> Measured {
     Measured { change, pairs, off: Some((low, high)) }
 }
 
-/// All that were measured.
+/// The errors on pairs of guests; a test computes each again.
 pub const MEASURED: &[Measured] = &[
     row(Change::Orders, 156, -0.08, 0.14),
     row(Change::CpuPartial, 8, -0.04, 0.17),

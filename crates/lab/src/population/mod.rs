@@ -68,7 +68,7 @@ pub struct CachePopulation {
     pub places: Places,
     /// Objects that the kernel has for each present CPU.
     pub for_present: f64,
-    /// And for each possible one.
+    /// Likewise, for each CPU that the kernel reserves memory for.
     pub for_possible: f64,
 }
 

@@ -24,7 +24,7 @@ pub struct CacheOutcome {
     pub order: u8,
     /// Objects in a slab.
     pub objects: u32,
-    /// Its slabs.
+    /// How many there are, in all places.
     pub slabs: u64,
     /// Its share of [`Outcome::slab_kb`].
     pub slab_kb: u64,
