@@ -64,6 +64,8 @@ pub struct Release {
     /// Objects in a sheaf before its memory is rounded up to a size class; `None`: what the cache
     /// requests.
     pub sheaf_objects: Option<Bands>,
+    /// Caches that request sheaves if a kernel gives them on request alone, and the objects in one.
+    pub on_request: &'static [(&'static str, u32)],
     /// Barns and refills, where there are sheaves.
     pub sheaves: KernelSheaves,
     /// True: where a slab has room behind its last object, the vector of what its objects are
@@ -97,6 +99,7 @@ releases! {
         front: Front::CpuSlabs,
         min_partial: (5, 10),
         sheaf_objects: None,
+        on_request: &[("maple_node", 32), ("vm_area_struct", 32)],
         sheaves: KernelSheaves::FIRST,
         obj_ext_in_slab: false,
     }

@@ -2,6 +2,7 @@
 //! replay it on, for [`crate::replay`] and [`crate::check`].
 
 use crate::accuracy::Change;
+use crate::geometry;
 use crate::lists::{self, Lists};
 use crate::population::{CacheOutcome, Population};
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
@@ -222,9 +223,8 @@ impl Case {
         self.least.clear();
         self.rules.clear();
         self.sheaves.clear();
-        for cache in &snapshot.caches {
-            let geometry = cache
-                .geometry(settings)
+        for (cache, request) in snapshot.caches.iter().zip(snapshot.requests(settings)) {
+            let geometry = geometry::of_cache(&request, settings)
                 .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
             self.orders.push(geometry.order);
             self.least.push((geometry.min_order, geometry.least_objects(settings)));

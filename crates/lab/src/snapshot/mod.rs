@@ -16,7 +16,7 @@ mod written;
 pub use live::{COUNTS, SIZES};
 
 use crate::geometry::{self, Geometry, Request, SizeError};
-use crate::rules::{Machine, NodeSet, SettingError, Settings, VersionError};
+use crate::rules::{Front, Machine, NodeSet, SettingError, Settings, VersionError};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -269,14 +269,45 @@ impl KernelSnapshot {
         Ok(())
     }
 
+    /// What each cache brings with it, to a kernel of these settings. If that one has sheaves on
+    /// request and this one has them in all caches or in none, what this one's own rules give a cache
+    /// is no request: the release knows who requests sheaves.
+    #[must_use]
+    pub fn requests(&self, settings: &Settings) -> Vec<Request> {
+        let mut requests: Vec<Request> = self.caches.iter().map(Cache::request).collect();
+        let on_request = |front| front == Front::SheavesOnRequest;
+        let own = self.settings().ok().filter(|(own, _)| !on_request(own.front()));
+        let Some((own, _)) = own.filter(|_| on_request(settings.front())) else { return requests };
+        for (cache, request) in self.caches.iter().zip(&mut requests) {
+            let plain = Request { sheaf_capacity: 0, ..*request };
+            let by_rule = geometry::of_cache(&plain, &own).map(|geometry| geometry.sheaf_capacity);
+            if by_rule == Ok(request.sheaf_capacity) {
+                let mut known = settings.release.on_request.iter();
+                let known = known.find(|(name, _)| self.is_only(cache, name));
+                request.sheaf_capacity = known.map_or(0, |(_, capacity)| *capacity);
+            }
+        }
+        requests
+    }
+
+    /// True if a cache has this name, and no other one but its id.
+    fn is_only(&self, cache: &Cache, name: &str) -> bool {
+        let mut others =
+            self.aliases.iter().filter(|(_, id)| **id == cache.id).map(|(name, _)| name);
+        match others.next() {
+            Some(other) if cache.id.starts_with(':') => other == name && others.next().is_none(),
+            _ => cache.id == name,
+        }
+    }
+
     /// Every number that the rules do not give as the kernel does.
     ///
     /// # Errors
     /// A cache whose size has no geometry.
     pub fn differences(&self, settings: &Settings) -> Result<Vec<Difference>, SizeError> {
         let mut found = Vec::new();
-        for cache in &self.caches {
-            let geometry = cache.geometry(settings)?;
+        for (cache, request) in self.caches.iter().zip(self.requests(settings)) {
+            let geometry = geometry::of_cache(&request, settings)?;
             let pairs = [
                 ("order", geometry.order.into(), Some(cache.order.into())),
                 ("objs_per_slab", geometry.objects, Some(cache.objs_per_slab)),
@@ -302,7 +333,7 @@ impl Cache {
         geometry::of_cache(&self.request(), settings)
     }
 
-    /// What it brings with it.
+    /// What it brings with it, to a kernel as the snapshot's.
     #[must_use]
     pub fn request(&self) -> Request {
         Request {

@@ -3,6 +3,7 @@
 use super::{geometry, settings};
 use slabyard_lab::geometry::kmalloc_sizes;
 use slabyard_lab::rules::{Machine, RELEASES, Settings, find_release};
+use slabyard_lab::snapshot::KernelSnapshot;
 
 #[test]
 fn impossible_settings_say_what_is_possible() {
@@ -144,4 +145,31 @@ fn what_would_change_nothing_is_refused() {
         keys.iter().for_each(|text| at.set(text).unwrap());
         assert_eq!(at.validate(), Ok(()), "{release} {keys:?}");
     }
+}
+
+#[test]
+fn sheaves_on_request_are_of_caches_that_request_them_whatever_kernel_was_asked() {
+    let asked = |kernel: &str, sheaves: [u32; 3]| {
+        let cache = |size: u32, sheaf_capacity: u32| {
+            serde_json::json!({ "slab_size": size, "object_size": size, "objs_per_slab": 16,
+                "order": 0, "sheaf_capacity": sheaf_capacity })
+        };
+        let document = serde_json::json!({
+            "kernel": kernel, "page_size": 4096, "online_cpus": "0-1", "possible_cpus": "0-1",
+            "aliases": { "vm_area_struct": ":A-0000176", "biovec-16": ":0000256",
+                "maple_node": ":0000256" },
+            "slab": { ":0000256": cache(256, sheaves[0]), ":A-0000176": cache(176, sheaves[1]),
+                "filp": cache(192, sheaves[2]) },
+        });
+        let text = document.to_string();
+        let snapshot = KernelSnapshot::parse(text.as_bytes()).expect("a snapshot").remove(0);
+        let requests = snapshot.requests(&settings("6.18", 4096, 2, &[]));
+        // In the order of their ids.
+        [0, 1, 2].map(|nth: usize| requests[nth].sheaf_capacity)
+    };
+    // `maple_node` would not be merged if it requested sheaves.
+    assert_eq!(asked("6.12.1", [0, 0, 0]), [0, 32, 0], "known by their names");
+    assert_eq!(asked("7.3.4", [28, 60, 60]), [0, 32, 0], "what 7.3 gives to all is no request");
+    assert_eq!(asked("7.3.4", [28, 60, 90]), [0, 32, 90], "what is above it is one");
+    assert_eq!(asked("6.18.2", [0, 0, 9]), [0, 0, 9], "this kernel tells");
 }
