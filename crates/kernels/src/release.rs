@@ -64,6 +64,8 @@ pub struct Release {
     /// Objects in a sheaf before its memory is rounded up to a size class; `None`: what the cache
     /// requests.
     pub sheaf_objects: Option<Bands>,
+    /// Caches of older kernels that it does not have.
+    pub gone: &'static [&'static str],
     /// Caches that request sheaves if a kernel gives them on request alone, and the objects in one.
     pub on_request: &'static [(&'static str, u32)],
     /// Barns and refills, where there are sheaves.
@@ -99,6 +101,7 @@ releases! {
         front: Front::CpuSlabs,
         min_partial: (5, 10),
         sheaf_objects: None,
+        gone: &[],
         on_request: &[("maple_node", 32), ("vm_area_struct", 32)],
         sheaves: KernelSheaves::FIRST,
         obj_ext_in_slab: false,
@@ -118,8 +121,12 @@ releases! {
         freezing: Freezing::Delayed,
         ..Self::V6_1
     }
-    /// Sheaves in caches that ask.
-    V6_18 "6.18" (6, 18) { front: Front::SheavesOnRequest, ..Self::V6_8 }
+    /// Sheaves in caches that ask. The lock of each VMA lies in the VMA (6.15).
+    V6_18 "6.18" (6, 18) {
+        front: Front::SheavesOnRequest,
+        gone: &["vma_lock"],
+        ..Self::V6_8
+    }
     /// Sheaves in all caches.
     V7_0 "7.0" (7, 0) {
         front: Front::Sheaves,

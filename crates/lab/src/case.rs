@@ -5,6 +5,7 @@ use crate::accuracy::Change;
 use crate::geometry;
 use crate::lists::{self, Lists};
 use crate::population::{CacheOutcome, Population};
+use crate::prepare::left_out::GONE;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, MachineEvent};
 use crate::replay::others::OtherPages;
@@ -66,6 +67,8 @@ pub struct Case {
     /// Why a run on this machine does not compare with one on another, in words, if it
     /// is not as the traced one.
     pub unlike: Option<String>,
+    /// Which caches of the trace the release of the settings does not have, in words.
+    pub gone: Option<String>,
     /// In what it is not.
     pub changes: Vec<Change>,
     /// Shrinks of caches that happened while it was recorded, in order of time.
@@ -189,6 +192,7 @@ impl Case {
             sheaves: Vec::new(),
             slab: Slab::default(),
             unlike: None,
+            gone: None,
             changes: Vec::new(),
             events: shrinks.clone(),
             shrinks,
@@ -231,6 +235,7 @@ impl Case {
             self.rules.push(geometry.rules(settings));
             self.sheaves.push(settings.sheaves(cache.slab_size));
         }
+        self.gone = self.leave_out_gone(snapshot, settings);
         self.laid_out = laid_out(snapshot, settings).unwrap_or_default();
         let counted = |cache: &Cache| cache.reclaim_account == Some(true);
         self.reclaimable = snapshot.caches.iter().map(counted).collect();
@@ -244,6 +249,28 @@ impl Case {
         ];
         self.changes = is_other.into_iter().filter_map(|(what, is)| is.then_some(what)).collect();
         Ok(())
+    }
+
+    /// Leaves out what the release of the settings does not have, and what is merged with it.
+    fn leave_out_gone(&mut self, snapshot: &KernelSnapshot, settings: &Settings) -> Option<String> {
+        let mut names = Vec::new();
+        for (id, cache) in self.ids.iter().zip(&mut self.prepared.caches) {
+            let is_it = |name: &&&str| snapshot.cache(name).is_some_and(|found| found.id == *id);
+            let found = settings.release.gone.iter().find(is_it);
+            cache.gone = found.is_some();
+            cache.left_out = match cache.left_out {
+                None if cache.gone => Some(GONE),
+                Some(GONE) if !cache.gone => None,
+                other => other,
+            };
+            names.extend(found.map(|name| match name == id {
+                true => id.clone(),
+                false => format!("{name} ({id})"),
+            }));
+        }
+        let release = settings.release.name;
+        (!names.is_empty())
+            .then(|| format!("Linux {release} has no {}: left out", names.join(", ")))
     }
 
     /// Replays it by the rules of SLAB, as settings have them.

@@ -102,7 +102,8 @@ pub fn compare(
                 fill(into, &loaded, &case, &replayed);
                 into.unlike = case.unlike.is_some();
                 into.error = accuracy::cell(&case.changes);
-                let why = case.unlike.iter().map(|why| format!("{}: {why}", specs[at]));
+                let why =
+                    case.gone.iter().chain(&case.unlike).map(|why| format!("{}: {why}", specs[at]));
                 compared.notes.extend(why);
             }
             progress.end();

@@ -33,6 +33,8 @@ pub struct Figures {
     pub contradictions: Contradictions,
     /// Why they do not compare with figures of another machine.
     pub unlike: Option<String>,
+    /// Which caches the release does not have.
+    pub gone: Option<String>,
     /// In what that machine is another one.
     pub changes: Vec<Change>,
 }
@@ -221,6 +223,7 @@ pub fn of(
         frees_left_out: replayed.frees_left_out,
         contradictions: Contradictions::of(&case.prepared),
         unlike: case.unlike.clone(),
+        gone: case.gone.clone(),
         changes,
     }
 }

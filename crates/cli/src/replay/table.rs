@@ -122,6 +122,9 @@ fn notes(text: &mut String, figures: &Figures, rows: &[&CacheFigures]) {
         let frees = figures.frees_left_out;
         let _ = writeln!(text, "{frees} frees were of objects that the start does not know");
     }
+    if let Some(gone) = &figures.gone {
+        let _ = writeln!(text, "{gone}");
+    }
     if let Some(unlike) = &figures.unlike {
         let _ = writeln!(text, "{unlike}");
     }

@@ -1,7 +1,7 @@
 //! `slabyard replay`: traces, their snapshots, and real kernels.
 
 use crate::stage::{SLABYARD, text};
-use crate::traces::{Files, ends, load, parsed, real, tiny};
+use crate::traces::{Files, ends, load, parsed, real, snapshot, tiny};
 use nix::pty::openpty;
 use serde_json::{Value, json};
 use slabyard_kernels::settings::REPLAYED;
@@ -31,6 +31,26 @@ fn a_tiny_trace_is_replayed_and_its_snapshot_found_beside_it() {
     let all = tiny().replay(&["--counters"]);
     assert!(text(&all.stdout).contains("barn_put_fail"));
     assert!(text(&all.stdout).contains("Full sheaves that it did not take."));
+}
+
+#[test]
+fn a_cache_that_a_release_does_not_have_is_left_out_of_its_replay() {
+    let files = tiny();
+    let mut with_locks = snapshot();
+    with_locks["aliases"] = json!({ "filp": ":0000192", "vma_lock": ":0000192" });
+    files.put("load.before.json", with_locks.to_string().as_bytes());
+    for (release, slabs, why) in [
+        ("6.8", 3, Value::Null),
+        ("6.18", 0, json!("the modelled release has no such cache")),
+        ("7.3", 0, json!("the modelled release has no such cache")),
+    ] {
+        let found = parsed(&files.replay(&["--release", release, "--json"]), 0);
+        let cache = &found["caches"][0];
+        assert_eq!((&cache["allocated"], &cache["left_out"]), (&json!(slabs), &why), "{release}");
+        let table = files.replay(&["--release", release]);
+        let note = format!("Linux {release} has no vma_lock (:0000192): left out");
+        assert_eq!(text(&table.stdout).contains(&note), slabs == 0, "{release}");
+    }
 }
 
 #[test]

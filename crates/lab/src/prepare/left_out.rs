@@ -29,6 +29,9 @@ pub const FREES: &str = "many of its frees leave no event (kfree_rcu(), in bulk,
 /// The others.
 pub const ALLOCATIONS: &str = "many of its allocations leave no event (in bulk)";
 
+/// Those that the trace shows, and the modelled release does not have.
+pub const GONE: &str = "the modelled release has no such cache";
+
 /// Per cache: why it is left out, if it is. `unallocated` has the frees of objects that no event
 /// had allocated, which are no steps.
 #[must_use]

@@ -87,6 +87,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         left_out,
         unallocated: *unallocated,
         frees_placed: false,
+        gone: false,
     };
     let mut caches: Vec<Cache> = delays.zip(reasons).zip(&first.unallocated).map(cache).collect();
     let known = maker.known.clone();

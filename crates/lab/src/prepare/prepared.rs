@@ -62,6 +62,8 @@ pub struct Cache {
     pub unallocated: u64,
     /// Many of its frees leave no event, and stand [where they were](super::replaced) all the same.
     pub frees_placed: bool,
+    /// The modelled release has no such cache: a replay passes over its slabs and steps.
+    pub gone: bool,
 }
 
 impl Prepared {

@@ -228,6 +228,9 @@ impl<'p, 'a> Run<'p, 'a> {
 
     /// Makes a step's call, when its CPU is done with the one before.
     fn call(&mut self, time_ns: u64, copy: u32, step: &Step) {
+        if self.plan.is_gone(step.cache.into()) {
+            return;
+        }
         let cpu = self.tasks.cpu_of(&Step { time_ns, ..*step }, copy);
         let at_ns = time_ns.max(self.free_at[cpu]);
         self.latest_ns = self.latest_ns.max(at_ns - time_ns);

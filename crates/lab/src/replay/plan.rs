@@ -79,6 +79,11 @@ impl Plan<'_> {
         self.traced_cpus.max(self.prepared.tally.cpus).max(1)
     }
 
+    /// True if the modelled release does not have a cache.
+    pub(super) fn is_gone(&self, cache: usize) -> bool {
+        self.prepared.caches[cache].gone
+    }
+
     /// True if the slabs of a cache are not those of the traced machine.
     pub(crate) fn is_other(&self, cache: usize) -> bool {
         self.traced_objects[cache] != self.rules[cache].objects

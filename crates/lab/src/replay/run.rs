@@ -121,9 +121,12 @@ impl<'p, 'a> Run<'p, 'a> {
             if !self.pass_time(nth, step.time_ns) {
                 break;
             }
+            reached = RunProgress { done: nth + 1, time_ns: step.time_ns };
+            if self.plan.is_gone(step.cache.into()) {
+                continue;
+            }
             let cpu = self.tasks.cpu_of(&step, copy);
             let step = Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
-            reached = RunProgress { done: nth + 1, time_ns: step.time_ns };
             self.end_grace(step.time_ns);
             self.reap(cpu, step.time_ns);
             if step.op == StepKind::Free {
