@@ -123,7 +123,7 @@ impl<'a> Recording<'a> {
         let running = recorder.start(BufWriter::new(out), header, attached).map_err(refused)?;
         let (far, wanted) = (running.progress(), self.wanted()?);
         let lists = reader.as_mut().and_then(|reader| {
-            let begin = || far.leave_out_this_thread();
+            let begin = || lists::tell_own(running.leave_out_this_thread());
             let moments = Moments { begin: &begin, now: &|| far.now() };
             lists::read(reader, &start, wanted.as_ref(), moments)
         });

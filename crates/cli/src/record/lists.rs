@@ -8,9 +8,8 @@
 use crate::kernel_lists::{Moments, Reader};
 use crate::stderr::say;
 use slabyard_lab::lists::{Lists, ListsError, json};
-use slabyard_lab::record::Running;
-use slabyard_lab::record::Wanted;
 use slabyard_lab::record::shrinks::{CACHES, Shrinks};
+use slabyard_lab::record::{Error, Running, Wanted};
 use slabyard_lab::trace::{Attached, LISTS, SHRINK};
 use slabyard_observe::Snapshot;
 use std::io::Write;
@@ -77,6 +76,15 @@ fn warn(lack: &ListsError) {
     say(&format!(
         "what lies on the caches' lists is not recorded, and a replay knows less of the start: {lack}"
     ));
+}
+
+/// Says if the events of the reading itself cannot be kept out of the kernel's buffers.
+pub fn tell_own(left_out: Result<(), Error>) {
+    if let Err(lack) = left_out {
+        say(&format!(
+            "to read the lists fills the kernel's buffers with the recorder's own events: {lack}"
+        ));
+    }
 }
 
 fn tell_unread(lists: &Lists) {

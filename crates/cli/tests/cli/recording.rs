@@ -68,10 +68,15 @@ fn a_command_is_recorded_with_all_that_a_replay_needs() {
     assert_eq!(held, holds);
     assert_eq!(info["lists"]["slabs"].as_u64().unwrap_or(0) > 100, has_lists, "{info}");
     assert_eq!((&info["lost"], &info["recording"]["exit"]), (&0.into(), &7.into()));
-    // To read lists takes thousands of the recorder's own: it says how many are not in the file.
+    // To read lists takes thousands of the recorder's own: the kernel leaves them out, or a line says
+    // why it does not.
     let own = info["recording"]["left_out"].as_u64().unwrap();
-    assert_eq!(own > 0, has_lists, "{info}");
-    assert_eq!(told.contains("were the recorder's own"), has_lists, "{told}");
+    let are_kept = told.contains("fills the kernel's buffers with the recorder's own events");
+    assert!(are_kept || own < 1000, "{info}");
+    assert_eq!(told.contains("were the recorder's own"), own > 0, "{told}");
+    if are_kept {
+        skip(&format!("the recorder's own events take room: {told}"));
+    }
     // Who holds what is known by its call site, of a cache's own objects as well.
     let all = parsed(&slabyard(&["trace", "info", &file, "--json", "--top", "999"]), 0);
     let holders = all["live_at_end"].as_array().unwrap();

@@ -12,7 +12,8 @@
 //! no tracepoint; `merge` puts the events of
 //! all CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call
 //! sites, and `spool` stores the calls until the process has ended. [`shrinks`] notes when other
-//! processes shrink the kernel's caches. `sieve` drops events that concern no slab. [`Recorder`]
+//! processes shrink the kernel's caches. `own_runs` has the kernel leave out the recorder's
+//! own events, and `sieve` drops those that concern no slab. [`Recorder`]
 //! runs all these parts. Invariants: memory is bounded, because every queue is bounded; events that
 //! the kernel could not keep are counted as lost at their time; dropping a [`Recorder`] removes its
 //! tracefs instance.
@@ -22,6 +23,7 @@ mod error;
 mod kmem;
 mod layout;
 mod merge;
+mod own_runs;
 mod probes;
 mod process;
 mod reader;

@@ -9,6 +9,7 @@ use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
+use super::own_runs::OwnRuns;
 use super::probes::Probes;
 use super::reader::{self, Batch, Reader};
 use super::sieve::{RecorderObjects, Sieve, Wanted};
@@ -55,6 +56,7 @@ pub struct Recorder {
     // After the instance, which uses them.
     probes: Probes,
     no_probes: Option<io::Error>,
+    own_runs: OwnRuns,
     _tracefs: Tracefs,
     options: Options,
     unnamed: bool,
@@ -80,7 +82,7 @@ pub struct Recorded {
     pub events: u64,
     /// Events that the kernel could not keep.
     pub lost: u64,
-    /// Events of the recorder itself, which are not in the file.
+    /// Events of the recorder itself that the kernel kept, and which are not in the file.
     pub left_out: u64,
     /// Nanoseconds from the start to the stop.
     pub took_ns: u64,
@@ -133,6 +135,7 @@ impl Recorder {
         };
         let layouts = Arc::new(Layouts::of(&instance, &probes)?);
         let symbols = Arc::new(Symbols::of_kernel());
+        let own_runs = OwnRuns::of(&symbols);
         let filter = format!("!(gfp_flags & {MOVABLE:#x})");
         instance.set("events/kmem/mm_page_alloc/filter", &filter)?;
         for (event, _) in EVENTS {
@@ -149,7 +152,16 @@ impl Recorder {
             let (layouts, symbols) = (layouts.clone(), symbols.clone());
             readers.push(Reader { cpu, path, file, page, layouts, symbols });
         }
-        Ok(Recorder { readers, instance, probes, no_probes, _tracefs: tracefs, options, unnamed })
+        Ok(Recorder {
+            readers,
+            instance,
+            probes,
+            no_probes,
+            own_runs,
+            _tracefs: tracefs,
+            options,
+            unnamed,
+        })
     }
 
     /// Which calls without a tracepoint are not recorded: those that cannot be probed, or all on a
@@ -217,13 +229,6 @@ impl Progress {
         reader::now().saturating_sub(self.start.load(Ordering::Relaxed))
     }
 
-    /// From now on, leaves out what the calling thread allocates with `kmalloc` and frees: it works
-    /// for the recorder, and each run of a BPF program allocates and frees a few pieces.
-    pub fn leave_out_this_thread(&self) {
-        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        self.own.store(own, Ordering::Relaxed);
-    }
-
     /// Events in the file so far.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
@@ -251,6 +256,18 @@ impl<W: Write> Running<W> {
         &self.progress
     }
 
+    /// From now on, leaves out what the calling thread allocates with `kmalloc` and frees: it works
+    /// for the recorder. What its BPF runs do takes no room in the kernel's buffers until
+    /// [`Running::begin`].
+    ///
+    /// # Errors
+    /// The kernel does not let us: these events take room, and are left out later.
+    pub fn leave_out_this_thread(&self) -> Result<(), Error> {
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        self.progress.own.store(own, Ordering::Relaxed);
+        self.recorder.own_runs.leave_out(&self.recorder.instance, own)
+    }
+
     /// Puts something into the file: in front of the events before [`Running::begin`], later behind
     /// those that are written.
     pub fn attach(&self, attached: Attached) {
@@ -265,6 +282,7 @@ impl<W: Write> Running<W> {
 
     /// Has the file begin: what is attached from now on comes between the events.
     pub fn begin(&self) {
+        OwnRuns::record_all(&self.recorder.instance);
         let _ = self.beside.send(BesideEvents::Begin);
     }
 

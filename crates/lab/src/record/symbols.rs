@@ -1,6 +1,7 @@
 //! Names of the kernel's functions, from `/proc/kallsyms`.
 
 use std::fs;
+use std::ops::Range;
 
 /// Functions in the order of their addresses.
 #[derive(Debug, Default)]
@@ -44,9 +45,22 @@ impl Symbols {
     pub fn name(&self, address: u64) -> String {
         let after = self.functions.partition_point(|function| function.0 <= address);
         match after.checked_sub(1).map(|at| self.functions[at]) {
-            Some((_, at, length)) => self.text[at as usize..(at + length) as usize].to_owned(),
+            Some(function) => self.name_of(function).to_owned(),
             None => format!("{address:#x}"),
         }
+    }
+
+    /// The addresses of a function, up to the next one.
+    pub fn range(&self, name: &str) -> Option<Range<u64>> {
+        let at = self.functions.iter().position(|function| self.name_of(*function) == name)?;
+        let start = self.functions[at].0;
+        let end =
+            self.functions[at..].iter().map(|function| function.0).find(|end| *end > start)?;
+        Some(start..end)
+    }
+
+    fn name_of(&self, (_, at, length): (u64, u32, u32)) -> &str {
+        &self.text[at as usize..(at + length) as usize]
     }
 }
 
@@ -62,6 +76,8 @@ mod tests {
         assert_eq!(symbols.name(0xffff10), "second");
         assert_eq!(symbols.name(0xffff1c), "second");
         assert_eq!(symbols.name(0x12), "0x12");
+        assert_eq!(symbols.range("first"), Some(0xffff00..0xffff10));
+        assert_eq!((symbols.range("second"), symbols.range("hidden")), (None, None));
         assert_eq!(Symbols::parse(String::new()).name(0xffff), "0xffff");
     }
 }
