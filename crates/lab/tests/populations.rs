@@ -159,6 +159,20 @@ fn settings_that_change_nothing_give_the_snapshot() {
     }
 }
 
+/// Kernels with sheaves have no CPU slabs, and newer ones do not count them.
+#[test]
+fn a_kernel_with_sheaves_need_not_count_cpu_slabs() {
+    for guest in guests() {
+        let of = |snapshot: &KernelSnapshot| Population::from_snapshot(snapshot, &guest.own());
+        let mut uncounted = guest.snapshot.clone();
+        uncounted.caches.iter_mut().for_each(|cache| cache.cpu_slabs = None);
+        match guest.kernel {
+            "7.3" => assert_eq!(of(&uncounted).unwrap(), of(&guest.snapshot).unwrap()),
+            kernel => assert!(of(&uncounted).is_err(), "{kernel}"),
+        }
+    }
+}
+
 #[test]
 fn every_cache_of_every_guest_follows_the_rules() {
     // Limits that were set in sysfs are no rule's.

@@ -57,14 +57,13 @@ impl Population {
         let caches = snapshot.caches.iter().zip(for_cpus).map(|(cache, (present, possible))| {
             let exact = shrunk.and_then(|shrunk| live(shrunk.cache(&cache.id)?));
             let has_sheaves = own.front() == Front::Sheaves;
-            let capacity = cache.sheaf_capacity.filter(|_| has_sheaves).unwrap_or(0);
             Ok(CachePopulation {
                 id: cache.id.clone(),
                 request: cache.request(),
                 order: cache.order,
                 cpu_partial: cache.cpu_partial,
                 min_partial: cache.min_partial,
-                places: places(cache, cpus, capacity, exact)?,
+                places: places(cache, cpus, has_sheaves, exact)?,
                 for_present: present,
                 for_possible: possible,
             })
@@ -80,9 +79,11 @@ fn live(cache: &Cache) -> Option<u64> {
     cache.objects.filter(|_| !parked && cache.sheaf_capacity.unwrap_or(0) == 0)
 }
 
-/// Where a cache's slabs are; `live` objects in all, if that is known.
-fn places(cache: &Cache, cpus: u64, capacity: u32, live: Option<u64>) -> Result<Places, Error> {
-    let (Some(slabs), Some(counted)) = (cache.slabs, cache.cpu_slabs) else {
+/// Where a cache's slabs are; `live` objects in all, if that is known. A kernel that has sheaves has
+/// no CPU slabs, and may not count them.
+fn places(cache: &Cache, cpus: u64, has_sheaves: bool, live: Option<u64>) -> Result<Places, Error> {
+    let counted = cache.cpu_slabs.or(has_sheaves.then_some(0));
+    let (Some(slabs), Some(counted)) = (cache.slabs, counted) else {
         return Err(Error::NoPlaces(cache.id.clone()));
     };
     let objects = u64::from(cache.objs_per_slab);
@@ -110,6 +111,7 @@ fn places(cache: &Cache, cpus: u64, capacity: u32, live: Option<u64>) -> Result<
         empty: (on_node - node_list) as f64,
         sheaf_users: 0.0,
     };
+    let capacity = cache.sheaf_capacity.filter(|_| has_sheaves).unwrap_or(0);
     if capacity > 0 {
         let in_use = full * objects + node_objects;
         places.sheaf_users = in_use.div_ceil(u64::from(capacity)).min(cpus) as f64;
