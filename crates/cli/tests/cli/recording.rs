@@ -344,7 +344,7 @@ fn a_program_is_recorded_and_replays_on_every_engine() {
         );
     }
     ends(&slabyard(&["replay", &file, "--engine", "slob"]), 0, "");
-    ends(&slabyard(&["replay", &file, "--check"]), 2, "a process's trace has none");
+    ends(&slabyard(&["replay", &file, "--check"]), 2, "this trace has none");
 }
 
 #[test]
