@@ -65,7 +65,7 @@ pub fn moved(
     let mut lists = json::read(bytes).context("the lists in the trace make no sense")?;
     for cache in &mut lists.caches {
         cache.name = renamer.name(&cache.name);
-        cache.each_mut().for_each(|slab| slab.base = place(slab.base));
+        cache.each_address_mut().for_each(|address| *address = place(*address));
     }
     Ok(json::write(&lists))
 }

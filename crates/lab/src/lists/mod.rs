@@ -143,13 +143,20 @@ impl CpuSheaves {
     pub fn each(&self) -> impl Iterator<Item = &Sheaf> {
         [Some(&self.main), self.spare.as_ref(), self.rcu_free.as_ref()].into_iter().flatten()
     }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut Sheaf> {
+        std::iter::once(&mut self.main).chain(&mut self.spare).chain(&mut self.rcu_free)
+    }
 }
 
 impl CacheLists {
-    /// Those of nodes first, then of CPUs.
-    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut SlabOnList> {
+    /// The addresses in it: of slabs, and of objects in sheaves.
+    pub fn each_address_mut(&mut self) -> impl Iterator<Item = &mut u64> {
         let cpus = self.cpus.iter_mut().flat_map(|cpu| cpu.slab.iter_mut().chain(&mut cpu.partial));
-        self.nodes.iter_mut().flatten().chain(cpus)
+        let slabs = self.nodes.iter_mut().flatten().chain(cpus).map(|slab| &mut slab.base);
+        let sheaves = self.sheaves.iter_mut().flat_map(CpuSheaves::each_mut);
+        let barns = self.barns.iter_mut().flat_map(|barn| &mut barn.full);
+        slabs.chain(sheaves.chain(barns).flatten())
     }
 
     /// Those of nodes first, then of CPUs.

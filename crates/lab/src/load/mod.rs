@@ -1,8 +1,8 @@
 //! Loads: a trace that nobody recorded, made from a text that describes it.
 //!
 //! The text is TOML (`docs/formats.md`): a machine, its caches, and groups of tasks with their
-//! rates, the lifetimes of their objects, and the CPUs on which these are freed. [`format`] reads
-//! and checks it, [`caches`] makes the snapshot of a kernel that has these caches and no slab yet,
+//! rates, the lifetimes of their objects, and the CPUs on which these are freed. [`mod@format`]
+//! reads and checks it, [`caches`] makes the snapshot of a kernel that has these caches and no slab yet,
 //! [`events`] lets the tasks run and writes down what they do. The result is a [`Trace`] like one
 //! from a recorder, except that no kernel has placed its objects: [`events`] only gives each an
 //! address in a slab of the cache's geometry. Invariant: the same text gives the same trace.

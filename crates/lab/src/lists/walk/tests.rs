@@ -235,6 +235,16 @@ fn sheaves_of_cpus_and_barns_are_read() {
 }
 
 #[test]
+fn each_address_is_reached_to_be_moved() {
+    let mut lists = Made::in_sheaves().read_by(&with_sheaves());
+    let cache = &mut lists.caches[0];
+    cache.each_address_mut().for_each(|address| *address = 7);
+    assert!(cache.each().all(|slab| slab.base == 7));
+    assert_eq!(cache.in_sheaves().collect::<Vec<_>>(), [7; 12]);
+    assert_eq!(cache.each_address_mut().count(), 13);
+}
+
+#[test]
 fn sheaves_that_make_no_sense_are_not_taken() {
     // Another cache's, more objects than fit, a barn that counts others, links that do not agree.
     for (at, word) in
