@@ -16,7 +16,7 @@ use super::frames::{CacheStarts, Slab};
 use super::input::{Input, NO_CACHE};
 use super::naming::Caches;
 use crate::lists::{CacheLists, CpuSheaves, Objects, Sheaf, SlabOnList};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// Of each cache of the trace; `None` of those that were not read.
 pub type Known = Vec<Option<KnownCache>>;
@@ -88,10 +88,12 @@ pub(super) fn begins(input: &Input) -> CacheStarts {
         // Those of lower orders show by events alone.
         let usual = cache.each().filter(|slab| slab.objects == input.caches[number].objects);
         listed.extend(usual.map(|slab| (number as u16, input.frames.of(slab.base))));
-        // Slabs whose free objects are all in sheaves are on no list.
-        let in_sheaves: BTreeSet<u64> =
-            cache.in_sheaves().map(|object| slab_frame(input, number, object)).collect();
-        listed.extend(in_sheaves.into_iter().map(|frame| (number as u16, frame)));
+        // Slabs whose free objects are all in sheaves are on no list. In the order of the sheaves,
+        // which is the same wherever a trace's memory was moved to.
+        let mut known = HashSet::new();
+        let in_sheaves = cache.in_sheaves().map(|object| slab_frame(input, number, object));
+        let in_sheaves = in_sheaves.filter(|frame| known.insert(*frame));
+        listed.extend(in_sheaves.map(|frame| (number as u16, frame)));
     }
     CacheStarts { times: times.into(), listed: listed.into() }
 }
