@@ -24,6 +24,11 @@ impl Random {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u32
     }
 
+    /// A number from 0 to below 1.
+    pub fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// Puts the items in an order by chance (Fisher and Yates). There are fewer than 2^32.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -49,5 +54,9 @@ mod tests {
         let mut seen = [0; 5];
         (0..1000).for_each(|_| seen[random.below(5) as usize] += 1);
         assert!(seen.iter().all(|n| (120..280).contains(n)), "{seen:?}");
+        let shares: [f64; 1000] = core::array::from_fn(|_| random.share());
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+        let halves = shares.iter().filter(|share| **share < 0.5).count();
+        assert!((400..600).contains(&halves), "{halves}");
     }
 }

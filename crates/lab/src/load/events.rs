@@ -10,6 +10,7 @@ use super::format::{Allocation, Lifetime, Load, TaskGroup, at, cpu_list};
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::{NO_NAME, Names};
+use slabyard_small::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -28,9 +29,9 @@ const SECOND: f64 = 1e9;
 /// A task of a group.
 struct Task<'a> {
     cpu: u16,
-    /// Its number, and the first random state.
+    /// Its number, and its own random numbers.
     pid: u32,
-    random: u64,
+    random: Random,
     mean_ns: f64,
     until: u64,
     parts: &'a [TaskAllocation],
@@ -109,8 +110,9 @@ pub(super) fn events(
         for (nth, cpu) in cpus.iter().enumerate() {
             for _ in 0..group.per_cpu {
                 let pid = tasks.len() as u32 + 1;
-                let mut random = load.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(pid);
-                next(&mut random);
+                let seed = load.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(pid);
+                let mut random = Random::new(seed);
+                random.share();
                 let mean_ns = SECOND / group.per_second.get_ref();
                 let until = group.until.map_or(end, |until| (until * SECOND) as u64);
                 tasks.push(Task { cpu: *cpu, pid, random, mean_ns, until, parts, nth });
@@ -172,7 +174,7 @@ impl Run {
     /// The next operation of a task, after a random time.
     fn after(&mut self, time: u64, tasks: &mut [Task<'_>], task: usize) {
         let Task { random, mean_ns, until, .. } = &mut tasks[task];
-        let wait = -(1.0 - share(random)).ln() * *mean_ns;
+        let wait = -(1.0 - random.share()).ln() * *mean_ns;
         let at = time + wait as u64;
         if at < *until {
             self.add(at, Due::Operation { task });
@@ -206,7 +208,7 @@ impl Run {
                 let Some(lifetime) = part.lifetime else { continue };
                 let us = match lifetime {
                     Lifetime::Fixed(us) => us,
-                    Lifetime::Between([low, high]) => low + (high - low) * share(&mut task.random),
+                    Lifetime::Between([low, high]) => low + (high - low) * task.random.share(),
                 };
                 let (cpu, pid) = match part.freed_on.get(task.nth % part.freed_on.len().max(1)) {
                     Some(cpu) => (*cpu, FREEING + u32::from(*cpu)),
@@ -241,18 +243,4 @@ impl Run {
         self.events.push(Event { requested, allocated, ..alloc });
         address
     }
-}
-
-/// Of random numbers (splitmix64: Steele, Lea and Flood, OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
-}
-
-/// From 0 to below 1.
-fn share(state: &mut u64) -> f64 {
-    (next(state) >> 11) as f64 / (1u64 << 53) as f64
 }
