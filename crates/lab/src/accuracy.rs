@@ -3,9 +3,10 @@
 //! A pair is one load recorded on two guests; one guest's peak of slabs is predicted from the other
 //! guest's trace. `ci/pairs-by-hand` boots the guests and measures the pairs. [`crate::case`]
 //! describes how a machine differs from the traced one; commands print the [`Accuracy`] below their
-//! results. Invariant: a test compares the table in docs/replay.md with the numbers in this module.
+//! results. [`crate::population::measured`] has the same of what snapshots foretell. Invariant: a test
+//! compares the table in docs/replay.md with the numbers in this module.
 
-/// In what a machine is not as the traced one.
+/// In what a machine, or a kernel's rules, are not those that were traced or counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// It has more CPUs, or fewer.
@@ -22,6 +23,16 @@ pub enum Change {
     Shrink,
     /// The allocator is another one.
     Allocator,
+    /// CPUs' partial lists hold more, or less.
+    CpuPartial,
+    /// Nodes keep more empty slabs, or fewer.
+    MinPartial,
+    /// The kernel reserves memory for another number of CPUs, present or not.
+    PossibleCpus,
+    /// Sheaves in place of CPU slabs, or the reverse.
+    Front,
+    /// Any other rule.
+    Other,
 }
 
 impl Change {
@@ -36,11 +47,16 @@ impl Change {
             Change::Hotplug => "hotplug",
             Change::Shrink => "shrink",
             Change::Allocator => "allocator",
+            Change::CpuPartial => "cpu_partial",
+            Change::MinPartial => "min_partial",
+            Change::PossibleCpus => "possible_cpus",
+            Change::Front => "front",
+            Change::Other => "other",
         }
     }
 
     /// For people, behind "with".
-    fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Change::Cpus => "other CPUs",
             Change::Orders => "other orders",
@@ -49,6 +65,11 @@ impl Change {
             Change::Hotplug => "CPUs that come and go",
             Change::Shrink => "caches that are shrunk",
             Change::Allocator => "another allocator",
+            Change::CpuPartial => "another cpu_partial",
+            Change::MinPartial => "another min_partial",
+            Change::PossibleCpus => "other possible CPUs (of 6.1)",
+            Change::Front => "sheaves for CPU slabs",
+            Change::Other => "these rules",
         }
     }
 }
@@ -98,9 +119,9 @@ pub const PAIRS: &[Pair] = &[
 ];
 
 /// How far off answers were where a machine was changed like this.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Number of CPUs or orders: what the guests of a pair differ in.
+    /// What the guests of a pair differ in.
     pub change: Change,
     /// Pairs that were measured.
     pub pairs: usize,
@@ -119,6 +140,18 @@ impl Accuracy {
             Some((low.min(off), high.max(off)))
         });
         Accuracy { change, pairs, off: range }
+    }
+
+    /// The range in words, if it was measured.
+    pub(crate) fn range(&self) -> Option<String> {
+        let (low, high) = self.off?;
+        Some(format!(
+            "with {} {:+.0} to {:+.0} % on {} pairs of guests",
+            self.change.words(),
+            low * 100.0,
+            high * 100.0,
+            self.pairs
+        ))
     }
 }
 
@@ -152,20 +185,7 @@ pub fn cell(changes: &[Change]) -> Option<String> {
 pub fn line(changes: &[Change]) -> Option<String> {
     let (known, unknown): (Vec<Accuracy>, Vec<Accuracy>) =
         changes.iter().map(|change| Accuracy::of(*change)).partition(|it| it.off.is_some());
-    let known: Vec<String> = known
-        .iter()
-        .filter_map(|it| {
-            let (low, high) = it.off?;
-            let percent = |share: f64| share * 100.0;
-            Some(format!(
-                "with {} {:+.0} to {:+.0} % on {} pairs of guests",
-                it.change.words(),
-                percent(low),
-                percent(high),
-                it.pairs
-            ))
-        })
-        .collect();
+    let known: Vec<String> = known.iter().filter_map(Accuracy::range).collect();
     let unknown: Vec<&str> = unknown.iter().map(|it| it.change.words()).collect();
     let mut text = Vec::new();
     if !known.is_empty() {

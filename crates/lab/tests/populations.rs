@@ -1,7 +1,8 @@
 //! Slab memory foretold from one guest's snapshot, held against another guest that was booted with
 //! other settings: the errors that `population::measured` publishes.
 
-use slabyard_lab::population::measured::{Change, MEASURED, Measured, of};
+use slabyard_lab::accuracy::{Accuracy, Change};
+use slabyard_lab::population::measured::{MEASURED, of};
 use slabyard_lab::population::{CacheOutcome, Population};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -83,7 +84,7 @@ fn change(from: &Guest, to: &Guest) -> Option<Change> {
         return None;
     }
     match &of(&from.settings, &to.settings)[..] {
-        [Measured { change, .. }] => Some(*change),
+        [Accuracy { change, .. }] => Some(*change),
         _ => None,
     }
 }
@@ -116,7 +117,7 @@ fn errors_on_guests_are_those_that_are_published() {
         let squares = off.iter().map(|off| off * off).sum::<f64>() / off.len() as f64;
         println!("{:?}: root mean square {:.1} %", row.change, 100.0 * squares.sqrt());
         let outwards = ((low * 100.0).floor() / 100.0, (high * 100.0).ceil() / 100.0);
-        known.push(Measured { change: row.change, pairs: off.len(), off: Some(outwards) });
+        known.push(Accuracy { change: row.change, pairs: off.len(), off: Some(outwards) });
     }
     for (change, names, off) in &errors {
         println!("{change:?} {names}: {:+.1} %", off * 100.0);

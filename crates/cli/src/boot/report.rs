@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use anyhow::Context;
 use serde::Serialize;
-use slabyard_lab::population::measured::{self, Measured};
-use slabyard_lab::population::{CacheOutcome, Outcome};
+use slabyard_lab::accuracy::Accuracy;
+use slabyard_lab::population::{CacheOutcome, Outcome, measured};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
     pub(super) new: &'a Settings,
     pub(super) before: Outcome,
     pub(super) after: Outcome,
-    pub(super) errors: Vec<Measured>,
+    pub(super) errors: Vec<Accuracy>,
 }
 
 #[derive(Serialize)]
@@ -88,11 +88,9 @@ fn side<'a>(settings: &Settings, outcome: &'a Outcome) -> Side<'a> {
 
 impl Report<'_> {
     pub(super) fn json(&self) -> Result<String, Failure> {
-        let expected = |measured: &Measured| Expected {
-            change: measured.change.name(),
-            pairs: measured.pairs,
-            low: measured.off.map(|off| off.0),
-            high: measured.off.map(|off| off.1),
+        let expected = |error: &Accuracy| {
+            let (low, high) = error.off.unzip();
+            Expected { change: error.change.name(), pairs: error.pairs, low, high }
         };
         let json = Json {
             dump: self.snapshot.dump.as_deref(),

@@ -5,77 +5,16 @@
 //! `ci/guests-by-hand` boots other guests. No number of the model was fitted to totals, but the
 //! objects for each CPU come from the guests of 6.1 and 6.12.
 
-use crate::rules::{Front, Settings};
+use crate::accuracy::{Accuracy, Change};
+use crate::rules::{Front, Machine, Settings};
 
-/// In what the settings differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Orders of slabs, or objects that they should hold.
-    Orders,
-    /// How much CPUs' partial lists hold.
-    CpuPartial,
-    /// Empty slabs that nodes keep.
-    MinPartial,
-    /// How many CPUs the machine has, as far as they are online.
-    Cpus,
-    /// For how many CPUs, present or not, the kernel reserves memory.
-    PossibleCpus,
-    /// Pages have another size.
-    Pages,
-    /// Sheaves in place of CPU slabs, or the reverse.
-    Front,
-    /// Anything else.
-    Other,
+const fn row(change: Change, pairs: usize, low: f64, high: f64) -> Accuracy {
+    Accuracy { change, pairs, off: Some((low, high)) }
 }
 
-impl Change {
-    /// For programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Change::Orders => "orders",
-            Change::CpuPartial => "cpu_partial",
-            Change::MinPartial => "min_partial",
-            Change::Cpus => "cpus",
-            Change::PossibleCpus => "possible_cpus",
-            Change::Pages => "page_size",
-            Change::Front => "front",
-            Change::Other => "other",
-        }
-    }
-
-    /// For people, behind "with".
-    fn words(self) -> &'static str {
-        match self {
-            Change::Orders => "other orders",
-            Change::CpuPartial => "another cpu_partial",
-            Change::MinPartial => "another min_partial",
-            Change::Cpus => "other CPUs",
-            Change::PossibleCpus => "other possible CPUs (of 6.1)",
-            Change::Pages => "other pages",
-            Change::Front => "sheaves for CPU slabs",
-            Change::Other => "these rules",
-        }
-    }
-}
-
-/// How far off totals were where this was changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
-    /// In what the two guests of a pair differ.
-    pub change: Change,
-    /// Pairs of guests.
-    pub pairs: usize,
-    /// The lowest and the highest of (foretold - real) / real, rounded outwards to a hundredth.
-    pub off: Option<(f64, f64)>,
-}
-
-const fn row(change: Change, pairs: usize, low: f64, high: f64) -> Measured {
-    Measured { change, pairs, off: Some((low, high)) }
-}
-
-/// The errors on pairs of guests; a test computes each again.
-pub const MEASURED: &[Measured] = &[
+/// The errors of totals on pairs of guests, rounded outwards to a hundredth; a test computes each
+/// again.
+pub const MEASURED: &[Accuracy] = &[
     row(Change::Orders, 156, -0.08, 0.14),
     row(Change::CpuPartial, 8, -0.04, 0.17),
     row(Change::MinPartial, 6, -0.04, 0.00),
@@ -86,7 +25,7 @@ pub const MEASURED: &[Measured] = &[
 
 /// What is known of the error where settings differ like this.
 #[must_use]
-pub fn of(own: &Settings, new: &Settings) -> Vec<Measured> {
+pub fn of(own: &Settings, new: &Settings) -> Vec<Accuracy> {
     let (a, b) = (&own.machine, &new.machine);
     let orders = |of: &Settings| (of.min_order, of.max_order(), of.min_objects, of.multiplier);
     let is_sheaves = |of: &Settings| of.front() == Front::Sheaves;
@@ -99,7 +38,7 @@ pub fn of(own: &Settings, new: &Settings) -> Vec<Measured> {
         (Change::MinPartial, own.min_partial != new.min_partial),
         (Change::Cpus, a.present_cpus != b.present_cpus),
         (Change::PossibleCpus, {
-            let more = |of: &crate::rules::Machine| of.possible_cpus - of.present_cpus;
+            let more = |of: &Machine| of.possible_cpus - of.present_cpus;
             more(a) != more(b)
         }),
         (Change::Pages, a.page_size != b.page_size),
@@ -110,24 +49,17 @@ pub fn of(own: &Settings, new: &Settings) -> Vec<Measured> {
     changed
         .map(|(change, _)| {
             let known = MEASURED.iter().find(|row| row.change == change).copied();
-            known.unwrap_or(Measured { change, pairs: 0, off: None })
+            known.unwrap_or(Accuracy { change, pairs: 0, off: None })
         })
         .collect()
 }
 
 /// A line for people on the error to expect; `None` if nothing was changed.
 #[must_use]
-pub fn line(errors: &[Measured]) -> Option<String> {
-    let one = |error: &Measured| match error.off {
-        None => format!("with {} no guests were compared", error.change.words()),
-        Some((low, high)) => format!(
-            "with {} {:+.0} to {:+.0} % on {} pairs of guests",
-            error.change.words(),
-            low * 100.0,
-            high * 100.0,
-            error.pairs
-        ),
-    };
-    let all: Vec<String> = errors.iter().map(one).collect();
+pub fn line(errors: &[Accuracy]) -> Option<String> {
+    let unknown =
+        |error: &Accuracy| format!("with {} no guests were compared", error.change.words());
+    let all: Vec<String> =
+        errors.iter().map(|error| error.range().unwrap_or_else(|| unknown(error))).collect();
     (!all.is_empty()).then(|| format!("the KiB of all caches were off by: {}", all.join(", ")))
 }
