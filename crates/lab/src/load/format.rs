@@ -3,6 +3,7 @@
 //! Neighbours: [`super::caches`] and [`super::events`] refuse what does not fit together. Invariant:
 //! each message names the line, and the key or what the key holds.
 
+use crate::rules::ranges;
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -212,17 +213,13 @@ fn check(allocation: &Allocation, machine: &LoadMachine) -> Result<(), String> {
 
 /// The CPUs of a list such as `0-15,32`.
 pub(super) fn cpu_list(list: &str, cpus: u32) -> Result<Vec<u16>, String> {
-    let mut all = Vec::new();
-    for range in list.split(',') {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let number = |text: &str| text.trim().parse::<u32>().ok();
-        let (Some(low), Some(high)) = (number(low), number(high)) else {
-            return Err(format!("`{list}` is no list of CPUs such as 0-15,32"));
-        };
-        if low > high || high >= cpus {
-            return Err(format!("`{range}` is no range of CPUs 0 to {}", cpus - 1));
+    let ranges =
+        ranges(list).ok_or_else(|| format!("`{list}` is no list of CPUs such as 0-15,32"))?;
+    match ranges.iter().find(|range| *range.end() >= cpus) {
+        Some(range) => {
+            let (low, high) = range.clone().into_inner();
+            Err(format!("`{low}-{high}` is no range of CPUs 0 to {}", cpus - 1))
         }
-        all.extend((low..=high).map(|cpu| cpu as u16));
+        None => Ok(ranges.into_iter().flatten().map(|cpu| cpu as u16).collect()),
     }
-    Ok(all)
 }

@@ -12,7 +12,7 @@ mod nodes;
 mod settings;
 
 pub use here::running_kernel;
-pub use nodes::{NodeSet, count_and_last};
+pub use nodes::{NodeSet, count_and_last, ranges};
 pub use settings::{SLAB_REMOVED, SettingError, Settings, SizeRule, Slab};
 pub use slabyard_kernels::{
     Accounting, Bands, CountedCpus, Freezing, Front, OrderFormula, PageLists, RELEASES, Release,

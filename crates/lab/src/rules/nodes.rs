@@ -3,6 +3,7 @@
 //! Neighbour: [`super::Machine`] has the set of its nodes without memory.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Nodes by their numbers, which are below 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,12 +16,11 @@ impl NodeSet {
     /// Reads a kernel's list: "1,3-7".
     #[must_use]
     pub fn parse(list: &str) -> Option<NodeSet> {
-        let mut nodes = 0;
-        for range in list.trim().split(',') {
-            let (count, last) = count_and_last(range).filter(|(_, last)| *last < u64::BITS)?;
-            nodes |= (last + 1 - count..=last).fold(0, |bits, node| bits | 1 << node);
+        let ranges = ranges(list)?;
+        if ranges.iter().any(|range| *range.end() >= u64::BITS) {
+            return None;
         }
-        Some(NodeSet(nodes))
+        Some(NodeSet(ranges.into_iter().flatten().fold(0, |bits, node| bits | 1 << node)))
     }
 
     /// The nodes of a machine that are not among those with memory, by a kernel's lists `online` and
@@ -74,21 +74,24 @@ impl fmt::Display for NodeSet {
     }
 }
 
-/// Reads the kernel's lists of CPUs and nodes: "0-3,8" is 5 of them, the last of
-/// which is number 8.
+/// Of a kernel's list of CPUs or nodes, how many there are and the last one: "0-3,8" is 5 of them, the
+/// last of which is number 8.
 #[must_use]
 pub fn count_and_last(list: &str) -> Option<(u32, u32)> {
-    let (mut count, mut last) = (0u32, 0u32);
-    for range in list.trim().split(',') {
+    ranges(list)?.into_iter().try_fold((0u32, 0), |(count, last), range| {
+        Some((count.checked_add(range.end() - range.start() + 1)?, last.max(*range.end())))
+    })
+}
+
+/// The ranges of a kernel's list of CPUs or nodes, whose numbers are below 2^20.
+#[must_use]
+pub fn ranges(list: &str) -> Option<Vec<RangeInclusive<u32>>> {
+    let range = |range: &str| {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (low, high): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
-        if low > high || high >= 1 << 20 {
-            return None;
-        }
-        count = count.checked_add(high - low + 1)?;
-        last = last.max(high);
-    }
-    Some((count, last))
+        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        (low <= high && high < 1 << 20).then_some(low..=high)
+    };
+    list.split(',').map(range).collect()
 }
 
 #[cfg(test)]
