@@ -167,7 +167,7 @@ impl ReplaySnapshot<'_> {
         if self.start != Start::LookAhead {
             miss("live", "the start was found from the snapshot alone".into());
         }
-        let untouched = self.untouched();
+        let untouched: u64 = self.replayed.untouched.iter().sum();
         if untouched > 0 {
             let why = format!("{untouched} that no event touches are not in the model");
             miss("slabs", why);
@@ -179,18 +179,6 @@ impl ReplaySnapshot<'_> {
             }
         }
         missing
-    }
-
-    /// Slabs that the kernel had at the start, and that the trace never mentions.
-    fn untouched(&self) -> u64 {
-        let case = self.case;
-        let of = |nth: usize| {
-            let kernel = &self.kernel.caches[nth];
-            let same = kernel.objs_per_slab == case.rules[nth].objects;
-            let placed = u64::from(self.replayed.before.caches[nth].places.slabs);
-            Some(kernel.slabs.filter(|_| same)?.saturating_sub(placed))
-        };
-        (0..case.ids.len()).filter_map(of).sum()
     }
 }
 
