@@ -34,8 +34,9 @@ pub struct Case {
     /// Objects in a sheaf of each cache there; 0 without sheaves.
     pub traced_sheaves: Vec<u32>,
     /// Slabs of each cache here for one of the traced machine, as its
-    /// [population](crate::population) is laid out; empty where the snapshot tells too little.
-    pub laid_out: Vec<f64>,
+    /// [population](crate::population) is laid out; or why it is not. Then they are as many as hold
+    /// the same objects.
+    pub laid_out: Result<Vec<f64>, String>,
     /// Order of each cache there.
     pub orders: Vec<u8>,
     /// The least order of each cache's slabs there, and their objects.
@@ -176,7 +177,7 @@ impl Case {
             rules: Vec::new(),
             traced_objects: facts.iter().map(|facts| facts.objects).collect(),
             traced_sheaves: facts.iter().map(|facts| facts.sheaf_capacity).collect(),
-            laid_out: Vec::new(),
+            laid_out: Ok(Vec::new()),
             orders: Vec::new(),
             least: Vec::new(),
             reclaimable: Vec::new(),
@@ -236,7 +237,7 @@ impl Case {
             self.sheaves.push(settings.sheaves(cache.slab_size));
         }
         self.gone = self.leave_out_gone(snapshot, settings);
-        self.laid_out = laid_out(snapshot, settings).unwrap_or_default();
+        self.laid_out = laid_out(snapshot, settings);
         let counted = |cache: &Cache| cache.reclaim_account == Some(true);
         self.reclaimable = snapshot.caches.iter().map(counted).collect();
         let told = snapshot.machine().map(|machine| machine.online_cpus);
@@ -311,7 +312,10 @@ impl Case {
         told: bool,
     ) -> Result<(), Error> {
         self.slab.choice = rules.choice;
-        self.laid_out.clear();
+        self.laid_out = match told {
+            true => Ok(Vec::new()),
+            false => Err("populations are laid out in slabs of SLUB alone".into()),
+        };
         for (nth, cache) in snapshot.caches.iter().enumerate() {
             let request = slab::Request {
                 object_size: cache.object_size.unwrap_or(cache.slab_size),
@@ -408,7 +412,7 @@ impl Case {
             rules: &self.rules,
             traced_objects: &self.traced_objects,
             traced_sheaves: &self.traced_sheaves,
-            laid_out: &self.laid_out,
+            laid_out: self.laid_out.as_deref().unwrap_or_default(),
             node_of: &self.node_of,
             memory_of: &self.memory_of,
             traced_cpus: self.traced_cpus as usize,
@@ -432,17 +436,22 @@ impl Case {
     }
 }
 
-/// Slabs of each cache by these settings for one that the snapshot counts.
-fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Option<Vec<f64>> {
-    let (own, _) = snapshot.settings().ok()?;
-    let population = Population::from_snapshot(snapshot, &own).ok()?;
-    let outcome = population.on(settings).ok()?;
+/// Slabs of each cache by these settings for one that the snapshot counts, or what the snapshot does
+/// not tell. Its own settings need nothing of it: they leave each slab as it is.
+fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Result<Vec<f64>, String> {
+    let (own, _) = snapshot.settings().map_err(|error| error.to_string())?;
+    if own == *settings {
+        return Ok(vec![1.0; snapshot.caches.len()]);
+    }
+    let population =
+        Population::from_snapshot(snapshot, &own).map_err(|error| error.to_string())?;
+    let outcome = population.on(settings).map_err(|error| error.to_string())?;
     let slabs = population.caches.iter().map(|cache| cache.places.slabs());
     let ratio = |(cache, slabs): (&CacheOutcome, f64)| match slabs > 0.0 {
         true => cache.places.slabs() / slabs,
         false => 1.0,
     };
-    Some(outcome.caches.iter().zip(slabs).map(ratio).collect())
+    Ok(outcome.caches.iter().zip(slabs).map(ratio).collect())
 }
 
 /// True if a snapshot tells the geometry of SLAB's caches.

@@ -114,6 +114,8 @@ pub struct Totals {
     pub peak_bytes: u64,
     /// Bytes of slabs that no event touches, by these rules; in no other number.
     pub untouched_bytes: Option<u64>,
+    /// Why there are as many of these as hold the traced objects, if they are not laid out by the rules.
+    pub untouched_not_laid_out: Option<String>,
     #[serde(skip)]
     pub before: Sum,
     #[serde(skip)]
@@ -211,6 +213,7 @@ pub fn of(
         peak,
         peak_bytes,
         untouched_bytes: untouched_bytes(case, &caches),
+        untouched_not_laid_out: case.laid_out.as_ref().err().cloned(),
         before: sum(&caches.iter().map(|c| (c, c.before.clone())).collect::<Vec<_>>()),
         after: sum(&caches.iter().map(|c| (c, c.after.clone())).collect::<Vec<_>>()),
     };

@@ -188,6 +188,12 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
             text,
             "{untouched} more slabs of the snapshot ({kib}), which no event touches, are in none of these numbers"
         );
+        if let Some(why) = &totals.untouched_not_laid_out {
+            let _ = writeln!(
+                text,
+                "they are as many as hold the same objects, and not laid out by these rules: {why}"
+            );
+        }
     }
 }
 

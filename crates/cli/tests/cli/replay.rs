@@ -1,7 +1,7 @@
 //! `slabyard replay`: traces, their snapshots, and real kernels.
 
 use crate::stage::{SLABYARD, text};
-use crate::traces::{Files, ends, load, parsed, real, snapshot, tiny};
+use crate::traces::{Files, OBJECTS, ends, load, parsed, real, snapshot, tiny};
 use nix::pty::openpty;
 use serde_json::{Value, json};
 use slabyard_kernels::settings::REPLAYED;
@@ -50,6 +50,34 @@ fn a_cache_that_a_release_does_not_have_is_left_out_of_its_replay() {
         let table = files.replay(&["--release", release]);
         let note = format!("Linux {release} has no vma_lock (:0000192): left out");
         assert_eq!(text(&table.stdout).contains(&note), slabs == 0, "{release}");
+    }
+}
+
+#[test]
+fn slabs_that_are_not_laid_out_by_the_rules_are_told_with_the_reason() {
+    let files = tiny();
+    let mut with_slabs = snapshot();
+    let cache = &mut with_slabs["slab"][":0000192"];
+    (cache["slabs"], cache["objects"]) = (json!(40), json!(40 * OBJECTS));
+    let mut uncounted = with_slabs.clone();
+    uncounted["slab"][":0000192"].as_object_mut().unwrap().remove("cpu_slabs");
+    let does_not_tell = "does not tell `slabs` and `cpu_slabs`";
+    for (snapshot, args, why) in [
+        (&with_slabs, &[][..], None),
+        (&with_slabs, &["--set", "min_order=1"], None),
+        (&with_slabs, &["--engine", "slab"], Some("slabs of SLUB alone")),
+        (&uncounted, &[], None),
+        (&uncounted, &["--set", "min_order=1"], Some(does_not_tell)),
+    ] {
+        files.put("load.before.json", snapshot.to_string().as_bytes());
+        let output = files.replay(args);
+        let table = text(&output.stdout);
+        assert!(table.contains(" more slabs of the snapshot ("), "{args:?}: {table}");
+        assert_eq!(table.contains("not laid out"), why.is_some(), "{args:?}: {table}");
+        let found = parsed(&files.replay(&[args, &["--json"]].concat()), 0);
+        let told = found["totals"]["untouched_not_laid_out"].as_str();
+        assert_eq!(told.is_some(), why.is_some(), "{args:?}: {told:?}");
+        assert!(why.is_none_or(|why| told.unwrap().contains(why) && table.contains(why)));
     }
 }
 
