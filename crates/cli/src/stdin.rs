@@ -1,7 +1,10 @@
-//! Standard input in place of a file: defines its name, and reads kernels' snapshots from it.
+//! Standard input in place of a file: defines its name, reads kernels' snapshots from either, and picks
+//! one of them.
 //!
 //! Neighbour: `observe::source` itself accepts `-` as a SOURCE.
 
+use crate::failure::Failure;
+use anyhow::anyhow;
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
 use std::io::{self, Read};
 use std::path::Path;
@@ -28,4 +31,28 @@ pub fn snapshots(file: &Path) -> Result<Vec<KernelSnapshot>, Error> {
     let read = io::stdin().lock().read_to_end(&mut bytes);
     read.map_err(|error| Error::Read { path: file.into(), error })?;
     KernelSnapshot::parse(&bytes)
+}
+
+/// One of a file's snapshots: the dump of a name, or the only one. `how` says how else to pick one.
+pub fn one_of(
+    mut all: Vec<KernelSnapshot>,
+    file: &str,
+    dump: Option<&str>,
+    how: &str,
+) -> Result<KernelSnapshot, Failure> {
+    let names: Vec<&str> = all.iter().filter_map(|one| one.dump.as_deref()).collect();
+    let told = names.join(", ");
+    let missing = match dump {
+        None if all.is_empty() => return Err(anyhow!("{file} holds no dump").into()),
+        None => format!("{file} holds several dumps; pick one {how}: {told}"),
+        Some(name) if names.is_empty() => {
+            format!("{file} holds one snapshot and no dump `{name}`; leave it out")
+        }
+        Some(name) => format!("{file} holds no dump `{name}`; it holds: {told}"),
+    };
+    let at = match dump {
+        None => (all.len() == 1).then_some(0),
+        Some(_) => all.iter().position(|one| one.dump.as_deref() == dump),
+    };
+    at.map(|at| all.swap_remove(at)).ok_or(Failure::Usage(missing))
 }

@@ -47,21 +47,9 @@ fn open(source: &Path) -> Result<KernelSnapshot, Failure> {
         return Ok(KernelSnapshot::live().context("the running kernel")?);
     }
     let (path, dump) = file::dump_of(source);
-    let mut all = stdin::snapshots(&path).with_context(|| stdin::shown(&path))?;
-    let told: Vec<&str> = all.iter().filter_map(|one| one.dump.as_deref()).collect();
     let shown = stdin::shown(&path);
-    let missing = match &dump {
-        Some(dump) => format!("{shown} holds no dump `{dump}`; it holds: {}", told.join(", ")),
-        None if all.is_empty() => format!("{shown} holds no snapshot"),
-        None => {
-            format!("{shown} holds several dumps; pick one as {shown}#DUMP: {}", told.join(", "))
-        }
-    };
-    let at = match &dump {
-        Some(dump) => all.iter().position(|one| one.dump.as_ref() == Some(dump)),
-        None => (all.len() == 1).then_some(0),
-    };
-    at.map(|at| all.swap_remove(at)).ok_or(Failure::Usage(missing))
+    let all = stdin::snapshots(&path).with_context(|| shown.clone())?;
+    stdin::one_of(all, &shown, dump.as_deref(), &format!("as {shown}#DUMP"))
 }
 
 impl BootArgs {

@@ -40,18 +40,11 @@ pub(super) fn run(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failur
         vec![KernelSnapshot::live().context("the running kernel")?]
     } else {
         let (file, dump) = file::dump_of(source);
-        let mut all = stdin::snapshots(&file).with_context(|| stdin::shown(&file))?;
-        if let Some(dump) = dump {
-            let told: Vec<&str> = all.iter().filter_map(|s| s.dump.as_deref()).collect();
-            let told = told.join(", ");
-            all.retain(|snapshot| snapshot.dump.as_deref() == Some(&dump));
-            if all.is_empty() {
-                let file = file.display();
-                let text = format!("{file} holds no dump `{dump}`; it holds: {told}");
-                return Err(Failure::Usage(text));
-            }
+        let all = stdin::snapshots(&file).with_context(|| stdin::shown(&file))?;
+        match &dump {
+            None => all,
+            Some(_) => vec![stdin::one_of(all, &stdin::shown(&file), dump.as_deref(), "")?],
         }
-        all
     };
     let (mut compared, mut told) = (Vec::new(), None);
     for snapshot in &snapshots {

@@ -263,28 +263,10 @@ fn no_snapshot(looked: &[PathBuf]) -> String {
 
 fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Failure> {
     let file = shown(path);
-    let mut snapshots = stdin::snapshots(path)
+    let snapshots = stdin::snapshots(path)
         .with_context(|| format!("cannot start from {file}"))
         .context("the snapshot cannot be used; `slabyard replay --help` shows how to take one")?;
-    let names: Vec<&str> = snapshots.iter().filter_map(|s| s.dump.as_deref()).collect();
-    let told = names.join(", ");
-    let at = match dump {
-        None if snapshots.len() == 1 => 0,
-        None if snapshots.is_empty() => return Err(anyhow!("{file} holds no dump").into()),
-        None => {
-            let text = format!("{file} holds several dumps; pick one with --dump: {told}");
-            return Err(Failure::Usage(text));
-        }
-        Some(name) => {
-            snapshots.iter().position(|s| s.dump.as_deref() == Some(name)).ok_or_else(|| {
-                Failure::Usage(match names.is_empty() {
-                    true => format!("{file} holds one snapshot and no dump `{name}`; leave it out"),
-                    false => format!("{file} holds no dump `{name}`; it holds: {told}"),
-                })
-            })?
-        }
-    };
-    Ok(snapshots.swap_remove(at))
+    stdin::one_of(snapshots, &file, dump, "with --dump")
 }
 
 /// A trace and a snapshot of two machines make nonsense.
