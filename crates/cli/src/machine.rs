@@ -1,14 +1,17 @@
-//! The options that describe a modelled machine, for every command that models one, and the parser
-//! of sizes.
+//! The options that describe a modelled machine and its rules, for every command that models one, and
+//! the parser of sizes.
 
+use crate::failure::Failure;
 use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::settings::bytes;
-use slabyard_lab::rules::Machine;
+use slabyard_lab::rules::{Machine, Settings};
+use slabyard_lab::snapshot::UnknownRules;
 
 /// A kernel's allocator, whose rules hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
     /// `mm/slub.c`
+    #[default]
     Slub,
     /// `mm/slab.c`, to 6.7
     Slab,
@@ -45,6 +48,44 @@ impl Engine {
             Engine::Tiny => Some("tiny=1"),
             Engine::Slub | Engine::Slab | Engine::Slob => None,
         }
+    }
+}
+
+/// Whose rules hold, and on which machine; what is left out stays as it is.
+#[derive(Default, clap::Args)]
+pub struct RulesArgs {
+    /// The kernel's allocator whose rules hold
+    #[arg(long, value_enum, default_value = "slub")]
+    pub engine: Engine,
+    /// The kernel whose rules hold: a version such as 6.12 [default: the one that the trace or the
+    /// snapshot is of, else the running one]
+    #[arg(long, value_name = "R")]
+    pub release: Option<String>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Change a rule; may be repeated, the last one counts
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl RulesArgs {
+    /// The rules of a version on a machine, then what the kernel was booted with, then what was typed;
+    /// and what to tell people of the version.
+    pub fn settings(
+        &self,
+        version: &str,
+        machine: Machine,
+        boot: impl FnOnce(&mut Settings) -> Result<(), UnknownRules>,
+    ) -> Result<(Settings, Option<String>), Failure> {
+        let usage = |error: &dyn ToString| Failure::Usage(error.to_string());
+        let (mut settings, note) =
+            Settings::of_version(version, machine).map_err(|error| usage(&error))?;
+        boot(&mut settings).map_err(|error| usage(&error))?;
+        for text in self.engine.setting().into_iter().chain(self.set.iter().map(|s| &**s)) {
+            settings.set(text).map_err(|error| usage(&error))?;
+        }
+        settings.validate_on(self.engine.of_kernels()).map_err(|error| usage(&error))?;
+        Ok((settings, note))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The arguments of `slabyard boot`.
 
-use crate::machine::{Engine, MachineArgs};
+use crate::machine::RulesArgs;
 use crate::settings;
 use clap::ValueHint;
 use std::path::PathBuf;
@@ -27,17 +27,8 @@ pub struct BootArgs {
     /// Another one of the same boot, taken just after a shrink: it counts live objects exactly
     #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
     pub(super) shrunk: Option<PathBuf>,
-    /// The kernel's allocator whose rules hold
-    #[arg(long, value_enum, default_value = "slub")]
-    pub(super) engine: Engine,
-    /// The kernel whose rules hold: a version such as 6.12 [default: the snapshot's]
-    #[arg(long, value_name = "R")]
-    pub(super) release: Option<String>,
     #[command(flatten)]
-    pub(super) machine: MachineArgs,
-    /// Change a rule; may be repeated, the last one counts
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
+    pub(super) rules: RulesArgs,
     /// Show all caches
     #[arg(long)]
     pub(super) all: bool,

@@ -9,6 +9,7 @@ pub mod args;
 mod report;
 
 use crate::failure::Failure;
+use crate::machine::{Engine, RulesArgs};
 use crate::stderr::say;
 use crate::{stdin, stdout};
 use anyhow::Context;
@@ -56,29 +57,21 @@ impl BootArgs {
     /// The rules of the snapshot's kernel, and those that were typed.
     fn settings(&self, snapshot: &KernelSnapshot) -> Result<(Settings, Settings), Failure> {
         let usage = |text: String| Failure::Usage(text);
-        if self.engine.setting().is_none() && self.engine != crate::machine::Engine::Slub {
+        let rules = &self.rules;
+        if !matches!(rules.engine, Engine::Slub | Engine::Tiny) {
             let text =
                 "boot knows the slabs of SLUB and SLUB_TINY; for SLAB and SLOB, replay a trace";
             return Err(usage(text.into()));
         }
         let machine = snapshot.machine().ok_or(UnknownRules::NoCpus);
         let machine = machine.map_err(|error| usage(error.to_string()))?;
-        let kernel = snapshot.kernel.as_deref().or(self.release.as_deref());
+        let kernel = snapshot.kernel.as_deref().or(rules.release.as_deref());
         let kernel = kernel.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
-        let of = |version: &str, machine| {
-            let (mut settings, note) =
-                Settings::of_version(version, machine).map_err(|error| usage(error.to_string()))?;
-            snapshot.boot(&mut settings).map_err(|error| usage(error.to_string()))?;
-            Ok::<_, Failure>((settings, note))
-        };
-        let (own, _) = of(kernel, machine)?;
-        let version = self.release.as_deref().unwrap_or(kernel);
-        let (mut new, note) = of(version, self.machine.on(machine))?;
+        let booted = |settings: &mut Settings| snapshot.boot(settings);
+        let (own, _) = RulesArgs::default().settings(kernel, machine, booted)?;
+        let version = rules.release.as_deref().unwrap_or(kernel);
+        let (new, note) = rules.settings(version, rules.machine.on(machine), booted)?;
         note.iter().for_each(|note| say(note));
-        for text in self.engine.setting().into_iter().chain(self.set.iter().map(|s| &**s)) {
-            new.set(text).map_err(|error| usage(error.to_string()))?;
-        }
-        new.validate_on(self.engine.of_kernels()).map_err(|error| usage(error.to_string()))?;
         match new.typed_of_calls() {
             None => Ok((own, new)),
             Some(key) => Err(usage(format!(

@@ -9,7 +9,7 @@ use super::contender::expanded;
 use super::figures::{Figures, LoadComparison, MeasureKey};
 use super::progress::Progress;
 use crate::failure::Failure;
-use crate::machine::{Engine, MachineArgs};
+use crate::machine::{Engine, MachineArgs, RulesArgs};
 use crate::replay::figures::{self, named};
 use crate::replay::input::{self, Loaded, TypedSettings};
 use crate::replay::prepare;
@@ -54,21 +54,12 @@ pub fn compare(
 ) -> std::result::Result<Result, Failure> {
     let rounds = rounds.unwrap_or(0);
     let specs = expanded(specs, defaults())?;
-    let machine = MachineArgs::default();
-    let nothing = TypedSettings {
-        engine: Engine::Slub,
-        release: None,
-        machine: &machine,
-        nodes: None,
-        memoryless: None,
-        set: &[],
-    };
     let reading = terminal::Progress::new();
-    let loaded = input::load(trace, &nothing, &reading)?;
+    let loaded = input::load(trace, &typed(&RulesArgs::default()), &reading)?;
     let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
     let mut settings = Vec::new();
     for (spec, set) in specs.iter().zip(&sets) {
-        settings.push(contender(spec, set, &machine, &loaded)?);
+        settings.push(contender(spec, set, &loaded)?);
     }
     let mut case =
         prepare::case(Engine::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
@@ -171,10 +162,14 @@ fn parts(spec: &str) -> Vec<String> {
     parts
 }
 
+/// These rules, on the traced machine's nodes.
+fn typed(rules: &RulesArgs) -> TypedSettings<'_> {
+    TypedSettings { rules, nodes: None, memoryless: None }
+}
+
 fn contender(
     spec: &str,
     set: &[String],
-    machine: &MachineArgs,
     loaded: &Loaded,
 ) -> std::result::Result<Settings, Failure> {
     let (engine, parts) = (engine(spec), parts(spec));
@@ -185,8 +180,9 @@ fn contender(
         Engine::Slub => first,
     };
     // It is set once: `set` has it already.
-    let set = &set[engine.setting().iter().len()..];
-    let wanted = TypedSettings { engine, release, machine, nodes: None, memoryless: None, set };
+    let set = set[engine.setting().iter().len()..].to_vec();
+    let (release, machine) = (release.map(str::to_owned), MachineArgs::default());
+    let rules = RulesArgs { engine, release, machine, set };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \
@@ -196,7 +192,7 @@ fn contender(
     if let Some(wrong) = parts.iter().skip(1).find(|part| !part.contains('=')) {
         return Err(told(&format!("`{wrong}` is no KEY=VALUE")));
     }
-    let found = input::settings(&wanted, &loaded.trace, &loaded.snapshot);
+    let found = input::settings(&typed(&rules), &loaded.trace, &loaded.snapshot);
     found.map(|(settings, _)| settings).map_err(|failure| told(&failure))
 }
 

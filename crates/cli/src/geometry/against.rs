@@ -67,15 +67,14 @@ fn compare(
     snapshot: &KernelSnapshot,
 ) -> Result<(DumpComparison, Option<String>), Failure> {
     // Where the snapshot is silent, the options or else one CPU must do.
-    if snapshot.machine().is_none() && args.machine.cpus.is_none() {
+    if snapshot.machine().is_none() && args.rules.machine.cpus.is_none() {
         let text = "the snapshot does not tell the number of CPUs; give --cpus";
         return Err(Failure::Usage(text.into()));
     }
     let machine = snapshot.machine().unwrap_or(Machine::new(snapshot.page_size, 1));
-    let version = args.release.as_deref().or(snapshot.kernel.as_deref());
-    let (settings, note) = args.settings(version, args.machine.on(machine), |settings| {
-        snapshot.boot(settings).map_err(|e| Failure::Usage(e.to_string()))
-    })?;
+    let version = args.rules.release.as_deref().or(snapshot.kernel.as_deref());
+    let (settings, note) =
+        args.settings(version, args.rules.machine.on(machine), |settings| snapshot.boot(settings))?;
     let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
     let compared = DumpComparison {
         dump: snapshot.dump.clone(),

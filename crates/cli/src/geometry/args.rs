@@ -1,10 +1,11 @@
 //! The arguments of `slabyard geometry`, and the kernel rules that they select.
 
 use crate::failure::Failure;
-use crate::machine::{Engine, MachineArgs, size};
+use crate::machine::{RulesArgs, size};
 use crate::settings;
 use clap::ValueHint;
 use slabyard_lab::rules::{self, Machine, Settings};
+use slabyard_lab::snapshot::UnknownRules;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,17 +23,8 @@ What is not given of the machine is this one's, or with --against the snapshot's
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct GeometryArgs {
-    /// The kernel whose rules hold: a version such as 6.12 [default: the running one]
-    #[arg(long, value_name = "R")]
-    pub(super) release: Option<String>,
     #[command(flatten)]
-    pub(super) machine: MachineArgs,
-    /// Change a rule; may be repeated, the last one counts
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(super) settings: Vec<String>,
-    /// The kernel's allocator whose rules hold
-    #[arg(long, value_enum, default_value = "slub")]
-    pub(super) engine: Engine,
+    pub(super) rules: RulesArgs,
     /// For programs
     #[arg(long)]
     pub(super) json: bool,
@@ -51,24 +43,15 @@ pub struct GeometryArgs {
 }
 
 impl GeometryArgs {
-    /// The rules of a version, then what the kernel was booted with, then `--set`; and
-    /// what to tell people of the version.
+    /// [`RulesArgs::settings`] of a version that is known, without keys that change no geometry.
     pub(super) fn settings(
         &self,
         version: Option<&str>,
         machine: Machine,
-        boot: impl FnOnce(&mut Settings) -> Result<(), Failure>,
+        boot: impl FnOnce(&mut Settings) -> Result<(), UnknownRules>,
     ) -> Result<(Settings, Option<String>), Failure> {
         let unknown = || Failure::Usage("the kernel's version is not known; give --release".into());
-        let (mut settings, note) = Settings::of_version(version.ok_or_else(unknown)?, machine)
-            .map_err(|e| Failure::Usage(e.to_string()))?;
-        boot(&mut settings)?;
-        for text in self.engine.setting().into_iter().chain(self.settings.iter().map(|s| &**s)) {
-            settings.set(text).map_err(|e| Failure::Usage(e.to_string()))?;
-        }
-        settings
-            .validate_on(self.engine.of_kernels())
-            .map_err(|e| Failure::Usage(e.to_string()))?;
+        let (settings, note) = self.rules.settings(version.ok_or_else(unknown)?, machine, boot)?;
         match settings.typed_of_calls() {
             None => Ok((settings, note)),
             Some(key) => Err(Failure::Usage(format!(

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 /// Prints a table of sizes, or the differences from a kernel.
 pub fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
-    match (args.engine, &args.against) {
+    match (args.rules.engine, &args.against) {
         (Engine::Slab, _) => slab::run(args),
         (Engine::Slob, _) => Err(Failure::Usage(
             "SLOB has no slabs of one size: any page holds blocks of all sizes".into(),

@@ -31,7 +31,7 @@ pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     if args.against.is_some() {
         return Err(Failure::Usage("--against holds snapshots against SLUB's rules alone".into()));
     }
-    let release = args.release.as_deref().unwrap_or(slab::last_release().name);
+    let release = args.rules.release.as_deref().unwrap_or(slab::last_release().name);
     match version_of(release) {
         None => return Err(Failure::Usage(format!("{release} is no version; such as 6.1"))),
         Some(version) if version >= SLAB_REMOVED => {
@@ -41,9 +41,9 @@ pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
         }
         Some(_) => {}
     }
-    let machine = args.machine.on(Machine::here());
+    let machine = args.rules.machine.on(Machine::here());
     let mut rules = Rules::of(&machine);
-    for setting in &args.settings {
+    for setting in &args.rules.set {
         let order = setting.strip_prefix("max_order=").and_then(|n| n.parse().ok());
         let order = order.filter(|order| *order <= 10).ok_or_else(|| {
             Failure::Usage(format!("`{setting}`: of SLAB, --set takes max_order, from 0 to 10"))

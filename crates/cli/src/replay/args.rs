@@ -6,7 +6,7 @@ use super::input::TypedSettings;
 use super::oom::Pressure;
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;
-use crate::machine::{Engine, MachineArgs, memory_size};
+use crate::machine::{RulesArgs, memory_size};
 use clap::ValueHint;
 use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
@@ -27,14 +27,8 @@ const MOST_TASKS: u32 = 10_000;
 pub struct ReplayArgs {
     #[command(flatten)]
     pub(super) trace: TraceArgs,
-    /// The kernel's allocator whose rules hold
-    #[arg(long, value_enum, default_value = "slub")]
-    pub(super) engine: Engine,
-    /// The kernel whose rules hold: a version such as 6.12 [default: the traced one]
-    #[arg(long, value_name = "R")]
-    pub(super) release: Option<String>,
     #[command(flatten)]
-    pub(super) machine: MachineArgs,
+    pub(super) rules: RulesArgs,
     /// Memory nodes, among which the CPUs are shared out
     #[arg(long, value_name = "N")]
     pub(super) nodes: Option<u32>,
@@ -44,9 +38,6 @@ pub struct ReplayArgs {
     /// Copy each task of the trace, with objects of its own, so that there are N times as many
     #[arg(long, value_name = "N[x]", default_value = "1", value_parser = times, conflicts_with = "check")]
     pub(super) tasks: u32,
-    /// Change a rule; may be repeated, the last one counts
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(super) settings: Vec<String>,
     /// Memory of the machine, out of which come all slabs and the other pages that the trace tells,
     /// those from before it first; a run that needs more ends with the report that a kernel prints
     /// then, and exit code 4
@@ -119,7 +110,7 @@ pub struct ReplayArgs {
         value_name = "OUT",
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
-            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "memoryless", "tasks", "settings",
+            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "memoryless", "tasks", "set",
             "check", "contention",
             "no_look_ahead", "offline", "online", "shrink", "memory", "samples", "every", "all", "json", "counters", "save",
         ]
@@ -154,14 +145,7 @@ pub enum SaveAt {
 impl ReplayArgs {
     /// The rules and the machine that are asked for.
     pub(super) fn wanted(&self) -> TypedSettings<'_> {
-        TypedSettings {
-            engine: self.engine,
-            release: self.release.as_deref(),
-            machine: &self.machine,
-            nodes: self.nodes,
-            memoryless: self.memoryless,
-            set: &self.settings,
-        }
+        TypedSettings { rules: &self.rules, nodes: self.nodes, memoryless: self.memoryless }
     }
 
     /// In what the machine is not the traced one.

@@ -36,7 +36,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     same_machine(loaded)?;
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let case = prepare::case(args.engine, loaded, order, progress)?;
+    let case = prepare::case(args.rules.engine, loaded, order, progress)?;
     progress.stage("replaying");
     let report = check::check(&case.plan(start)).context("the replay failed")?;
     let spread = spread(args, loaded, start, order, progress)?;
@@ -129,7 +129,7 @@ fn spread(
     let mut all: Option<Spread> = None;
     for seed in 1..=SEEDS {
         progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
-        let case = prepare::case(args.engine, loaded, order.shaken(seed), progress)?;
+        let case = prepare::case(args.rules.engine, loaded, order.shaken(seed), progress)?;
         let one = Spread::of(&case.plan(start)).context("the replay failed")?;
         all = Some(all.map_or(one, |all| all.with(one)));
     }

@@ -98,7 +98,7 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let mut case = prepare::case(args.engine, loaded, order, progress)?;
+    let mut case = prepare::case(args.rules.engine, loaded, order, progress)?;
     let own = [loaded.settings.machine.online_cpus];
     let mut lengths = lengths(&args.costs)?;
     let mut rows = Vec::new();

@@ -20,7 +20,7 @@ pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> Strin
         trace.nr_events(),
         seconds(last - first),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
-        match args.engine {
+        match args.rules.engine {
             Engine::Slub => settings.rules_name(),
             Engine::Tiny => format!("{}, SLUB_TINY", settings.rules_name()),
             Engine::Slab => "SLAB".into(),

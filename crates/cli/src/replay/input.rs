@@ -6,7 +6,7 @@
 
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;
-use crate::machine::{Engine, MachineArgs};
+use crate::machine::{Engine, RulesArgs};
 use crate::stderr::say;
 use crate::stdin::{self, shown};
 use crate::terminal::Progress;
@@ -302,13 +302,9 @@ fn belong_together(trace: &Source, snapshot: &KernelSnapshot) -> Result<(), Fail
 /// What was typed of the settings; what was not is the traced kernel's.
 #[derive(Clone, Copy)]
 pub struct TypedSettings<'a> {
-    pub engine: Engine,
-    pub release: Option<&'a str>,
-    pub machine: &'a MachineArgs,
+    pub rules: &'a RulesArgs,
     pub nodes: Option<u32>,
     pub memoryless: Option<NodeSet>,
-    /// `KEY=VALUE` of `--set`, in their order.
-    pub set: &'a [String],
 }
 
 /// The snapshot's settings with what was typed in their place, and the traced machine.
@@ -318,30 +314,25 @@ pub fn settings(
     snapshot: &KernelSnapshot,
 ) -> Result<(Settings, Machine), Failure> {
     let usage = |text: String| Failure::Usage(text);
+    let rules = wanted.rules;
     // Where the snapshot is silent, the trace tells the CPUs that it saw.
     let seen = trace.header.cpus.map(|cpus| Machine::new(snapshot.page_size, cpus));
     let traced = snapshot.machine().or(seen);
     let traced = traced.ok_or_else(|| usage(UnknownRules::NoCpus.to_string()))?;
     let told = (!trace.header.release.is_empty()).then_some(trace.header.release.as_str());
-    let version = wanted.release.or(snapshot.kernel.as_deref()).or(told);
+    let version = rules.release.as_deref().or(snapshot.kernel.as_deref()).or(told);
     let version = version.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
     // A traced kernel that has no SLAB any more is no reason to refuse it.
     let is_newer = version_of(version).is_some_and(|version| version >= SLAB_REMOVED);
-    let takes_last = wanted.engine == Engine::Slab && wanted.release.is_none() && is_newer;
+    let takes_last = rules.engine == Engine::Slab && rules.release.is_none() && is_newer;
     let version = if takes_last { slab::last_release().name } else { version };
-    let mut machine = wanted.machine.on(traced);
+    let mut machine = rules.machine.on(traced);
     machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
     // Other nodes are other nodes: all have memory, but for those that are typed.
     let own = if wanted.nodes.is_some() { NodeSet::NONE } else { machine.memoryless };
     machine.memoryless = wanted.memoryless.unwrap_or(own);
-    let (mut settings, note) =
-        Settings::of_version(version, machine).map_err(|e| usage(e.to_string()))?;
+    let (settings, note) = rules.settings(version, machine, |settings| snapshot.boot(settings))?;
     note.iter().for_each(|note| say(note));
-    snapshot.boot(&mut settings).map_err(|e| usage(e.to_string()))?;
-    for text in wanted.engine.setting().into_iter().chain(wanted.set.iter().map(|s| &**s)) {
-        settings.set(text).map_err(|e| usage(e.to_string()))?;
-    }
-    settings.validate_on(wanted.engine.of_kernels()).map_err(|e| usage(e.to_string()))?;
     Ok((settings, traced))
 }
 

@@ -78,7 +78,7 @@ impl SettingsJson {
         let settings = &loaded.settings;
         let machine = &settings.machine;
         SettingsJson {
-            engine: args.engine.name(),
+            engine: args.rules.engine.name(),
             release: settings.release.name,
             start: start_name(start, loaded),
             page_size: machine.page_size,
@@ -87,7 +87,7 @@ impl SettingsJson {
             nodes: machine.nodes,
             memoryless: machine.memoryless.to_string(),
             min_order: settings.min_order,
-            max_order: match args.engine {
+            max_order: match args.rules.engine {
                 Engine::Slab => slab::Rules::of_settings(settings).max_order,
                 Engine::Slub | Engine::Tiny | Engine::Slob => settings.max_order(),
             },
@@ -99,7 +99,7 @@ impl SettingsJson {
             freezing: settings.freezing().name(),
             front: settings.front().name(),
             page_lists: settings.page_lists.map(PageLists::name),
-            set: args.settings.clone(),
+            set: args.rules.set.clone(),
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.convert {
         return convert::run(args, to, &progress);
     }
-    if args.engine == Engine::Slob {
+    if args.rules.engine == Engine::Slob {
         return slob::run(args, &progress);
     }
     if let Some(to) = &args.save {
@@ -55,7 +55,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         return check::run(args, &loaded, &progress);
     }
     if let Some(ContentionCpus(cpus)) = &args.contention {
-        if args.engine == Engine::Slab {
+        if args.rules.engine == Engine::Slab {
             return Err(Failure::Usage("--contention is of SLUB: leave out --engine slab".into()));
         }
         if loaded.settings.page_lists.is_some() {

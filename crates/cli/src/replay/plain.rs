@@ -20,7 +20,8 @@ pub(super) fn run(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let start = args.start_state();
-    let mut case = prepare::case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
+    let mut case =
+        prepare::case(args.rules.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
     case.happens(events::within(args.machine_events(), loaded)?)
         .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let limit = args.memory_limit();
