@@ -105,11 +105,15 @@ fn errors() -> Vec<(Change, String, f64)> {
     errors
 }
 
+fn docs() -> String {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/geometry.md");
+    std::fs::read_to_string(docs).unwrap()
+}
+
 #[test]
 fn errors_on_guests_are_those_that_are_published() {
     let errors = errors();
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/geometry.md");
-    let docs = std::fs::read_to_string(docs).unwrap();
+    let docs = docs();
     let mut known = Vec::new();
     for row in MEASURED {
         let of_change = errors.iter().filter(|error| error.0 == row.change);
@@ -132,6 +136,33 @@ fn errors_on_guests_are_those_that_are_published() {
         println!("{change:?} {names}: {:+.1} %", off * 100.0);
     }
     assert_eq!(known, MEASURED);
+}
+
+/// On 64 KiB pages, with what a dump after a shrink tells of live objects.
+#[test]
+fn orders_on_large_pages_are_foretold_as_they_are_published() {
+    let foretold = |file: &str, moment: &str| {
+        let dumps = data(&format!("p64k_{file}_smp16_hb.json.zst"));
+        let find = |name: &str| dumps.iter().find(|it| it.dump.as_deref() == Some(name)).unwrap();
+        let (snapshot, shrunk) = (find(moment), find(&format!("{moment}_shrunk")));
+        let own = snapshot.settings().unwrap().0;
+        let population = Population::from_snapshots(snapshot, shrunk, &own).unwrap();
+        let kb = |order: usize| {
+            let mut settings = own.clone();
+            settings.set(&format!("max_order={order}")).unwrap();
+            population.on(&settings).unwrap().slab_kb as f64
+        };
+        [0, 1, 2].map(|order| kb(order) - kb(3))
+    };
+    let boots = ["def", "mo0", "mo1", "mo2", "mo3"].map(|file| foretold(file, "boot"));
+    let mean = [0, 1, 2].map(|order| boots.iter().map(|boot| boot[order]).sum::<f64>() / 5.0);
+    for (of, [a, b, c]) in [
+        ("after boot, predicted: mean of five boots", mean),
+        ("after hackbench, predicted from the default boot", foretold("def", "hb")),
+    ] {
+        let row = format!("| {of} | {a:.0} | {b:.0} | {c:.0} |");
+        assert!(docs().contains(&row), "docs/geometry.md is to have {row}");
+    }
 }
 
 /// A limit that changes nothing, or the wrong way, would pass the ranges above.
