@@ -125,17 +125,16 @@ impl Places {
             _ => 0,
         };
         let mut new = Places { objects: to.objects, ..Places::default() };
-        let users = match from.kept {
+        let users_there = match from.kept {
             CpuKeeps::Slabs(_) if matches!(to.kept, CpuKeeps::Sheaves(_)) => {
                 self.cpu.max(self.node_list.min(f64::from(from.cpus)))
             }
             CpuKeeps::Slabs(_) => self.cpu,
             _ => self.sheaf_users,
         };
-        let used_by = users;
-        let users = users_of(users, from.cpus, to.cpus);
+        let users = users_of(users_there, from.cpus, to.cpus);
         let of_users = match from.kept {
-            CpuKeeps::Slabs(_) => (users - used_by) * self.in_cpu_slab_of(self.objects),
+            CpuKeeps::Slabs(_) => (users - users_there) * self.in_cpu_slab_of(self.objects),
             _ => 0.0,
         };
         let live = (self.live(capacity(from)) + of_users + gained).max(0.0);
