@@ -87,8 +87,10 @@ pub(super) fn long() -> String {
         "\n--contention shows, for each number of CPUs and for eager and delayed freezing, or as \
          --set freezing says: compare-exchanges of slabs, those under a list lock, those that \
          failed; list locks, those waited for, and how long; the longest wait; how long locks were \
-         held; the waiting's share of the time that all calls took. With --json: {\"source\", \
-         \"settings\", \"costs\", \"rows\"}.\n\nNames of --cost:\n",
+         held; barn locks, those waited for, and how long; the share of both waits in the time that \
+         all calls took; the time of a call, and how many there were a second. With --json: \
+         {\"source\", \"settings\", \"costs\", \"rows\"}; a row's passed_over are locked lists of \
+         other nodes that refills did without.\n\nNames of --cost:\n",
     );
     for cost in contend::costs() {
         let ns = *(cost.of)(&mut contend::COSTS.clone());

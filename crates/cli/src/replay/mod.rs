@@ -48,7 +48,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let loaded = input::load(&args.trace, &args.wanted(), &progress)?;
     if args.check && loaded.is_without_slabs {
-        let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of a process's malloc, or a load's";
+        let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of \
+                    a process's malloc, or a load's";
         return Err(Failure::Usage(text.into()));
     }
     if args.check {
