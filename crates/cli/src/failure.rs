@@ -32,6 +32,15 @@ pub enum Failure {
     Cannot(#[from] anyhow::Error),
 }
 
+impl From<slabyard_ask::Error> for Failure {
+    fn from(error: slabyard_ask::Error) -> Failure {
+        match error {
+            slabyard_ask::Error::Usage(text) => Failure::Usage(text),
+            slabyard_ask::Error::Cannot(error) => Failure::Cannot(error),
+        }
+    }
+}
+
 impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {

@@ -5,8 +5,8 @@
 
 use crate::failure::Failure;
 use crate::stderr::say;
-use crate::stdin::DASH;
 use anyhow::anyhow;
+use slabyard_ask::files::DASH;
 use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::view::pick::Pattern;
 use slabyard_observe::view::{Colour, Style, Units, cell};

@@ -1,6 +1,6 @@
 //! The `slabyard` command.
 //!
-//! Floor 7 of the workspace: this crate depends on `slabyard-lab`, `slabyard-observe` and
+//! Floor 8 of the workspace: this crate depends on `slabyard-ask`, `slabyard-lab`, `slabyard-observe` and
 //! `slabyard-abi`, but not on the engine, which programs preload as a library. The modules are
 //! layered: each refers only to modules of its own or a lower layer, and no references form a
 //! cycle. A subcommand's module defines its arguments; the module's `run` does the work and prints.
@@ -14,7 +14,7 @@
 //!    trace  geometry  boot  small                           ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
-//! 0  failure  stdin  stdout  stderr  terminal               how the command ends, reads and writes
+//! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -42,7 +42,6 @@ mod shrink;
 mod small;
 mod snapshot;
 mod stderr;
-mod stdin;
 mod stdout;
 mod terminal;
 mod top;

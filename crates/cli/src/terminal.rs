@@ -2,6 +2,8 @@
 //!
 //! Invariant: only terminals get colours and progress messages; `NO_COLOR` turns the colours off.
 
+use crate::stderr::say;
+use slabyard_ask::Listener;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
@@ -135,19 +137,25 @@ impl Progress {
     pub fn new() -> Progress {
         Progress { on: io::stderr().is_terminal() && !is_dumb() }
     }
+}
 
-    pub fn stage(&self, what: &str) {
+impl Listener for Progress {
+    fn stage(&self, what: &str) {
         if self.on {
             let _ = write!(io::stderr(), "\r\x1b[K{what} ...");
             let _ = io::stderr().flush();
         }
     }
 
-    /// Takes the line back, so that something else can be said.
-    pub fn clear(&self) {
+    fn clear(&self) {
         if self.on {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+
+    fn say(&self, text: &str) {
+        self.clear();
+        say(text);
     }
 }
 

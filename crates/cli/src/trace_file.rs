@@ -4,8 +4,8 @@
 //! format.
 
 use crate::failure::Failure;
-use crate::stdin;
 use anyhow::{Context, anyhow};
+use slabyard_ask::files;
 use slabyard_lab::edit::Done;
 use slabyard_lab::import;
 use slabyard_lab::trace::{self, Attached, Error, Stream, Writer};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Opens a trace, ours or another recorder's, or reads one of ours from standard input.
 pub fn open(path: &Path) -> Result<Stream, Failure> {
-    let stream = if stdin::is_meant(path) {
+    let stream = if files::is_stdin(path) {
         trace::read(io::stdin().lock())
             .map(Stream::of)
             .map_err(|error| anyhow!("standard input: {error}"))

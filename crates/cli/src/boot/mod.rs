@@ -9,12 +9,13 @@ pub mod args;
 mod report;
 
 use crate::failure::Failure;
-use crate::machine::{Engine, RulesArgs};
+use crate::machine::Engine;
 use crate::stderr::say;
-use crate::{stdin, stdout};
+use crate::stdout;
 use anyhow::Context;
 use args::BootArgs;
 use report::Report;
+use slabyard_ask::{Wanted, files};
 use slabyard_lab::population::Population;
 use slabyard_lab::population::measured;
 use slabyard_lab::rules::Settings;
@@ -48,9 +49,9 @@ fn open(source: &Path) -> Result<KernelSnapshot, Failure> {
         return Ok(KernelSnapshot::live().context("the running kernel")?);
     }
     let (path, dump) = file::dump_of(source);
-    let shown = stdin::shown(&path);
-    let all = stdin::snapshots(&path).with_context(|| shown.clone())?;
-    stdin::one_of(all, &shown, dump.as_deref(), &format!("as {shown}#DUMP"))
+    let shown = files::shown(&path);
+    let all = files::snapshots(&path).with_context(|| shown.clone())?;
+    Ok(files::one_of(all, &shown, dump.as_deref(), &format!("as {shown}#DUMP"))?)
 }
 
 impl BootArgs {
@@ -68,9 +69,10 @@ impl BootArgs {
         let kernel = snapshot.kernel.as_deref().or(rules.release.as_deref());
         let kernel = kernel.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
         let booted = |settings: &mut Settings| snapshot.boot(settings);
-        let (own, _) = RulesArgs::default().settings(kernel, machine, booted)?;
+        let (own, _) = Wanted::default().settings(kernel, machine, booted)?;
         let version = rules.release.as_deref().unwrap_or(kernel);
-        let (new, note) = rules.settings(version, rules.machine.on(machine), booted)?;
+        let wanted = rules.wanted();
+        let (new, note) = wanted.settings(version, wanted.on(machine), booted)?;
         note.iter().for_each(|note| say(note));
         match new.typed_of_calls() {
             None => Ok((own, new)),

@@ -21,13 +21,14 @@ mod yard;
 use crate::failure::Failure;
 use crate::replay::trace_args::TraceArgs;
 use crate::stderr::say;
-use crate::{look, stdin, stdout};
+use crate::{look, stdout};
 use clap::ValueHint;
 use contender::Counts;
 use figures::{LoadComparison, MEASURES};
 use one::{Load, Output};
 use programs::Rounds;
 use serde_json::{Value, json};
+use slabyard_ask::files;
 use slabyard_observe::view::cell::clean;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -156,7 +157,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let before = machine();
     let (heading, load, sets, compared, doubtful) = match &args.trace {
         Some(file) => {
-            if !stdin::is_meant(file) && !file.exists() {
+            if !files::is_stdin(file) && !file.exists() {
                 let name = file.display();
                 let text = format!("{name}: no such trace; a program stands behind `--`");
                 return Err(anyhow::anyhow!(text).into());

@@ -9,14 +9,15 @@ use super::contender::expanded;
 use super::figures::{Figures, LoadComparison, MeasureKey};
 use super::progress::Progress;
 use crate::failure::Failure;
-use crate::machine::{Engine, MachineArgs, RulesArgs};
-use crate::replay::figures::{self, named};
-use crate::replay::input::{self, Loaded, TypedSettings};
-use crate::replay::prepare;
 use crate::replay::trace_args::TraceArgs;
 use crate::terminal;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
+use slabyard_ask::figures::{self, named};
+use slabyard_ask::load::{self, Loaded};
+use slabyard_ask::wanted::setting;
+use slabyard_ask::{Listener, Wanted, prepare};
+use slabyard_kernels::engines::EngineName;
 use slabyard_lab::accuracy;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Replayed, Start, replay};
@@ -55,15 +56,15 @@ pub fn compare(
     let rounds = rounds.unwrap_or(0);
     let specs = expanded(specs, defaults())?;
     let reading = terminal::Progress::new();
-    let loaded = input::load(trace, &typed(&RulesArgs::default()), &reading)?;
+    let loaded = load::load(&trace.file(), &Wanted::default(), &reading)?;
     let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
     let mut settings = Vec::new();
     for (spec, set) in specs.iter().zip(&sets) {
-        settings.push(contender(spec, set, &loaded)?);
+        settings.push(contender(spec, set, &loaded, &reading)?);
     }
     let mut case =
-        prepare::case(Engine::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
-    let doubtful = prepare::doubts(trace, &loaded, &case);
+        prepare::case(EngineName::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
+    let doubtful = prepare::doubts(&trace.file(), &loaded, &case, &reading);
     drop(reading);
     let mut stop = Stop::new().context("cannot take signals")?;
     let progress = Progress::new((rounds as usize + 1) * specs.len(), false);
@@ -79,7 +80,7 @@ pub fn compare(
             let into = &mut compared.figures[at];
             stop.check()?;
             progress.begin(&format!("round {round}"), &specs[at]);
-            rule(&mut case, &loaded, &specs[at], &settings[at])
+            prepare::rule(&mut case, engine(&specs[at]), &loaded, &settings[at])
                 .map_err(|error| Failure::Usage(format!("--with {}: {error}", specs[at])))?;
             let mut plan = case.plan(Start::LookAhead);
             if round == 0 {
@@ -111,20 +112,6 @@ pub fn compare(
     Ok(Result { compared, sets, load, doubtful })
 }
 
-/// The case by a contender's rules.
-fn rule(
-    case: &mut Case,
-    loaded: &Loaded,
-    spec: &str,
-    settings: &Settings,
-) -> std::result::Result<(), case::Error> {
-    case.rule(&loaded.trace.header, &loaded.snapshot, settings)?;
-    match engine(spec) {
-        Engine::Slab => case.follow_slab_of(&loaded.snapshot, settings),
-        Engine::Slub | Engine::Tiny | Engine::Slob => Ok(()),
-    }
-}
-
 /// Each preset, the kernel for small machines, and SLAB.
 fn defaults() -> Vec<String> {
     let releases = RELEASES.iter().map(|release| release.name.to_owned());
@@ -134,15 +121,15 @@ fn defaults() -> Vec<String> {
 /// What follows the release, or the engine.
 fn set_of(spec: &str) -> Vec<String> {
     let typed = parts(spec).into_iter().filter(|part| part.contains('='));
-    engine(spec).setting().map(str::to_owned).into_iter().chain(typed).collect()
+    setting(engine(spec)).map(str::to_owned).into_iter().chain(typed).collect()
 }
 
 /// The kernel's allocator that a contender is, by its first word.
-fn engine(spec: &str) -> Engine {
+fn engine(spec: &str) -> EngineName {
     match spec.split(',').next() {
-        Some(TINY) => Engine::Tiny,
-        Some(SLAB) => Engine::Slab,
-        _ => Engine::Slub,
+        Some(TINY) => EngineName::Tiny,
+        Some(SLAB) => EngineName::Slab,
+        _ => EngineName::Slub,
     }
 }
 
@@ -162,27 +149,23 @@ fn parts(spec: &str) -> Vec<String> {
     parts
 }
 
-/// These rules, on the traced machine's nodes.
-fn typed(rules: &RulesArgs) -> TypedSettings<'_> {
-    TypedSettings { rules, nodes: None, memoryless: None }
-}
-
 fn contender(
     spec: &str,
     set: &[String],
     loaded: &Loaded,
+    listener: &dyn Listener,
 ) -> std::result::Result<Settings, Failure> {
     let (engine, parts) = (engine(spec), parts(spec));
     let first = parts.first().map(String::as_str).filter(|first| !first.contains('='));
     let release = match engine {
-        Engine::Tiny => Some(TINY_RELEASE),
-        Engine::Slab | Engine::Slob => None,
-        Engine::Slub => first,
+        EngineName::Tiny => Some(TINY_RELEASE),
+        EngineName::Slab | EngineName::Slob => None,
+        EngineName::Slub => first,
     };
     // It is set once: `set` has it already.
-    let set = set[engine.setting().iter().len()..].to_vec();
-    let (release, machine) = (release.map(str::to_owned), MachineArgs::default());
-    let rules = RulesArgs { engine, release, machine, set };
+    let set = set[setting(engine).iter().len()..].to_vec();
+    let release = release.map(str::to_owned);
+    let wanted = Wanted { engine, release, set, ..Wanted::default() };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
             "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \
@@ -192,7 +175,7 @@ fn contender(
     if let Some(wrong) = parts.iter().skip(1).find(|part| !part.contains('=')) {
         return Err(told(&format!("`{wrong}` is no KEY=VALUE")));
     }
-    let found = input::settings(&typed(&rules), &loaded.trace, &loaded.snapshot);
+    let found = wanted.of_trace(&loaded.trace, &loaded.snapshot, listener);
     found.map(|(settings, _)| settings).map_err(|failure| told(&failure))
 }
 

@@ -5,9 +5,10 @@ use super::json::json;
 use super::table::bytes;
 use crate::failure::Failure;
 use crate::stderr::say;
-use crate::{stdin, stdout};
+use crate::stdout;
 use anyhow::Context;
 use serde::Serialize;
+use slabyard_ask::files;
 use slabyard_lab::rules::Machine;
 use slabyard_lab::snapshot::{Difference, KernelSnapshot};
 use slabyard_observe::file;
@@ -40,10 +41,10 @@ pub(super) fn run(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failur
         vec![KernelSnapshot::live().context("the running kernel")?]
     } else {
         let (file, dump) = file::dump_of(source);
-        let all = stdin::snapshots(&file).with_context(|| stdin::shown(&file))?;
+        let all = files::snapshots(&file).with_context(|| files::shown(&file))?;
         match &dump {
             None => all,
-            Some(_) => vec![stdin::one_of(all, &stdin::shown(&file), dump.as_deref(), "")?],
+            Some(_) => vec![files::one_of(all, &files::shown(&file), dump.as_deref(), "")?],
         }
     };
     let (mut compared, mut told) = (Vec::new(), None);
@@ -73,8 +74,8 @@ fn compare(
     }
     let machine = snapshot.machine().unwrap_or(Machine::new(snapshot.page_size, 1));
     let version = args.rules.release.as_deref().or(snapshot.kernel.as_deref());
-    let (settings, note) =
-        args.settings(version, args.rules.machine.on(machine), |settings| snapshot.boot(settings))?;
+    let (settings, note) = args
+        .settings(version, args.rules.wanted().on(machine), |settings| snapshot.boot(settings))?;
     let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
     let compared = DumpComparison {
         dump: snapshot.dump.clone(),

@@ -1,9 +1,10 @@
 //! The arguments of `slabyard geometry`, and the kernel rules that they select.
 
 use crate::failure::Failure;
-use crate::machine::{RulesArgs, size};
+use crate::machine::RulesArgs;
 use crate::settings;
 use clap::ValueHint;
+use slabyard_ask::sizes::size;
 use slabyard_lab::rules::{self, Machine, Settings};
 use slabyard_lab::snapshot::UnknownRules;
 
@@ -43,7 +44,7 @@ pub struct GeometryArgs {
 }
 
 impl GeometryArgs {
-    /// [`RulesArgs::settings`] of a version that is known, without keys that change no geometry.
+    /// [`Wanted::settings`](slabyard_ask::Wanted::settings) of a version that is known, without keys that change no geometry.
     pub(super) fn settings(
         &self,
         version: Option<&str>,
@@ -51,7 +52,8 @@ impl GeometryArgs {
         boot: impl FnOnce(&mut Settings) -> Result<(), UnknownRules>,
     ) -> Result<(Settings, Option<String>), Failure> {
         let unknown = || Failure::Usage("the kernel's version is not known; give --release".into());
-        let (settings, note) = self.rules.settings(version.ok_or_else(unknown)?, machine, boot)?;
+        let (settings, note) =
+            self.rules.wanted().settings(version.ok_or_else(unknown)?, machine, boot)?;
         match settings.typed_of_calls() {
             None => Ok((settings, note)),
             Some(key) => Err(Failure::Usage(format!(

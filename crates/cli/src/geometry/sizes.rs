@@ -28,7 +28,7 @@ struct Row {
 /// Prints the slabs of each size.
 pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     let version = args.rules.release.clone().or_else(running_kernel);
-    let machine = args.rules.machine.on(Machine::here());
+    let machine = args.rules.wanted().on(Machine::here());
     let (settings, note) = args.settings(version.as_deref(), machine, |_| Ok(()))?;
     if settings.is_typed("sheaf_capacity") && settings.front() == Front::SheavesOnRequest {
         let text = "sheaf_capacity changes nothing here: only caches that request sheaves have them \

@@ -41,7 +41,7 @@ pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
         }
         Some(_) => {}
     }
-    let machine = args.rules.machine.on(Machine::here());
+    let machine = args.rules.wanted().on(Machine::here());
     let mut rules = Rules::of(&machine);
     for setting in &args.rules.set {
         let order = setting.strip_prefix("max_order=").and_then(|n| n.parse().ok());

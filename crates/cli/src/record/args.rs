@@ -1,7 +1,7 @@
 //! The arguments of `slabyard record`.
 
-use crate::machine::memory_size;
 use clap::ValueHint;
+use slabyard_ask::sizes::memory_size;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use crate::stderr::say;
 use crate::terminal::{Progress, bytes, seconds};
 use anyhow::Context;
 use serde_json::json;
+use slabyard_ask::Listener as _;
 use slabyard_lab::record::{Error, Options, Progress as Far, Recorded, Recorder, Wanted};
 use slabyard_lab::trace::{Attached, END, Header, RECORDING, SHRUNK, START, Writer};
 use slabyard_observe::source::{ROOT, ReadScope, SourceName};

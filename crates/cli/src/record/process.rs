@@ -15,6 +15,7 @@ use crate::terminal::{Progress, bytes, seconds};
 use anyhow::Context;
 use serde_json::json;
 use slabyard_abi::recording;
+use slabyard_ask::Listener as _;
 use slabyard_lab::malloc;
 use slabyard_lab::record::{Error, ProcessProgress, ProcessRecorded, Rings};
 use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING, Writer};

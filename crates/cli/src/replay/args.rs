@@ -2,12 +2,13 @@
 
 use super::events;
 use super::help;
-use super::input::TypedSettings;
 use super::oom::Pressure;
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;
-use crate::machine::{RulesArgs, memory_size};
+use crate::machine::RulesArgs;
 use clap::ValueHint;
+use slabyard_ask::Wanted;
+use slabyard_ask::sizes::memory_size;
 use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::events::Event;
@@ -144,8 +145,8 @@ pub enum SaveAt {
 
 impl ReplayArgs {
     /// The rules and the machine that are asked for.
-    pub(super) fn wanted(&self) -> TypedSettings<'_> {
-        TypedSettings { rules: &self.rules, nodes: self.nodes, memoryless: self.memoryless }
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted { nodes: self.nodes, memoryless: self.memoryless, ..self.rules.wanted() }
     }
 
     /// In what the machine is not the traced one.

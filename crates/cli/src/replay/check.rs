@@ -7,15 +7,16 @@
 
 use super::args::ReplayArgs;
 use super::heading::heading;
-use super::input::Loaded;
 use super::json::{ContradictionsJson, SettingsJson, Source, pretty};
-use super::prepare;
 use super::table::WhichRows;
 use crate::failure::Failure;
 use crate::stdout;
 use crate::terminal::{Colour, Grid, Progress, percent};
 use anyhow::Context as _;
 use serde::Serialize;
+use slabyard_ask::Listener as _;
+use slabyard_ask::load::Loaded;
+use slabyard_ask::prepare;
 use slabyard_lab::case::Case;
 use slabyard_lab::check::goals::{Context, Goal, Limit, TraceOrigin, goals};
 use slabyard_lab::check::one_step::HitRate;
@@ -36,7 +37,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     same_machine(loaded)?;
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let case = prepare::case(args.rules.engine, loaded, order, progress)?;
+    let case = prepare::case(args.rules.engine.of_kernels(), loaded, order, progress)?;
     progress.stage("replaying");
     let report = check::check(&case.plan(start)).context("the replay failed")?;
     let spread = spread(args, loaded, start, order, progress)?;
@@ -52,7 +53,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
         text(args, loaded, start, &found, left_out_share)
     };
     stdout::print(text.as_bytes())?;
-    let doubtful = prepare::doubts(&args.trace, loaded, &case);
+    let doubtful = prepare::doubts(&args.trace.file(), loaded, &case, progress);
     Ok(ExitCode::from(u8::from(doubtful || !found.all_met())))
 }
 
@@ -129,7 +130,8 @@ fn spread(
     let mut all: Option<Spread> = None;
     for seed in 1..=SEEDS {
         progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
-        let case = prepare::case(args.rules.engine, loaded, order.shaken(seed), progress)?;
+        let case =
+            prepare::case(args.rules.engine.of_kernels(), loaded, order.shaken(seed), progress)?;
         let one = Spread::of(&case.plan(start)).context("the replay failed")?;
         all = Some(all.map_or(one, |all| all.with(one)));
     }

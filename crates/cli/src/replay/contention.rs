@@ -7,14 +7,15 @@
 
 use super::args::ReplayArgs;
 use super::heading::heading;
-use super::input::Loaded;
 use super::json::{SettingsJson, Source, pretty};
-use super::prepare;
 use crate::failure::Failure;
 use crate::stdout;
 use crate::terminal::{Colour, Grid, Progress};
 use anyhow::Context as _;
 use serde::Serialize;
+use slabyard_ask::Listener as _;
+use slabyard_ask::load::Loaded;
+use slabyard_ask::prepare;
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::Plan;
 use slabyard_lab::replay::contend::{COSTS, Contended, Costs, contend, costs};
@@ -98,7 +99,7 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let mut case = prepare::case(args.rules.engine, loaded, order, progress)?;
+    let mut case = prepare::case(args.rules.engine.of_kernels(), loaded, order, progress)?;
     let own = [loaded.settings.machine.online_cpus];
     let mut lengths = lengths(&args.costs)?;
     let mut rows = Vec::new();
@@ -130,7 +131,7 @@ pub fn run(
         heading(args, loaded, start) + "\n" + &table(&rows)
     };
     stdout::print(text.as_bytes())?;
-    let doubtful = prepare::doubts(&args.trace, loaded, &case);
+    let doubtful = prepare::doubts(&args.trace.file(), loaded, &case, progress);
     Ok(ExitCode::from(u8::from(doubtful)))
 }
 

@@ -8,20 +8,22 @@
 //! symbolic link is not replaced ([`file::put`]).
 
 use super::args::ReplayArgs;
-use super::input;
 use crate::failure::Failure;
 use crate::stderr::say;
+use crate::stdout;
 use crate::terminal::{Progress, bytes};
-use crate::{stdin, stdout};
 use anyhow::Context;
+use slabyard_ask::Listener as _;
+use slabyard_ask::files;
+use slabyard_ask::load;
 use slabyard_lab::trace::{Attached, Frames, Header, START};
 use slabyard_observe::file;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode, Failure> {
-    let snapshot = input::snapshot_if_any(&args.trace)?;
-    let mut trace = input::trace(&args.trace, progress)?;
+    let snapshot = load::snapshot_if_any(&args.trace.file(), progress)?;
+    let mut trace = load::trace(&args.trace.file(), progress)?;
     if let Some(snapshot) = &snapshot {
         let known = Header {
             release: snapshot.kernel.clone().unwrap_or_default(),
@@ -39,14 +41,14 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
     }
     if trace.header.source.is_empty() {
         let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str());
-        trace.header.source = format!("converted from {}", stdin::shown(name.as_ref()));
+        trace.header.source = format!("converted from {}", files::shown(name.as_ref()));
     }
     if trace.header.page_offset.is_none()
         && let Some(frames) = Frames::detect(&trace.events)
     {
         trace.header.page_offset = Some(frames.page_offset);
     }
-    let to_stdout = to == Path::new(stdin::DASH);
+    let to_stdout = to == Path::new(files::DASH);
     let shown = if to_stdout { "standard output".into() } else { to.display().to_string() };
     progress.stage(&format!("writing {shown}"));
     let failed = || format!("cannot write {shown}");

@@ -3,9 +3,9 @@
 //!
 //! Neighbours: [`super::args`] defines the options; `slabyard-lab` checks and applies the events.
 
-use super::input::Loaded;
 use crate::failure::Failure;
 use crate::terminal::seconds;
+use slabyard_ask::load::Loaded;
 use slabyard_lab::replay::events::{Event, MachineEvent};
 
 /// Parses `--offline`: `CPU@SECONDS`.

@@ -1,9 +1,9 @@
 //! The first line of every report of a replay: the trace, the rules and the machine.
 
 use super::args::ReplayArgs;
-use super::input::Loaded;
 use crate::machine::Engine;
 use crate::terminal::seconds;
+use slabyard_ask::load::Loaded;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::Machine;
 use slabyard_lab::trace::{LISTS, LOAD};

@@ -4,12 +4,12 @@
 //! unknown value is `null`; keys are added, never renamed.
 
 use super::args::ReplayArgs;
-use super::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, named};
 use super::heading::start_name;
-use super::input::Loaded;
 use super::oom::MemoryJson;
 use crate::machine::Engine;
 use serde::Serialize;
+use slabyard_ask::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, named};
+use slabyard_ask::load::Loaded;
 use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::prepare::doubts::Contradictions;

@@ -2,9 +2,8 @@
 //! under the rules of any kernel. The command can also compare the result with what the kernel did,
 //! or convert the trace to Slabyard's format.
 //!
-//! Neighbours: `slabyard-lab` reads, prepares, replays and checks. This module connects its parts
-//! ([`input`], [`mod@prepare`]), and computes ([`figures`]), prints ([`table`], [`json`]) and saves
-//! ([`save`]) the results. [`plain`] is the usual mode; [`check`], [`contention`], [`convert`] and
+//! Neighbours: `slabyard-lab` replays and checks what `slabyard-ask` loads and prepares. This module
+//! prints ([`table`], [`json`]) and saves ([`save`]) the results. [`plain`] is the usual mode; [`check`], [`contention`], [`convert`] and
 //! [`slob`] are the others. Invariants: only the result goes to standard output, notes to standard
 //! error. Exit code 1 means that a check missed a goal, or that all numbers are uncertain because
 //! events are missing or the snapshot does not fit the trace; 2 means impossible settings, 3
@@ -15,14 +14,11 @@ mod check;
 mod contention;
 mod convert;
 mod events;
-pub mod figures;
 mod heading;
 mod help;
-pub mod input;
 mod json;
 mod oom;
 mod plain;
-pub mod prepare;
 mod save;
 mod slob;
 mod table;
@@ -32,6 +28,7 @@ use crate::failure::Failure;
 use crate::machine::Engine;
 use crate::terminal::Progress;
 use args::{ContentionCpus, ReplayArgs};
+use slabyard_ask::load;
 use std::process::ExitCode;
 
 /// Replays, checks or converts.
@@ -46,7 +43,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.save {
         save::look_before(args, to)?;
     }
-    let loaded = input::load(&args.trace, &args.wanted(), &progress)?;
+    let loaded = load::load(&args.trace.file(), &args.wanted(), &progress)?;
     if args.check && loaded.is_without_slabs {
         let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of \
                     a process's malloc, or a load's";

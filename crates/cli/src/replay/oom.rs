@@ -6,9 +6,9 @@
 //! Neighbour: [`slabyard_lab::replay::memory`] counts the memory. The report goes to standard
 //! error, because standard output has the results up to that moment.
 
-use super::input::Loaded;
 use crate::failure::Failure;
 use serde::Serialize;
+use slabyard_ask::load::Loaded;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::memory::{FailedRequest, Free, MOST_ORDER, MemoryOutcome, MemoryUser};
 use slabyard_lab::replay::{Relief, Replayed};

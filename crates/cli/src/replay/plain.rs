@@ -2,13 +2,15 @@
 
 use super::args::ReplayArgs;
 use super::heading::heading;
-use super::input::Loaded;
 use super::table::{self, WhichRows};
-use super::{events, figures, json, oom, prepare, save};
+use super::{events, json, oom, save};
 use crate::failure::Failure;
 use crate::terminal::{Colour, Progress};
 use crate::{stderr, stdout};
 use anyhow::Context;
+use slabyard_ask::Listener as _;
+use slabyard_ask::load::Loaded;
+use slabyard_ask::{figures, prepare};
 use slabyard_lab::case;
 use slabyard_lab::replay::replay;
 use std::process::ExitCode;
@@ -20,8 +22,12 @@ pub(super) fn run(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let start = args.start_state();
-    let mut case =
-        prepare::case(args.rules.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
+    let mut case = prepare::case(
+        args.rules.engine.of_kernels(),
+        loaded,
+        case::order_of(&loaded.snapshot),
+        progress,
+    )?;
     case.happens(events::within(args.machine_events(), loaded)?)
         .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let limit = args.memory_limit();
@@ -37,7 +43,7 @@ pub(super) fn run(
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
-    let doubtful = prepare::doubts(&args.trace, loaded, &case);
+    let doubtful = prepare::doubts(&args.trace.file(), loaded, &case, progress);
     if let Some(to) = &args.save {
         save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
     }

@@ -6,11 +6,12 @@
 //! shows when the number of slabs peaked, so a second run stops at that moment.
 
 use super::args::{ReplayArgs, SaveAt};
-use super::input::Loaded;
 use crate::failure::Failure;
-use crate::stdin::DASH;
 use crate::terminal::Progress;
 use anyhow::Context;
+use slabyard_ask::Listener as _;
+use slabyard_ask::files::DASH;
+use slabyard_ask::load::Loaded;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
 use slabyard_lab::to_snapshot::ReplaySnapshot;

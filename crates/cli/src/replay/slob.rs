@@ -7,7 +7,6 @@
 
 use super::args::ReplayArgs;
 use super::heading::plural;
-use super::input::{self, Loaded};
 use super::json::Source;
 use crate::failure::Failure;
 use crate::stderr::say;
@@ -15,6 +14,8 @@ use crate::stdout;
 use crate::terminal::{Colour, Grid, Progress, bytes, count, percent, seconds};
 use anyhow::Context;
 use serde::Serialize;
+use slabyard_ask::Listener as _;
+use slabyard_ask::load::{self as trace_load, Loaded};
 use slabyard_lab::event::Event;
 use slabyard_lab::slob::load::{self, Kernel, Load, Object, PageUse};
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ const LEAST_ALIGN: u32 = 8;
 
 pub(super) fn run(args: &ReplayArgs, progress: &Progress) -> Result<ExitCode, Failure> {
     refuse(args)?;
-    let mut loaded = input::load(&args.trace, &args.wanted(), progress)?;
+    let mut loaded = trace_load::load(&args.trace.file(), &args.wanted(), progress)?;
     let page = loaded.settings.machine.page_size;
     progress.stage("replaying");
     let kernel = Kernel::new(page, LEAST_ALIGN, MOST_PAGES);
@@ -38,7 +39,7 @@ pub(super) fn run(args: &ReplayArgs, progress: &Progress) -> Result<ExitCode, Fa
     if load.again > 0 {
         say(&format!("{} frees are missing", load.again));
     }
-    let doubtful = input::are_missing(&loaded.trace) && !args.trace.partial;
+    let doubtful = trace_load::are_missing(&loaded.trace) && !args.trace.partial;
     let text = if args.json { json(args, &loaded, &load)? } else { table(&loaded, &load) };
     stdout::print(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(doubtful)))

@@ -4,8 +4,8 @@
 //! Invariants: caches are sorted by their peak in bytes; unchanged caches are left out unless all
 //! are requested, and a line gives their number; totals include them.
 
-use super::figures::{CacheFigures, Figures, State, Sum};
 use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};
+use slabyard_ask::figures::{CacheFigures, Figures, State, Sum};
 use slabyard_lab::accuracy;
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use std::cmp::Reverse;

@@ -1,6 +1,7 @@
 //! The options that name a trace and the snapshot that it starts from, for `replay` and `compare`.
 
 use clap::ValueHint;
+use slabyard_ask::load::TraceFile;
 use std::path::PathBuf;
 
 /// The trace, and what it begins with.
@@ -24,4 +25,17 @@ pub struct TraceArgs {
     /// Take what is left of a trace that was cut off or damaged
     #[arg(long)]
     pub partial: bool,
+}
+
+impl TraceArgs {
+    /// The same, as the lab is asked.
+    pub fn file(&self) -> TraceFile {
+        TraceFile {
+            file: self.file.clone(),
+            start: self.start.clone(),
+            dump: self.dump.clone(),
+            no_lists: self.no_lists,
+            partial: self.partial,
+        }
+    }
 }

@@ -22,12 +22,12 @@ pub use child::Ending;
 
 use crate::failure::Failure;
 use crate::settings;
-use crate::stdin::DASH;
 use anyhow::bail;
 use args::{ReportForm, RunArgs};
 use report::Report;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::report::REPORT_ENV;
+use slabyard_ask::files::DASH;
 use slabyard_kernels::settings::{EngineKey, Key, engine_row, row};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -38,10 +38,10 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct SmallArgs {
     /// The machine's memory
-    #[arg(long, value_name = "S", default_value = "8M", value_parser = crate::machine::size)]
+    #[arg(long, value_name = "S", default_value = "8M", value_parser = slabyard_ask::sizes::size)]
     memory: u32,
     /// Of it, the kernel's own: text, tables, per-CPU data
-    #[arg(long, value_name = "S", default_value = "1952K", value_parser = crate::machine::size)]
+    #[arg(long, value_name = "S", default_value = "1952K", value_parser = slabyard_ask::sizes::size)]
     reserved: u32,
     /// Single pages that are kept all over what is left, where the seed says
     #[arg(long, value_name = "N", default_value = "0", conflicts_with = "events")]

@@ -6,6 +6,7 @@ use super::snapshots;
 use crate::failure::Failure;
 use crate::trace_file;
 use clap::ValueHint;
+use slabyard_ask::Listener as _;
 use slabyard_lab::edit::anonymous::{Names, anonymise};
 use slabyard_lab::prepare::naming;
 use slabyard_lab::trace::{Attached, LISTS, RECORDING, SHRINK};

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use crate::trace_file;
 use clap::ValueHint;
+use slabyard_ask::Listener as _;
 use slabyard_lab::edit::cut::{Selection, cut};
 use slabyard_lab::record::Wanted;
 use slabyard_lab::trace::{Attached, END, LISTS, SHRINK, SHRUNK, START};

@@ -3,9 +3,11 @@
 use super::output::progress;
 use crate::failure::Failure;
 use crate::terminal::{bytes, seconds};
-use crate::{stdin, stdout, trace_file};
+use crate::{stdout, trace_file};
 use clap::ValueHint;
 use serde_json::{Value, json};
+use slabyard_ask::Listener as _;
+use slabyard_ask::files;
 use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::lists::{Lists, json as form};
 use slabyard_lab::prepare::naming::kmalloc_cache;
@@ -86,7 +88,7 @@ struct Info {
 }
 
 pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
-    let progress = progress(&format!("reading {}", stdin::shown(&args.file)));
+    let progress = progress(&format!("reading {}", files::shown(&args.file)));
     let mut info = Info::read(trace_file::open(&args.file)?)?;
     progress.clear();
     info.bytes = fs::metadata(&args.file).ok().filter(|meta| meta.is_file()).map(|meta| meta.len());

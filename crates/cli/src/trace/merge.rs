@@ -8,6 +8,7 @@ use crate::stderr::say;
 use crate::trace_file;
 use anyhow::anyhow;
 use clap::ValueHint;
+use slabyard_ask::Listener as _;
 use slabyard_lab::edit::MergeError;
 use slabyard_lab::edit::merge::merge;
 use slabyard_lab::trace::{Attached, SHRINK, START};

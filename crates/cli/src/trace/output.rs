@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::stderr::say;
+use crate::stdout;
 use crate::terminal::{Progress, bytes};
-use crate::{stdin, stdout};
 use clap::ValueHint;
+use slabyard_ask::Listener as _;
+use slabyard_ask::files;
 use slabyard_lab::edit::Done;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ pub(super) fn report(input: &Path, output: &Path, done: &Done) -> Result<ExitCod
     let output = output.display();
     stdout::print(format!("{output}: {written} of {read} events in {size}\n").as_bytes())?;
     for damage in &done.damaged {
-        say(&format!("{} is damaged: {damage}", stdin::shown(input)));
+        say(&format!("{} is damaged: {damage}", files::shown(input)));
     }
     Ok(ExitCode::from(u8::from(!done.damaged.is_empty())))
 }

@@ -4,8 +4,8 @@
 //! Invariants, for a cache and for the totals, if all numbers are known: total_objects = live +
 //! parked + free_partial, parked = parked_cpu + parked_node, and after.slabs = before.slabs +
 //! allocated - freed. In the totals, which are in bytes, bytes = live + parked + free_partial +
-//! padding. Neighbours: `slabyard-lab` replays; [`super::table`] and [`super::json`] print the
-//! result.
+//! padding. Neighbours: `slabyard-lab` replays; the command prints the result, and
+//! [`crate::answer`] compares results.
 
 use serde::Serialize;
 use slabyard_lab::accuracy::Change;
@@ -42,16 +42,25 @@ pub struct Figures {
 /// One cache over the whole replay.
 #[derive(Serialize)]
 pub struct CacheFigures {
+    /// The name of its first creator.
     pub name: String,
+    /// Other names of it, where kernels merged it.
     pub aliases: Vec<String>,
+    /// Bytes of an object's stride.
     pub slab_size: u32,
+    /// Order of its slabs.
     pub order: u8,
+    /// Objects of a slab.
     pub objs_per_slab: u32,
     /// Bytes behind the last object of each slab.
     pub waste: u64,
+    /// Objects that a CPU's partial list may have; 0 without such lists.
     pub cpu_partial: u32,
+    /// Slabs that it may have, where the release counts slabs.
     pub cpu_partial_slabs: u32,
+    /// Empty slabs that a node keeps.
     pub min_partial: u32,
+    /// Objects of a sheaf; 0 without sheaves.
     pub sheaf_capacity: u32,
     /// Why a check leaves it out.
     pub left_out: Option<&'static str>,
@@ -64,10 +73,12 @@ pub struct CacheFigures {
     /// Slabs that the snapshot counts and no event touches, as many as their objects fill by these
     /// rules; not in any other number.
     pub untouched: Option<u64>,
+    /// What its calls did, by the kernel's names.
     pub counters: BTreeMap<&'static str, u64>,
     /// Shown on their own.
     #[serde(skip)]
     pub before: State,
+    /// At the end.
     #[serde(skip)]
     pub after: State,
 }
@@ -75,7 +86,9 @@ pub struct CacheFigures {
 /// A cache at one moment, in objects unless it says else.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct State {
+    /// The name of the cache.
     pub name: String,
+    /// Of every size and place.
     pub slabs: Option<u64>,
     /// Slabs on nodes' lists.
     pub partial: Option<u64>,
@@ -87,17 +100,27 @@ pub struct State {
     pub slabs_cpu_partial: Option<u64>,
     /// Of these, slabs without an object in use.
     pub slabs_cpu_partial_empty: Option<u64>,
+    /// Objects of all slabs.
     pub total_objects: Option<u64>,
+    /// Objects that are handed out.
     pub live: Option<u64>,
+    /// Free objects on no list of a node.
     pub parked: Option<u64>,
+    /// Of these, those that CPUs hold.
     pub parked_cpu: Option<u64>,
+    /// Of these, those of slabs that CPUs allocate from.
     pub parked_cpu_slabs: Option<u64>,
+    /// Of these, those on CPU partial lists.
     pub parked_cpu_partial: Option<u64>,
+    /// Of these, those in CPUs' sheaves.
     pub parked_sheaves: Option<u64>,
+    /// Those in barns.
     pub parked_node: Option<u64>,
+    /// Free objects in slabs on nodes' lists.
     pub free_partial: Option<u64>,
     /// Bytes behind the last objects.
     pub padding: Option<u64>,
+    /// Bytes of the slabs.
     pub bytes: Option<u64>,
 }
 
@@ -116,8 +139,10 @@ pub struct Totals {
     pub untouched_bytes: Option<u64>,
     /// Why there are as many of these as hold the traced objects, if they are not laid out by the rules.
     pub untouched_not_laid_out: Option<String>,
+    /// At the start.
     #[serde(skip)]
     pub before: Sum,
+    /// At the end.
     #[serde(skip)]
     pub after: Sum,
 }
@@ -125,20 +150,30 @@ pub struct Totals {
 /// All caches at one moment, in bytes but for the slabs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sum {
+    /// Of every size and place.
     pub slabs: Option<u64>,
+    /// Bytes of slabs.
     pub bytes: Option<u64>,
+    /// Of objects that are handed out.
     pub live: Option<u64>,
+    /// Of free objects on no list of a node.
     pub parked: Option<u64>,
+    /// Of these, those that CPUs hold.
     pub parked_cpu: Option<u64>,
+    /// Of these, those in barns.
     pub parked_node: Option<u64>,
+    /// Of free objects in slabs on nodes' lists.
     pub free_partial: Option<u64>,
+    /// Behind the last objects.
     pub padding: Option<u64>,
 }
 
 /// One moment on the way.
 #[derive(Serialize)]
 pub struct SlabsAtTime {
+    /// Nanoseconds since the trace began.
     pub time_ns: u64,
+    /// All caches together.
     #[serde(flatten)]
     pub totals: Sum,
     /// Those whose slabs change.
@@ -182,12 +217,14 @@ impl State {
 
 impl CacheFigures {
     /// True if its number of slabs changed.
+    #[must_use]
     pub fn moved(&self) -> bool {
         self.allocated + self.freed > 0
     }
 }
 
 /// Works out the figures of a replay.
+#[must_use]
 pub fn of(
     snapshot: &KernelSnapshot,
     case: &Case,

@@ -3,9 +3,9 @@
 //!
 //! Neighbour: `observe::source` itself accepts `-` as a SOURCE.
 
-use crate::failure::Failure;
+use crate::Error;
 use anyhow::anyhow;
-use slabyard_lab::snapshot::{Error, KernelSnapshot};
+use slabyard_lab::snapshot::{self, KernelSnapshot};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use std::path::Path;
 pub const DASH: &str = "-";
 
 /// True for the name of standard input.
-pub fn is_meant(file: &Path) -> bool {
+pub fn is_stdin(file: &Path) -> bool {
     file == Path::new(DASH)
 }
 
 /// A file as it is named to people.
 pub fn shown(file: &Path) -> String {
-    if is_meant(file) { "standard input".into() } else { file.display().to_string() }
+    if is_stdin(file) { "standard input".into() } else { file.display().to_string() }
 }
 
 /// Kernels' snapshots of a file, or from standard input.
-pub fn snapshots(file: &Path) -> Result<Vec<KernelSnapshot>, Error> {
-    if !is_meant(file) {
+pub fn snapshots(file: &Path) -> Result<Vec<KernelSnapshot>, snapshot::Error> {
+    if !is_stdin(file) {
         return KernelSnapshot::open(file);
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| Error::Read { path: file.into(), error })?;
+    read.map_err(|error| snapshot::Error::Read { path: file.into(), error })?;
     KernelSnapshot::parse(&bytes)
 }
 
@@ -39,7 +39,7 @@ pub fn one_of(
     file: &str,
     dump: Option<&str>,
     how: &str,
-) -> Result<KernelSnapshot, Failure> {
+) -> Result<KernelSnapshot, Error> {
     let names: Vec<&str> = all.iter().filter_map(|one| one.dump.as_deref()).collect();
     let told = names.join(", ");
     let missing = match dump {
@@ -54,5 +54,5 @@ pub fn one_of(
         None => (all.len() == 1).then_some(0),
         Some(_) => all.iter().position(|one| one.dump.as_deref() == dump),
     };
-    at.map(|at| all.swap_remove(at)).ok_or(Failure::Usage(missing))
+    at.map(|at| all.swap_remove(at)).ok_or(Error::Usage(missing))
 }

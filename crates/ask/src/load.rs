@@ -4,19 +4,14 @@
 //! Invariants: a malformed, too new, truncated or damaged file is an error, whose message says what
 //! to do; with `--partial` the readable part is used, and each gap is reported.
 
-use super::trace_args::TraceArgs;
-use crate::failure::Failure;
-use crate::machine::{Engine, RulesArgs};
-use crate::stderr::say;
-use crate::stdin::{self, shown};
-use crate::terminal::Progress;
+use crate::files::{self, shown};
+use crate::{Error, Listener, Wanted};
 use anyhow::{Context, anyhow};
 use slabyard_lab::import;
 use slabyard_lab::lists::json;
 use slabyard_lab::malloc;
-use slabyard_lab::rules::{Machine, NodeSet, SLAB_REMOVED, Settings, version_of};
-use slabyard_lab::slab;
-use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
+use slabyard_lab::rules::{Machine, Settings};
+use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{
     self, Attached, Events, LISTS, LOAD, LONG, MALLOC, START, Source, Trace,
 };
@@ -25,12 +20,30 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A trace, and what it begins with.
+#[derive(Clone, Debug, Default)]
+pub struct TraceFile {
+    /// A file of ours, a CSV, or a load's text; `-` is standard input.
+    pub file: PathBuf,
+    /// The snapshot taken just before the trace; `None`: the one in the trace, or beside it.
+    pub start: Option<PathBuf>,
+    /// The dump in the snapshot's file.
+    pub dump: Option<String>,
+    /// Begin as if no lists had been read out of the kernel.
+    pub no_lists: bool,
+    /// Take what is left of a trace that was cut off or damaged.
+    pub partial: bool,
+}
+
 /// All that was read.
 pub struct Loaded {
+    /// Its events, which stay in the file if they are many.
     pub trace: Source,
+    /// The caches at its start.
     pub snapshot: KernelSnapshot,
     /// The file of the snapshot that the trace begins with.
     pub start: PathBuf,
+    /// The rules and the machine that were asked for.
     pub settings: Settings,
     /// The machine that the trace is from, as far as is known.
     pub traced: Machine,
@@ -39,28 +52,29 @@ pub struct Loaded {
 }
 
 /// Reads the trace, all of it; tells what is missing in it.
-pub fn trace(args: &TraceArgs, progress: &Progress) -> Result<Trace, Failure> {
-    let mut source = source(args, u64::MAX, progress)?;
+pub fn trace(args: &TraceFile, listener: &dyn Listener) -> Result<Trace, Error> {
+    let mut source = source(args, u64::MAX, listener)?;
     Ok(source.take_whole().context("cannot read the trace")?)
 }
 
 /// Opens the trace, whose events stay in its file if they are so many; tells what is missing in it.
-fn source(args: &TraceArgs, long: u64, progress: &Progress) -> Result<Source, Failure> {
+fn source(args: &TraceFile, long: u64, listener: &dyn Listener) -> Result<Source, Error> {
     let file = shown(&args.file);
-    progress.stage(&format!("reading {file}"));
-    let trace = if stdin::is_meant(&args.file) {
+    listener.stage(&format!("reading {file}"));
+    let trace = if files::is_stdin(&args.file) {
         Source::read_long(io::stdin().lock(), long).map_err(|error| anyhow!("{file}: {error}"))
     } else {
         import::open_long(&args.file, long).map_err(anyhow::Error::from)
     };
     let trace = trace.context("cannot read the trace")?;
-    progress.clear();
-    if let (true, Events::Stored(_)) = (stdin::is_meant(&args.file), trace.events()) {
+    listener.clear();
+    if let (true, Events::Stored(_)) = (files::is_stdin(&args.file), trace.events()) {
         let at = std::env::temp_dir();
-        say(&format!("{file} is long, and kept in a file without a name in {}", at.display()));
+        listener
+            .say(&format!("{file} is long, and kept in a file without a name in {}", at.display()));
     }
     for damage in trace.damaged.iter().filter(|_| args.partial) {
-        say(&format!("{file} is damaged: {damage}"));
+        listener.say(&format!("{file} is damaged: {damage}"));
     }
     if let Some(damage) = trace.damaged.first().filter(|_| !args.partial) {
         let left = trace.nr_events();
@@ -76,10 +90,10 @@ fn source(args: &TraceArgs, long: u64, progress: &Progress) -> Result<Source, Fa
         .into());
     }
     if trace.lost > 0 {
-        say(&format!("{file}: {} events were lost while it was recorded", trace.lost));
+        listener.say(&format!("{file}: {} events were lost while it was recorded", trace.lost));
     }
     if are_missing(&trace) {
-        say("events are missing, so that all figures are uncertain");
+        listener.say("events are missing, so that all figures are uncertain");
     }
     Ok(trace)
 }
@@ -90,18 +104,14 @@ pub fn are_missing(trace: &Source) -> bool {
 }
 
 /// Reads trace and snapshot, and finds the settings.
-pub fn load(
-    args: &TraceArgs,
-    wanted: &TypedSettings<'_>,
-    progress: &Progress,
-) -> Result<Loaded, Failure> {
+pub fn load(args: &TraceFile, wanted: &Wanted, listener: &dyn Listener) -> Result<Loaded, Error> {
     // Found before the trace is read, which may take long.
     is_there(args)?;
     let place = match attachments(args)? {
         Attachments::Start | Attachments::Unknown => None,
-        Attachments::Nothing => Some(place(args)?),
+        Attachments::Nothing => Some(place(args, listener)?),
     };
-    let mut trace = source(args, LONG, progress)?;
+    let mut trace = source(args, LONG, listener)?;
     let unread = |attached: &Attached| attached.name == LISTS && args.no_lists;
     trace.attached.retain(|attached| !unread(attached));
     if let Some(lists) = trace.attachment(LISTS)
@@ -114,52 +124,55 @@ pub fn load(
     let is_without_slabs = place.is_none() && is_made;
     let (start, snapshot) = match (place, trace.attachment(START)) {
         (Some((start, dump)), _) => {
-            progress.stage(&format!("reading {}", shown(&start)));
+            listener.stage(&format!("reading {}", shown(&start)));
             let snapshot = open(&start, dump.as_deref())?;
-            progress.clear();
+            listener.clear();
             (start, snapshot)
         }
         (None, Some(start)) => (args.file.clone(), in_trace(args, start)?),
         (None, None) => match trace.attachment(MALLOC) {
             Some(start) => {
                 let snapshot = in_trace(args, start)?;
-                trace = calls_placed(trace)?;
+                trace = calls_placed(trace, listener)?;
                 (args.file.clone(), snapshot)
             }
             None => {
-                let (start, dump) = self::place(args)?;
+                let (start, dump) = self::place(args, listener)?;
                 let snapshot = open(&start, dump.as_deref())?;
                 (start, snapshot)
             }
         },
     };
-    belong_together(&trace, &snapshot)?;
-    let (settings, traced) = settings(wanted, &trace, &snapshot)?;
+    belong_together(&trace, &snapshot, listener)?;
+    let (settings, traced) = wanted.of_trace(&trace, &snapshot, listener)?;
     Ok(Loaded { trace, snapshot, start, settings, traced, is_without_slabs })
 }
 
 /// Says of a trace that is not there that it is not, and not that it has no snapshot.
-fn is_there(args: &TraceArgs) -> Result<(), Failure> {
+fn is_there(args: &TraceFile) -> Result<(), Error> {
     let file = args.file.display();
-    if !stdin::is_meant(&args.file) {
+    if !files::is_stdin(&args.file) {
         fs::metadata(&args.file)
             .with_context(|| format!("{file}"))
             .context("cannot read the trace")?;
-    } else if args.start.as_deref().is_some_and(stdin::is_meant) {
+    } else if args.start.as_deref().is_some_and(files::is_stdin) {
         let text = "standard input is the trace or the snapshot, not both";
-        return Err(Failure::Usage(text.into()));
+        return Err(Error::Usage(text.into()));
     }
     Ok(())
 }
 
 /// The snapshot of `--start`, or the one beside the trace; read for `--convert`,
 /// which does without if there is none.
-pub fn snapshot_if_any(args: &TraceArgs) -> Result<Option<KernelSnapshot>, Failure> {
+pub fn snapshot_if_any(
+    args: &TraceFile,
+    listener: &dyn Listener,
+) -> Result<Option<KernelSnapshot>, Error> {
     is_there(args)?;
     if let Attachments::Start = attachments(args)? {
         return Ok(None);
     }
-    match place(args) {
+    match place(args, listener) {
         Ok((start, dump)) => open(&start, dump.as_deref()).map(Some),
         Err(_) if args.start.is_none() => Ok(None),
         Err(failure) => Err(failure),
@@ -175,12 +188,12 @@ enum Attachments {
     Unknown,
 }
 
-fn attachments(args: &TraceArgs) -> Result<Attachments, Failure> {
+fn attachments(args: &TraceFile) -> Result<Attachments, Error> {
     if args.start.is_some() {
         return Ok(Attachments::Nothing);
     }
     let is_file = fs::metadata(&args.file).is_ok_and(|meta| meta.is_file());
-    if stdin::is_meant(&args.file) || !is_file {
+    if files::is_stdin(&args.file) || !is_file {
         return Ok(Attachments::Unknown);
     }
     if import::holds_caches(&args.file) {
@@ -193,21 +206,21 @@ fn attachments(args: &TraceArgs) -> Result<Attachments, Failure> {
 }
 
 /// A process's trace as one of a kernel whose caches are malloc's classes.
-fn calls_placed(mut trace: Source) -> Result<Source, Failure> {
+fn calls_placed(mut trace: Source, listener: &dyn Listener) -> Result<Source, Error> {
     let (placed, left) = malloc::placed(&trace.take_whole().context("cannot read the trace")?);
     let malloc::LeftOut { large, unknown, missed } = left;
-    say(&format!(
+    listener.say(&format!(
         "the trace is of a process's malloc: {large} allocations above the largest class and \
          {unknown} frees of theirs or of what was there before are left out"
     ));
     if missed > 0 {
-        say(&format!("{missed} objects were allocated again and never freed"));
+        listener.say(&format!("{missed} objects were allocated again and never freed"));
     }
     Ok(placed.into())
 }
 
 /// The snapshot that a trace holds itself.
-fn in_trace(args: &TraceArgs, start: &Attached) -> Result<KernelSnapshot, Failure> {
+fn in_trace(args: &TraceFile, start: &Attached) -> Result<KernelSnapshot, Error> {
     let snapshots = KernelSnapshot::parse(&start.bytes);
     let mut snapshots = snapshots
         .with_context(|| format!("the snapshot in {}", shown(&args.file)))
@@ -216,17 +229,17 @@ fn in_trace(args: &TraceArgs, start: &Attached) -> Result<KernelSnapshot, Failur
 }
 
 /// The snapshot's file, and the dump in it.
-fn place(args: &TraceArgs) -> Result<(PathBuf, Option<String>), Failure> {
+fn place(args: &TraceFile, listener: &dyn Listener) -> Result<(PathBuf, Option<String>), Error> {
     let Some(typed) = &args.start else {
-        if stdin::is_meant(&args.file) {
+        if files::is_stdin(&args.file) {
             let text = "nothing is beside standard input: give the snapshot that was taken just \
                         before the trace as --start SNAPSHOT";
-            return Err(Failure::Usage(text.into()));
+            return Err(Error::Usage(text.into()));
         }
         let beside = beside(&args.file);
         let found = beside.iter().find(|path| path.is_file());
-        let found = found.ok_or_else(|| Failure::Usage(no_snapshot(&beside)))?;
-        say(&format!("starts from {}, found beside the trace", found.display()));
+        let found = found.ok_or_else(|| Error::Usage(no_snapshot(&beside)))?;
+        listener.say(&format!("starts from {}, found beside the trace", found.display()));
         return Ok((found.clone(), args.dump.clone()));
     };
     Ok(match &args.dump {
@@ -261,16 +274,20 @@ fn no_snapshot(looked: &[PathBuf]) -> String {
     )
 }
 
-fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Failure> {
+fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Error> {
     let file = shown(path);
-    let snapshots = stdin::snapshots(path)
+    let snapshots = files::snapshots(path)
         .with_context(|| format!("cannot start from {file}"))
         .context("the snapshot cannot be used; `slabyard replay --help` shows how to take one")?;
-    stdin::one_of(snapshots, &file, dump, "with --dump")
+    files::one_of(snapshots, &file, dump, "with --dump")
 }
 
 /// A trace and a snapshot of two machines make nonsense.
-fn belong_together(trace: &Source, snapshot: &KernelSnapshot) -> Result<(), Failure> {
+fn belong_together(
+    trace: &Source,
+    snapshot: &KernelSnapshot,
+    listener: &dyn Listener,
+) -> Result<(), Error> {
     let header = &trace.header;
     let differ = |what: &str, trace: &str, snapshot: &str| {
         anyhow!(
@@ -294,46 +311,9 @@ fn belong_together(trace: &Source, snapshot: &KernelSnapshot) -> Result<(), Fail
         && !kernel.starts_with(&header.release)
     {
         let release = &header.release;
-        say(&format!("the trace is of kernel {release}, the snapshot of {kernel}"));
+        listener.say(&format!("the trace is of kernel {release}, the snapshot of {kernel}"));
     }
     Ok(())
-}
-
-/// What was typed of the settings; what was not is the traced kernel's.
-#[derive(Clone, Copy)]
-pub struct TypedSettings<'a> {
-    pub rules: &'a RulesArgs,
-    pub nodes: Option<u32>,
-    pub memoryless: Option<NodeSet>,
-}
-
-/// The snapshot's settings with what was typed in their place, and the traced machine.
-pub fn settings(
-    wanted: &TypedSettings<'_>,
-    trace: &Source,
-    snapshot: &KernelSnapshot,
-) -> Result<(Settings, Machine), Failure> {
-    let usage = |text: String| Failure::Usage(text);
-    let rules = wanted.rules;
-    // Where the snapshot is silent, the trace tells the CPUs that it saw.
-    let seen = trace.header.cpus.map(|cpus| Machine::new(snapshot.page_size, cpus));
-    let traced = snapshot.machine().or(seen);
-    let traced = traced.ok_or_else(|| usage(UnknownRules::NoCpus.to_string()))?;
-    let told = (!trace.header.release.is_empty()).then_some(trace.header.release.as_str());
-    let version = rules.release.as_deref().or(snapshot.kernel.as_deref()).or(told);
-    let version = version.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
-    // A traced kernel that has no SLAB any more is no reason to refuse it.
-    let is_newer = version_of(version).is_some_and(|version| version >= SLAB_REMOVED);
-    let takes_last = rules.engine == Engine::Slab && rules.release.is_none() && is_newer;
-    let version = if takes_last { slab::last_release().name } else { version };
-    let mut machine = rules.machine.on(traced);
-    machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
-    // Other nodes are other nodes: all have memory, but for those that are typed.
-    let own = if wanted.nodes.is_some() { NodeSet::NONE } else { machine.memoryless };
-    machine.memoryless = wanted.memoryless.unwrap_or(own);
-    let (settings, note) = rules.settings(version, machine, |settings| snapshot.boot(settings))?;
-    note.iter().for_each(|note| say(note));
-    Ok((settings, traced))
 }
 
 #[cfg(test)]

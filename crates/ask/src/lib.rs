@@ -1,0 +1,23 @@
+//! Questions to the lab, for the command and for other programs: what a load would do on other
+//! machines, under other rules, and what the answer is worth.
+//!
+//! Neighbours: `slabyard-lab` reads traces, replays and checks; the `slabyard` command types the
+//! questions and prints the answers. Invariants: nothing here prints or ends the process; what people
+//! should know goes to a [`Listener`]; the same files and questions give the same answers.
+//!
+//! Modules import downwards only: prepare, figures > load > wanted > sizes, files > listener, error.
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod error;
+pub mod figures;
+pub mod files;
+mod listener;
+pub mod load;
+pub mod prepare;
+pub mod sizes;
+pub mod wanted;
+
+pub use error::Error;
+pub use listener::{Listener, Silent};
+pub use wanted::Wanted;
