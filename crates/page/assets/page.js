@@ -14,7 +14,7 @@
   const find = (path) => path.split("/").slice(1).reduce((found, part) => {
     if (part === "*") return found.flat();
     const key = part.replaceAll("~2", "*").replaceAll("~1", "/").replaceAll("~0", "~");
-    return found.map((value) => value[key]);
+    return found.map((value) => value?.[key] ?? null);
   }, [data]);
 
   const values = (series, path) => {
