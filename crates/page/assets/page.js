@@ -45,11 +45,10 @@
   const step = (unit, span, ticks) => {
     const least = span / ticks;
     let base = 1;
-    if (unit === "bytes" || unit === "kibibytes") while (least >= base * 512) base *= 1024;
+    if (unit === "bytes" || unit === "kibibytes") while (span >= base * 1024) base *= 1024;
     if (unit === "count" && least < 1) return 1;
     const power = 10 ** Math.floor(Math.log10(least / base));
-    const found = [1, 2, 5, 10].find((n) => n * power * base >= least * 0.999);
-    return (base > 1 && power < 1 ? Math.max(found * power, 0.5) : found * power) * base;
+    return [1, 2, 5, 10].find((n) => n * power * base >= least * 0.999) * power * base;
   };
 
   // ---- Colours ----
@@ -69,10 +68,10 @@
   Chart.defaults.plugins.colors.enabled = false;
   const paint = (chart) => {
     const { text: words, line, paper } = ink();
-    chart.data.datasets.forEach((set, nth) => {
-      set.borderColor = colour(nth);
-      set.backgroundColor = colour(nth);
-      set.pointBackgroundColor = colour(nth);
+    chart.data.datasets.forEach((set) => {
+      set.borderColor = colour(set.nth);
+      set.backgroundColor = set.isUpper ? `${colour(set.nth)}70` : colour(set.nth);
+      set.pointBackgroundColor = colour(set.nth);
       if (set.areas) set.borderColor = paper;
     });
     for (const axis of Object.values(chart.options.scales)) {
@@ -122,10 +121,22 @@
     return made;
   };
 
+  // The sets of Chart.js that a series is: one, or with ranges two, of which the upper, paler one
+  // begins where the lower one ends.
+  const datasets = (spec, series, nth) => {
+    const set = dataset(spec, series, nth);
+    if (spec.kind !== "bars") return [set];
+    const ranges = set.data;
+    const low = { ...set, ranges, stack: String(nth), data: ranges.map((v) => (Array.isArray(v) ? v[0] : v)) };
+    if (!ranges.some(Array.isArray)) return [low];
+    const rest = ranges.map((v) => (Array.isArray(v) ? v[1] - v[0] : null));
+    return [low, { ...low, data: rest, isUpper: true }];
+  };
+
   const dataset = (spec, series, nth) => {
     const [x, y] = [values(series, series.x), values(series, series.y)];
     const labels = series.labels ? values(series, series.labels) : [];
-    const common = { label: series.name, words: labels, borderWidth: 2 };
+    const common = { label: series.name, nth, words: labels, borderWidth: 2 };
     switch (spec.kind) {
       case "bars":
       case "stacked":
@@ -145,8 +156,10 @@
   };
 
   // Which value of a point is the measured one.
-  const measured = (spec, item) => (LYING.includes(spec.kind) || STANDING.includes(spec.kind)
-    ? item.raw : item.raw.y);
+  const measured = (spec, item) => {
+    if (item.dataset.ranges) return item.dataset.ranges[item.dataIndex];
+    return LYING.includes(spec.kind) || STANDING.includes(spec.kind) ? item.raw : item.raw.y;
+  };
 
   const tooltip = (spec) => {
     const curves = spec.kind === "lines" || spec.kind === "areas";
@@ -156,7 +169,7 @@
       axis: LYING.includes(spec.kind) ? "y" : "x",
       intersect: spec.kind === "scatter",
       itemSort: (a, b) => (curves ? b.parsed.y - a.parsed.y : a.datasetIndex - b.datasetIndex),
-      filter: (item) => measured(spec, item) !== null,
+      filter: (item) => !item.dataset.isUpper && measured(spec, item) !== null,
       callbacks: {
         title: (items) => {
           if (items.length === 0 || spec.kind === "scatter") return "";
@@ -183,9 +196,9 @@
   const draw = (canvas, spec) => {
     const lying = LYING.includes(spec.kind);
     const bars = lying || STANDING.includes(spec.kind);
-    const sets = spec.series.map((series, nth) => dataset(spec, series, nth));
+    const sets = spec.series.flatMap((series, nth) => datasets(spec, series, nth));
     if (lying) {
-      const each = spec.kind === "stacked" ? 1.6 : 0.4 + 1.1 * sets.length;
+      const each = spec.kind === "stacked" ? 1.6 : 0.4 + 1.1 * spec.series.length;
       canvas.parentElement.style.height = `${6 + spec.bars * each}rem`;
     }
     const [across, up] = [axis(spec.x, spec.kind, false), axis(spec.y, spec.kind, true)];
@@ -203,7 +216,19 @@
         interaction: { mode: tooltip(spec).mode, axis: tooltip(spec).axis, intersect: tooltip(spec).intersect },
         scales: lying ? { x: up, y: across } : { x: across, y: up },
         plugins: {
-          legend: { display: sets.length > 1, align: "start", labels: { boxWidth: 12, boxHeight: 12, padding: 14 } },
+          legend: {
+            display: spec.series.length > 1,
+            align: "start",
+            labels: { boxWidth: 12, boxHeight: 12, padding: 14, filter: (item, data) => !data.datasets[item.datasetIndex].isUpper },
+            onClick: (event, item, legend) => {
+              const { nth } = legend.chart.data.datasets[item.datasetIndex];
+              const shows = !legend.chart.isDatasetVisible(item.datasetIndex);
+              legend.chart.data.datasets.forEach((set, at) => {
+                if (set.nth === nth) legend.chart.setDatasetVisibility(at, shows);
+              });
+              legend.chart.update();
+            },
+          },
           tooltip: tooltip(spec),
         },
       },
@@ -273,13 +298,15 @@
   if (location.hash === "#drawn") {
     // What Chart.js has, by series; `points` are the elements that have a place on the canvas.
     const drawn = charts.map((chart) => ({
-      title: chart.spec.series.length ? chart.spec.title : "",
-      series: chart.data.datasets.map((set, nth) => {
-        const { x, y, rows } = chart.spec.series[nth];
+      title: chart.spec.title,
+      series: chart.spec.series.map(({ x, y, rows }, nth) => {
+        const sets = chart.data.datasets.map((set, at) => [set, at]).filter(([set]) => set.nth === nth);
+        const [[set, at], upper] = sets;
         const bars = set.names !== undefined;
-        const placed = chart.getDatasetMeta(nth).data.filter((e) => Number.isFinite(e.x) && Number.isFinite(e.y));
+        const high = (low, row) => (upper && upper[0].data[row] !== null ? [low, low + upper[0].data[row]] : low);
+        const placed = chart.getDatasetMeta(at).data.filter((e) => Number.isFinite(e.x) && Number.isFinite(e.y));
         return { x: { path: x, values: bars ? set.names : set.data.map((p) => p.x) },
-          y: { path: y, values: bars ? set.data : set.data.map((p) => p.y) },
+          y: { path: y, values: bars ? set.data.map(high) : set.data.map((p) => p.y) },
           rows, points: placed.length };
       }),
     }));

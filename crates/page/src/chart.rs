@@ -123,7 +123,7 @@ impl Chart {
     }
 
     /// Bars that lie, side by side for each of the names of the axis `x`. A value may be a range,
-    /// `[low, high]`, which gets a bar from one to the other.
+    /// `[low, high]`, whose bar is pale from one to the other.
     pub fn bars(title: impl Into<String>, x: Axis, y: Axis) -> Chart {
         Chart::new(title, Kind::Bars, x, y)
     }

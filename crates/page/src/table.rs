@@ -3,6 +3,9 @@
 use crate::escape::escape;
 use std::fmt::Write;
 
+/// Characters of a text that may take several lines.
+const LONG: usize = 40;
+
 /// Words, or a number, in a row and a column.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -59,7 +62,11 @@ impl Table {
         for row in &self.rows {
             html.push_str("<tr>");
             for cell in row {
-                let class = if cell.is_number { " class=\"number\"" } else { "" };
+                let class = match (cell.is_number, cell.text.chars().count()) {
+                    (true, _) => " class=\"number\"",
+                    (false, LONG..) => " class=\"words\"",
+                    (false, _) => "",
+                };
                 let value = cell.number.map(|number| format!(" data-value=\"{number}\""));
                 let value = value.unwrap_or_default();
                 let _ = write!(html, "<td{class}{value}>{}</td>", escape(&cell.text));

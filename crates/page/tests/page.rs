@@ -66,7 +66,7 @@ fn a_series_without_its_numbers_is_refused() {
     let made = |chart: Chart| Page::new("x", json).with(Section::new("x").chart(chart)).html();
     let bars = |x: &str, y: &str| Chart::bars("x", names(), bytes()).with(Series::new("x", x, y));
     assert!(made(bars("/rows/*/n", "/rows/*/v")).is_ok(), "what is unknown is a gap");
-    assert!(made(bars("/rows/*/n", "/r/*")).is_ok(), "a range is a bar from one end to the other");
+    assert!(made(bars("/rows/*/n", "/r/*")).is_ok(), "a range is a bar with two ends");
     let lines = Chart::lines("x", bytes(), bytes()).with(Series::new("x", "/r/*", "/rows/*/v"));
     assert!(matches!(made(lines), Err(Error::NoNumber(..))));
     assert!(matches!(made(bars("/rows/*/n", "/rows/*/w")), Err(Error::NotFound(_))));
