@@ -107,6 +107,14 @@ pub fn only_a_file(path: &Path, why: &str) -> String {
     }
 }
 
+/// The file that a source is, if it is one.
+pub fn file_of(named: &SourceName) -> Option<&Path> {
+    match named {
+        SourceName::File(path) => Some(path),
+        SourceName::Kernel | SourceName::Process(_) | SourceName::Stdin => None,
+    }
+}
+
 /// A source as it is typed.
 fn typed(named: &SourceName) -> String {
     match named {

@@ -1,9 +1,10 @@
 //! The `slabyard` command.
 //!
-//! Floor 8 of the workspace: this crate depends on `slabyard-ask`, `slabyard-lab`, `slabyard-observe` and
-//! `slabyard-abi`, but not on the engine, which programs preload as a library. The modules are
-//! layered: each refers only to modules of its own or a lower layer, and no references form a
-//! cycle. A subcommand's module defines its arguments; the module's `run` does the work and prints.
+//! Floor 8 of the workspace: this crate depends on `slabyard-ask`, `slabyard-lab`,
+//! `slabyard-observe`, `slabyard-page` and `slabyard-abi`, but not on the engine, which programs
+//! preload as a library. The modules are layered: each refers only to modules of its own or a lower
+//! layer, and no references form a cycle. A subcommand's module defines its arguments; the module's
+//! `run` does the work and prints.
 //!
 //! ```text
 //! 4  main       parses and dispatches
@@ -14,6 +15,7 @@
 //!    trace  geometry  boot  small                           ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
+//!    html       writes pages           typed      commands as shells take them
 //! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
 //! ```
 #![deny(unsafe_code)]
@@ -27,6 +29,7 @@ mod diff;
 mod export;
 mod failure;
 mod geometry;
+mod html;
 mod kernel_lists;
 mod list;
 mod look;
@@ -47,6 +50,7 @@ mod terminal;
 mod top;
 mod trace;
 mod trace_file;
+mod typed;
 mod validate;
 
 use args::{Args, Command};

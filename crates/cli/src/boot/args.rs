@@ -1,5 +1,6 @@
 //! The arguments of `slabyard boot`.
 
+use crate::html::HtmlArgs;
 use crate::machine::RulesArgs;
 use crate::settings;
 use clap::ValueHint;
@@ -12,7 +13,7 @@ Examples:
   slabyard boot dumps.json.zst#boot --shrunk dumps.json.zst#boot_shrunk --set min_objects=4
   slabyard boot kernel --set cpu_partial=0 --set min_partial=0 --json     (root)
   slabyard boot boot.json --release 7.3
-  slabyard boot boot.json --engine tiny
+  slabyard boot boot.json --engine tiny --html tiny.html
 
 What is not given of the machine and of the rules is the snapshot's.";
 
@@ -35,6 +36,8 @@ pub struct BootArgs {
     /// For programs
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) html: HtmlArgs,
 }
 
 fn long_help() -> String {

@@ -2,10 +2,11 @@
 //! other settings or on another machine.
 //!
 //! Neighbours: `slabyard-lab`'s population lays the snapshot's objects out anew; [`args`] has the
-//! arguments, [`report`] prints. Invariants: only the table or JSON goes to standard output, notes
+//! arguments, [`report`] prints, [`page`] draws. Invariants: only the table or JSON goes to standard output, notes
 //! to standard error; an impossible setting gives exit code 2, an unreadable snapshot 3.
 
 pub mod args;
+mod page;
 mod report;
 
 use crate::failure::Failure;
@@ -21,11 +22,14 @@ use slabyard_lab::population::measured;
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
 use slabyard_observe::file;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Prints the memory of each cache before and after.
 pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
+    let inputs =
+        [Some(&args.snapshot), args.shrunk.as_ref()].map(|file| file.map(PathBuf::as_path));
+    args.html.look_before(&inputs.into_iter().flatten().collect::<Vec<_>>())?;
     let snapshot = open(&args.snapshot)?;
     let (own, new) = args.settings(&snapshot)?;
     let usage = |error: slabyard_lab::population::Error| Failure::Usage(error.to_string());
@@ -39,6 +43,7 @@ pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
     let after = population.on(&new).map_err(impossible)?;
     let errors = measured::of(&own, &new);
     let report = Report { snapshot: &snapshot, own: &own, new: &new, before, after, errors };
+    args.html.write(|| page::of(&report))?;
     let text = if args.json { report.json()? } else { report.table(args.all) };
     stdout::print(text.as_bytes())
 }

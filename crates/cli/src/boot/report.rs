@@ -10,8 +10,8 @@ use slabyard_lab::snapshot::KernelSnapshot;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// Caches that the table shows without `--all`.
-const SHOWN: usize = 20;
+/// Caches that the table without `--all` and the chart show.
+pub(super) const SHOWN: usize = 20;
 
 /// Before and after.
 pub(super) struct Report<'a> {
@@ -103,10 +103,22 @@ impl Report<'_> {
         Ok(text + "\n")
     }
 
+    /// Caches with slabs, as they stand in both outcomes, those whose bytes change most first.
+    pub(super) fn by_change(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.before.caches.len()).collect();
+        places.retain(|at| self.pair(*at).0.slabs + self.pair(*at).1.slabs > 0);
+        places
+            .sort_by_key(|at| Reverse(self.pair(*at).0.slab_kb.abs_diff(self.pair(*at).1.slab_kb)));
+        places
+    }
+
+    /// A cache before and after.
+    pub(super) fn pair(&self, at: usize) -> (&CacheOutcome, &CacheOutcome) {
+        (&self.before.caches[at], &self.after.caches[at])
+    }
+
     pub(super) fn table(&self, all: bool) -> String {
-        let mut pairs: Vec<_> = self.before.caches.iter().zip(&self.after.caches).collect();
-        pairs.retain(|(before, after)| before.slabs + after.slabs > 0);
-        pairs.sort_by_key(|(before, after)| Reverse(before.slab_kb.abs_diff(after.slab_kb)));
+        let pairs: Vec<_> = self.by_change().iter().map(|at| self.pair(*at)).collect();
         let shown = if all { pairs.len() } else { pairs.len().min(SHOWN) };
         let width = pairs[..shown].iter().map(|pair| pair.0.id.len()).max().unwrap_or(0).max(10);
         let mut text = String::new();
@@ -138,7 +150,8 @@ impl Report<'_> {
     }
 }
 
-fn arrow<T: PartialEq + std::fmt::Display>(before: T, after: T) -> String {
+/// Both, where they differ.
+pub(super) fn arrow<T: PartialEq + std::fmt::Display>(before: T, after: T) -> String {
     if before == after { before.to_string() } else { format!("{before} → {after}") }
 }
 
@@ -152,7 +165,8 @@ fn row(text: &mut String, width: usize, name: &str, order: &str, slabs: &str, ki
     let _ = writeln!(text, "{name:<width$} {order:>11} {slabs:>17} {kib:>21} {change:>8}");
 }
 
-fn machine(settings: &Settings) -> String {
+/// Rules and machine in words.
+pub(super) fn machine(settings: &Settings) -> String {
     let machine = &settings.machine;
     format!(
         "release {}, pages of {} KiB, {} CPUs of {} possible; a slab should hold {} objects, of \

@@ -2,7 +2,7 @@
 //! trace under several kernels' rules, in turn.
 //!
 //! [`programs`] and [`traces`] measure; [`one`] makes a single run; [`figures`] defines the
-//! measures; [`table`] and [`mod@json`] print the result. [`contender`] defines what is compared.
+//! measures; [`table`] and [`mod@json`] print the result, [`page`] draws it. [`contender`] defines what is compared.
 //! Invariants: only the result goes to standard output; a failed run ends the comparison; nothing
 //! that was started outlives it.
 
@@ -11,6 +11,7 @@ mod contender;
 mod figures;
 mod json;
 mod one;
+mod page;
 mod programs;
 mod progress;
 mod table;
@@ -19,9 +20,10 @@ mod tree;
 mod yard;
 
 use crate::failure::Failure;
+use crate::html::HtmlArgs;
 use crate::replay::trace_args::TraceArgs;
 use crate::stderr::say;
-use crate::{look, stdout};
+use crate::{look, stdout, typed};
 use clap::ValueHint;
 use contender::Counts;
 use figures::{LoadComparison, MEASURES};
@@ -33,7 +35,7 @@ use slabyard_observe::view::cell::clean;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use table::Bars;
@@ -47,6 +49,7 @@ Examples:
     --client 'redis-benchmark -p 7000 -q -n 200000 -t set,get' -- redis-server --port 7000
   slabyard compare load.slabtrace --with 6.1 --with 6.18 --with 7.0
   slabyard compare load.slabtrace --with 6.1 --with 6.18 --time    the replay's own time as well
+  slabyard compare load.slabtrace --html releases.html
   slabyard compare load.slabtrace --json | jq '.contenders[] | {name, slabs}'";
 
 /// `slabyard compare`.
@@ -150,10 +153,15 @@ pub struct CompareArgs {
     /// A line for each contender; where no terminal is, this is the default
     #[arg(long, conflicts_with_all = ["json", "picture"])]
     table: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Runs the program or the trace by each contender in turns, and prints the table.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let inputs = [&args.trace, &args.start, &args.input];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(PathBuf::as_path).collect();
+    args.html.look_before(&inputs)?;
     let before = machine();
     let (heading, load, sets, compared, doubtful) = match &args.trace {
         Some(file) => {
@@ -177,11 +185,9 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     };
     let after = machine();
     let machine = json!({ "at_start": before, "at_end": after });
-    let text = if args.json {
-        json::text(load, machine, &sets, &compared)?
-    } else {
-        args.text(&heading, &before, &after, &compared)
-    };
+    let json = json::text(load, machine, &sets, &compared)?;
+    args.html.write(|| Ok(page::of(&args.name(), &heading, &args.legend(), &compared, &json)))?;
+    let text = if args.json { json } else { args.text(&heading, &before, &after, &compared) };
     // What is doubtful stands in the result, which may be in a file that nobody looks at now.
     let is_seen = !args.json && std::io::stdout().is_terminal();
     for finding in compared.findings.iter().filter(|_| !is_seen) {
@@ -192,7 +198,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 }
 
 impl CompareArgs {
-    fn trace_args(&self, file: &std::path::Path) -> TraceArgs {
+    fn trace_args(&self, file: &Path) -> TraceArgs {
         TraceArgs {
             file: file.to_owned(),
             start: self.start.clone(),
@@ -226,9 +232,15 @@ impl CompareArgs {
         }
     }
 
+    /// The load in a word or two: the trace's file or the program.
+    fn name(&self) -> String {
+        let trace = self.trace.as_deref().map(|file| file.file_name().unwrap_or(file.as_os_str()));
+        trace.map_or_else(|| typed::command(&self.program), |name| clean(&name.to_string_lossy()))
+    }
+
     fn heading(&self) -> String {
         let client = self.client.as_ref().map(|client| format!("\nclient: {}", clean(client)));
-        typed(&self.program) + &client.unwrap_or_default()
+        typed::command(&self.program) + &client.unwrap_or_default()
     }
 
     /// What was run, in JSON.
@@ -305,16 +317,6 @@ impl CompareArgs {
     }
 }
 
-/// The program as a shell would take it.
-fn typed(program: &[OsString]) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
-    let word = |word: &OsString| match word.to_string_lossy() {
-        word if !word.is_empty() && word.chars().all(plain) => word.into_owned(),
-        word => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    clean(&program.iter().map(word).collect::<Vec<_>>().join(" "))
-}
-
 /// What else the figures depend on.
 fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -379,12 +381,6 @@ mod tests {
         for measure in MEASURES {
             assert!(help.contains(&format!("\n  {}: ", measure.key)), "{}", measure.key);
         }
-    }
-
-    #[test]
-    fn a_program_is_shown_as_a_shell_takes_it() {
-        let words = ["a", "", "b c", "it's", "x=1"].map(OsString::from);
-        assert_eq!(typed(&words), r"a '' 'b c' 'it'\''s' x=1");
     }
 
     #[test]

@@ -191,7 +191,7 @@ fn grid(compared: &LoadComparison, columns: &[Column]) -> Grid {
 }
 
 /// A figure by its unit.
-fn cell(unit: Unit, value: Option<f64>) -> String {
+pub fn cell(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return UNKNOWN.into() };
     match unit {
         Unit::Seconds if value < 0.9995 => format!("{:.1} ms", value * 1000.0),

@@ -12,6 +12,7 @@ mod ends;
 mod exporting;
 mod geometry;
 mod guests;
+mod html;
 mod looking;
 mod machine_events;
 mod memory;

@@ -1,9 +1,12 @@
 //! `slabyard list`: prints the caches of a source, one line each.
 //!
 //! Neighbours: `observe::view` defines the output formats; this module chooses the caches and
-//! fields, and thereby how much is read.
+//! fields, and thereby how much is read; [`page`] draws them for `--html`.
+
+mod page;
 
 use crate::failure::Failure;
+use crate::html::HtmlArgs;
 use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
@@ -22,7 +25,8 @@ Examples:
   slabyard list $(pgrep -n python3)             a process that runs on Slabyard
   slabyard list kernel --orders                 caches and slabs by order
   slabyard list kernel --json | jq '.caches[] | select(.order == 3).name'
-  slabyard list before.json.zst --columns live,parked_cpu,parked_node,bytes --csv";
+  slabyard list before.json.zst --columns live,parked_cpu,parked_node,bytes --csv
+  slabyard list kernel --html now.html          with charts, for a browser";
 
 /// `slabyard list`.
 #[derive(clap::Args)]
@@ -57,7 +61,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Caches, slabs and bytes by the order of the slabs
-    #[arg(long, conflicts_with_all = ["columns", "all", "sort", "top", "reverse"])]
+    #[arg(long, conflicts_with_all = ["columns", "all", "sort", "top", "reverse", "html"])]
     orders: bool,
     /// For programs: every field of every cache that is picked
     #[arg(long, conflicts_with_all = ["csv", "columns"])]
@@ -68,14 +72,21 @@ pub struct ListArgs {
     /// Lines of caches alone, for scripts
     #[arg(long, conflicts_with_all = ["json", "orders"])]
     no_header: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Prints the caches that are picked, in the form that is asked for.
 pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
+    args.html.look_before(look::file_of(&args.source).as_slice())?;
     let snapshot = look::sample(&args.source, args.want())?;
     let options = args.options();
     let picked = options.pick.caches(&snapshot);
     look::has_match(!picked.caches.is_empty(), &args.source, &args.patterns)?;
+    args.html.write(|| {
+        let all = CacheFilter { key: args.sort, empty: Empty::Shown, ..options.pick.clone() };
+        page::of(&snapshot, &all.caches(&snapshot).caches, &args.source)
+    })?;
     let style = look::style(&std::io::stdout());
     let mut page = Vec::new();
     let written = if args.orders {
@@ -101,7 +112,7 @@ impl ListArgs {
     fn want(&self) -> ReadScope {
         let sorts = matches!(self.sort, Some(Key::Field(field)) if !field.column);
         let more = self.columns.iter().any(|c| !c.0.column);
-        let every = self.all || (self.json && !self.orders);
+        let every = self.all || self.html.is_asked() || (self.json && !self.orders);
         ReadScope { all: every || sorts || more, slabs: false }
     }
 

@@ -2,7 +2,10 @@
 //!
 //! Invariant: the exit code is 1 exactly if a difference is shown, as for diff(1).
 
+mod page;
+
 use crate::failure::Failure;
+use crate::html::{self, HtmlArgs};
 use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
@@ -20,7 +23,7 @@ Examples:
   slabyard snapshot kernel -o before.json.zst; make; slabyard diff before.json.zst kernel
   slabyard diff before.json after.json --field live --field bytes
   slabyard diff 4-cpus.json 16-cpus.json --field slabs --field live
-  slabyard diff before.json $(pgrep -n python3) --cache 'malloc-*'
+  slabyard diff before.json $(pgrep -n python3) --cache 'malloc-*' --html change.html
 
 A number that only one of the two tells is no difference. With --cache totals are left
 out. Of replays of one trace on unlike machines (pages, CPUs, nodes, objects in a slab)
@@ -53,6 +56,8 @@ pub struct DiffArgs {
     /// For programs
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Prints what differs between two looks; exit code 1 if anything does.
@@ -60,6 +65,8 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if args.old == SourceName::Stdin && args.new == SourceName::Stdin {
         return Err(Failure::Usage("standard input is one of the two, not both".into()));
     }
+    let inputs = [&args.old, &args.new].into_iter().filter_map(look::file_of);
+    args.html.look_before(&inputs.collect::<Vec<_>>())?;
     let want = ReadScope { all: true, slabs: false };
     let mut old = look::sample(&args.old, want)?;
     let mut new = look::sample(&args.new, want)?;
@@ -78,6 +85,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if !args.fields.is_empty() {
         delta.keep(&args.fields);
     }
+    args.html.write(|| page::of(&old, &new, &delta, &args.names(), &args.fields))?;
     let mut page = Vec::new();
     if args.json {
         diff::write_json(&mut page, &old, &new, &delta)
@@ -88,6 +96,13 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     .context("the differences")?;
     stdout::print(&page)?;
     Ok(ExitCode::from(u8::from(!delta.is_empty())))
+}
+
+impl DiffArgs {
+    /// Both, for a heading.
+    fn names(&self) -> [String; 2] {
+        [&self.old, &self.new].map(html::short)
+    }
 }
 
 /// In what the machines of two looks differ if one is a replay, for notes: its slabs are of its

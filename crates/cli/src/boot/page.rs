@@ -1,0 +1,66 @@
+//! What a boot is foretold to use, as a page.
+
+use super::report::{Report, SHOWN, arrow, machine};
+use crate::failure::Failure;
+use crate::html;
+use crate::terminal::bytes;
+use slabyard_lab::population::measured;
+use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
+
+/// The page: totals, the caches that change most, all caches, and the error to expect.
+pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
+    let kernel = report.snapshot.kernel.as_deref().unwrap_or("unknown");
+    let by_change = report.by_change();
+    let mut totals = Table::new(["", "machine and rules", "slabs", "memory"]);
+    for (name, settings, outcome) in
+        [("before", report.own, &report.before), ("after", report.new, &report.after)]
+    {
+        let slabs: u64 = outcome.caches.iter().map(|cache| cache.slabs).sum();
+        let [slabs, memory] = [number(slabs), memory(outcome.slab_kb)];
+        totals.push([Cell::text(name), Cell::text(machine(settings)), slabs, memory]);
+    }
+    let mut caches = Table::new(["cache", "order", "slabs", "before", "after", "change"]);
+    for at in &by_change {
+        let (before, after) = report.pair(*at);
+        let change = after.slab_kb as f64 - before.slab_kb as f64;
+        let sign = if change < 0.0 { "-" } else { "+" };
+        let kib = before.slab_kb.abs_diff(after.slab_kb);
+        caches.push([
+            Cell::text(before.id.clone()),
+            Cell::number(arrow(before.order, after.order), after.order.into()),
+            Cell::number(arrow(before.slabs, after.slabs), after.slabs as f64),
+            memory(before.slab_kb),
+            memory(after.slab_kb),
+            Cell::number(format!("{sign}{}", bytes(Some(kib << 10))), change),
+        ]);
+    }
+    let side = |name: &str| {
+        let paths = ["name", "bytes"].map(|key| format!("/{name}/caches/*/{key}"));
+        let [names, bytes] = paths;
+        Series::new(name, names, bytes).rows(by_change.iter().copied().take(SHOWN))
+    };
+    let chart = Chart::bars(
+        "Memory of the caches that change most",
+        html::names(),
+        Axis::new("memory of slabs", Unit::Bytes),
+    );
+    let mut totals = Section::new("All caches").table(totals);
+    if let Some(line) = measured::line(&report.errors) {
+        totals = totals.text(format!("Error to expect: {line}."));
+    }
+    let chart = chart.with(side("before")).with(side("after"));
+    Ok(html::page(
+        format!("Slab memory foretold from a snapshot of Linux {kernel}"),
+        report.json()?,
+    )
+    .with(totals)
+    .with(Section::new("By cache").chart(chart).table(caches)))
+}
+
+fn number(n: u64) -> Cell {
+    Cell::number(n.to_string(), n as f64)
+}
+
+fn memory(kib: u64) -> Cell {
+    Cell::number(bytes(Some(kib << 10)), kib as f64)
+}
