@@ -268,6 +268,24 @@ pub fn of(
     }
 }
 
+/// Bytes of slabs in the mean over the time of the trace, from those before it; `None` without time.
+#[must_use]
+pub fn mean_bytes(case: &Case, replayed: &Replayed, before: Option<u64>) -> Option<f64> {
+    let mut bytes = before? as f64;
+    let (begin, end) = case.prepared.span.clone().into_inner();
+    let (mut since, mut byte_ns) = (begin, 0.0);
+    for change in &replayed.changes {
+        // What waits for readers may outlast the trace.
+        let at = change.time_ns.clamp(since, end);
+        byte_ns += bytes * (at - since) as f64;
+        since = at;
+        let slab = (u64::from(case.page_size) << case.orders[usize::from(change.cache)]) as f64;
+        bytes += f64::from(change.by) * slab;
+    }
+    byte_ns += bytes * (end - since) as f64;
+    (end > begin).then(|| byte_ns / (end - begin) as f64)
+}
+
 /// Every counter by its kernel's name.
 pub fn named(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> + '_ {
     counters.each().map(|(name, _, count)| (name, count))

@@ -5,19 +5,25 @@
 //! questions and prints the answers. Invariants: nothing here prints or ends the process; what people
 //! should know goes to a [`Listener`]; the same files and questions give the same answers.
 //!
-//! Modules import downwards only: prepare, figures > load > wanted > sizes, files > listener, error.
+//! Modules import downwards only: trust, answers > answer > question, figures, prepare > load > wanted > axis, sizes,
+//! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod answer;
+pub mod answers;
+pub mod axis;
 mod error;
 pub mod figures;
 pub mod files;
 mod listener;
 pub mod load;
 pub mod prepare;
+pub mod question;
 pub mod sizes;
+pub mod trust;
 pub mod wanted;
 
 pub use error::Error;
-pub use listener::{Listener, Silent};
+pub use listener::{Listener, Notes, Silent};
 pub use wanted::Wanted;

@@ -1,7 +1,9 @@
 //! Who is told what happens on the way to an answer.
 
+use std::sync::{Mutex, PoisonError};
+
 /// Who is told what happens on the way to an answer.
-pub trait Listener {
+pub trait Listener: Sync {
     /// What is being done now, which may take long.
     fn stage(&self, what: &str);
     /// It is done.
@@ -17,4 +19,25 @@ impl Listener for Silent {
     fn stage(&self, _: &str) {}
     fn clear(&self) {}
     fn say(&self, _: &str) {}
+}
+
+/// Keeps what is said.
+#[derive(Default)]
+pub struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    /// What was said, in its order.
+    #[must_use]
+    pub fn into_texts(self) -> Vec<String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Notes {
+    fn stage(&self, _: &str) {}
+    fn clear(&self) {}
+
+    fn say(&self, text: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
+    }
 }

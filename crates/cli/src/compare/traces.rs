@@ -183,30 +183,13 @@ fn fill(into: &mut Figures, loaded: &Loaded, case: &Case, replayed: &Replayed) {
     let one = figures::of(&loaded.snapshot, case, Start::LookAhead, case.changes.clone(), replayed);
     let totals = &one.totals;
     into.count(MeasureKey::Peak, Some(totals.peak_bytes));
-    into.add(MeasureKey::Mean, mean_bytes(case, replayed, totals.before.bytes));
+    into.add(MeasureKey::Mean, figures::mean_bytes(case, replayed, totals.before.bytes));
     let series = one.series.iter().map(|point| &point.totals);
     let live = series.chain([&totals.before, &totals.after]).map(|sum| sum.live).max().flatten();
     into.count(MeasureKey::Waste, live.map(|live| totals.peak_bytes.saturating_sub(live)));
     into.count(MeasureKey::Slabs, Some(totals.peak));
     let counters = named(&one.counters).map(|(name, n)| (name.to_owned(), n));
     into.counted(Some(counters.collect()));
-}
-
-/// Bytes of slabs over the time of the trace.
-fn mean_bytes(case: &Case, replayed: &Replayed, before: Option<u64>) -> Option<f64> {
-    let mut bytes = before? as f64;
-    let (begin, end) = case.prepared.span.clone().into_inner();
-    let (mut since, mut byte_ns) = (begin, 0.0);
-    for change in &replayed.changes {
-        // What waits for readers may outlast the trace.
-        let at = change.time_ns.clamp(since, end);
-        byte_ns += bytes * (at - since) as f64;
-        since = at;
-        let slab = (u64::from(case.page_size) << case.orders[usize::from(change.cache)]) as f64;
-        bytes += f64::from(change.by) * slab;
-    }
-    byte_ns += bytes * (end - since) as f64;
-    (end > begin).then(|| byte_ns / (end - begin) as f64)
 }
 
 /// What stands above the table.

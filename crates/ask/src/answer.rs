@@ -1,0 +1,339 @@
+//! Answers: what a load takes of memory and of work under one question, from one replay.
+//!
+//! Neighbours: [`crate::question`] says what is asked, [`crate::load`] and [`crate::prepare`] make a
+//! trace ready, `slabyard-lab` replays it. Invariants: the same trace and question give the same
+//! answer on every machine; in bytes, `slabs = live + parked + free_partial + padding` at each moment,
+//! so also in the means, if all are known.
+
+use crate::axis::{self, Changes};
+use crate::figures::{self, Figures};
+use crate::listener::Notes;
+use crate::load::Loaded;
+use crate::question::Question;
+use crate::{Error, Listener, prepare};
+use anyhow::Context as _;
+use serde::Serialize;
+use slabyard_kernels::engines::EngineName;
+use slabyard_lab::accuracy::{Accuracy, Change};
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::counters::{Counter, Counters};
+use slabyard_lab::replay::contend::Costs;
+use slabyard_lab::replay::report::{Free, Sample};
+use slabyard_lab::replay::{Limit, Relief, Replayed, Start, replay};
+use slabyard_lab::rules::Settings;
+use std::collections::BTreeMap;
+
+/// Moments at which memory is looked at.
+const SAMPLES: usize = 200;
+
+/// What a load takes under one question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The changes as [`axis::name`] puts them.
+    pub name: String,
+    /// Key and value of each change.
+    pub changes: BTreeMap<String, String>,
+    /// Whose rules hold.
+    pub rules: String,
+    /// What it takes of memory.
+    pub memory: Memory,
+    /// What it takes of work, for a million calls.
+    pub work: Work,
+    /// Allocations and frees of the replay.
+    pub calls: u64,
+    /// When the machine's memory did not suffice, in nanoseconds since the trace began.
+    pub out_of_memory_ns: Option<u64>,
+    /// Why the run does not compare with one on the traced machine.
+    pub unlike: Option<String>,
+    /// Which caches the release does not have.
+    pub gone: Option<String>,
+    /// The error to expect of the slabs at the peak above those of the start: the lowest and the
+    /// highest share by which measured pairs of machines were off; `None` if nothing was measured, or
+    /// nothing is changed.
+    pub error: Option<(f64, f64)>,
+    /// In what the machine is another one.
+    pub changed: Vec<&'static str>,
+    /// What people should know of the rules.
+    pub notes: Vec<String>,
+}
+
+/// Bytes over a run; means are over the time of the trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Memory {
+    /// Most of slabs at a time, of those that events touch.
+    pub peak: u64,
+    /// Of these slabs in the mean.
+    pub mean: f64,
+    /// Of these slabs at the end.
+    pub end: u64,
+    /// Of slabs that no event touches; `None` where the snapshot does not count all slabs.
+    pub untouched: Option<u64>,
+    /// Of objects that are handed out, in the mean.
+    pub live: Option<f64>,
+    /// The same at the end.
+    pub live_end: Option<u64>,
+    /// Of free objects in slabs on nodes' lists, in the mean.
+    pub free_partial: Option<f64>,
+    /// Of free objects that CPUs and barns hold, in the mean.
+    pub parked: Option<f64>,
+    /// These in CPU slabs, CPU partial lists, sheaves and barns.
+    pub parked_by_place: Parked,
+    /// How many stand on nodes' lists at the end.
+    pub partial_slabs: u64,
+}
+
+/// Bytes of free objects on no node's list, in the mean.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Parked {
+    /// In the slabs that CPUs allocate from.
+    pub cpu_slabs: f64,
+    /// In slabs on CPU partial lists.
+    pub cpu_partial: f64,
+    /// In CPUs' sheaves.
+    pub sheaves: f64,
+    /// In full sheaves of nodes.
+    pub barns: f64,
+}
+
+/// Counts for a million calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Work {
+    /// Calls that did not find what they need on their CPU.
+    pub slow_calls: f64,
+    /// Acquisitions of nodes' list locks.
+    pub list_locks: f64,
+    /// Compare-exchanges of slabs.
+    pub exchanges: f64,
+    /// Sheaves exchanged at barns, or CPU slabs taken from lists.
+    pub refills: f64,
+    /// Objects that went between sheaves and slabs.
+    pub moved: f64,
+    /// Slabs made and given back: calls to the page allocator.
+    pub page_calls: f64,
+    /// Nanoseconds of a call by the costs, in the mean.
+    pub ns: f64,
+}
+
+impl Memory {
+    /// Most of all slabs at a time, as far as they are known.
+    #[must_use]
+    pub fn whole_peak(&self) -> u64 {
+        self.peak + self.untouched.unwrap_or(0)
+    }
+}
+
+/// A trace that is ready for questions.
+pub struct Answerer<'a> {
+    loaded: &'a Loaded,
+    case: Case,
+    costs: Costs,
+    knows_others: bool,
+}
+
+impl<'a> Answerer<'a> {
+    /// Prepares the trace; `costs` are what [`Work::ns`] counts with.
+    ///
+    /// # Errors
+    /// As [`prepare::case`].
+    pub fn new(
+        loaded: &'a Loaded,
+        costs: Costs,
+        listener: &dyn Listener,
+    ) -> Result<Answerer<'a>, Error> {
+        let order = case::order_of(&loaded.snapshot);
+        let case = prepare::case(EngineName::Slub, loaded, order, listener)?;
+        Ok(Answerer { loaded, case, costs, knows_others: false })
+    }
+
+    /// The trace as it is prepared, by the rules of the last question.
+    #[must_use]
+    pub fn case(&self) -> &Case {
+        &self.case
+    }
+
+    /// Finds out whether a question can be asked, without a replay.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: settings or a machine that cannot be.
+    pub fn settings(
+        &self,
+        question: &Question,
+        listener: &dyn Listener,
+    ) -> Result<Settings, Error> {
+        let Loaded { trace, snapshot, .. } = self.loaded;
+        let (settings, _) = question.wanted.of_trace(trace, snapshot, listener)?;
+        prepare::fits(&self.case, question.tasks())?;
+        Ok(settings)
+    }
+
+    /// Replays the trace under a question.
+    ///
+    /// # Errors
+    /// As [`Answerer::settings`]; and where a cache has no geometry, or the model fails.
+    pub fn answer(&mut self, base: &Question, changes: &Changes) -> Result<Answer, Error> {
+        let name = axis::name(changes);
+        let of_it = |error: Error| match error {
+            Error::Usage(text) => Error::Usage(format!("{name}: {text}")),
+            other => other,
+        };
+        let question = base.with(changes).map_err(of_it)?;
+        let notes = Notes::default();
+        let settings = self.settings(&question, &notes).map_err(of_it)?;
+        let (figures, replayed) = self.replay(&question, &settings).map_err(of_it)?;
+        let calls = calls(&figures.counters);
+        Ok(Answer {
+            name,
+            changes: changes.iter().cloned().collect(),
+            rules: match question.wanted.engine {
+                EngineName::Slab => "SLAB".into(),
+                EngineName::Tiny => format!("{}, SLUB_TINY", settings.rules_name()),
+                EngineName::Slub | EngineName::Slob => settings.rules_name(),
+            },
+            memory: self.memory(&figures, &replayed),
+            work: work(&figures.counters, calls, self.costs),
+            calls,
+            out_of_memory_ns: replayed
+                .memory
+                .as_ref()
+                .and_then(|told| Some(told.failed.as_ref()?.time_ns)),
+            unlike: figures.unlike.clone(),
+            gone: figures.gone.clone(),
+            error: error_of(&figures.changes),
+            changed: figures.changes.iter().map(|change| change.name()).collect(),
+            notes: notes.into_texts(),
+        })
+    }
+
+    fn replay(
+        &mut self,
+        question: &Question,
+        settings: &Settings,
+    ) -> Result<(Figures, Replayed), Error> {
+        prepare::rule(&mut self.case, question.wanted.engine, self.loaded, settings)
+            .map_err(Error::usage)?;
+        if question.memory.is_some() && !self.knows_others {
+            let events = self.loaded.trace.events();
+            self.case.tell_others(events).context("cannot read the trace")?;
+            self.knows_others = true;
+        }
+        let mut plan = self.case.plan(Start::LookAhead);
+        plan.sample_every = self.case.prepared.steps.len().div_ceil(SAMPLES).max(1);
+        plan.tasks = question.tasks();
+        plan.memory = question.memory.map(|bytes| Limit { bytes, relief: Relief::None });
+        let replayed = replay(&plan).context("the replay failed")?;
+        let mut changes = self.case.changes.clone();
+        changes.extend((question.tasks() > 1).then_some(Change::Tasks));
+        changes.sort();
+        let start = Start::LookAhead;
+        let figures = figures::of(&self.loaded.snapshot, &self.case, start, changes, &replayed);
+        Ok((figures, replayed))
+    }
+
+    fn memory(&self, figures: &Figures, replayed: &Replayed) -> Memory {
+        let totals = &figures.totals;
+        let shares = shares(self.case.prepared.span.clone().into_inner(), &replayed.samples);
+        let mean = |of: &dyn Fn(&figures::Sum) -> Option<u64>| {
+            let points = shares.iter().zip(&figures.series);
+            points
+                .map(|(share, point)| Some(share * of(&point.totals)? as f64))
+                .sum::<Option<f64>>()
+        };
+        let sizes = &self.case.sizes;
+        let by_place = |of: fn(&Free) -> u64| -> f64 {
+            let bytes = |sample: &Sample| -> f64 {
+                let each = sample.caches.iter().zip(sizes);
+                each.map(|(cache, size)| of(&cache.free) as f64 * f64::from(*size)).sum()
+            };
+            shares.iter().zip(&replayed.samples).map(|(share, sample)| share * bytes(sample)).sum()
+        };
+        Memory {
+            peak: totals.peak_bytes,
+            mean: figures::mean_bytes(&self.case, replayed, totals.before.bytes).unwrap_or(0.0),
+            end: totals.after.bytes.unwrap_or(0),
+            untouched: totals.untouched_bytes,
+            live: mean(&|sum| sum.live),
+            live_end: totals.after.live,
+            free_partial: mean(&|sum| sum.free_partial),
+            parked: mean(&|sum| sum.parked),
+            parked_by_place: Parked {
+                cpu_slabs: by_place(|free| free.cpu_slab),
+                cpu_partial: by_place(|free| free.cpu_partial),
+                sheaves: by_place(|free| free.sheaves),
+                barns: by_place(|free| free.barns),
+            },
+            partial_slabs: replayed
+                .after
+                .caches
+                .iter()
+                .map(|c| u64::from(c.places.node_partial))
+                .sum(),
+        }
+    }
+}
+
+/// The share of a trace's time for which each sample stands: until the next one.
+fn shares(span: (u64, u64), samples: &[Sample]) -> Vec<f64> {
+    let length = span.1.saturating_sub(span.0).max(1);
+    let ends = samples.iter().skip(1).map(|sample| sample.time_ns).chain([length]);
+    let lengths = samples.iter().zip(ends).map(|(sample, end)| end.saturating_sub(sample.time_ns));
+    let lengths: Vec<u64> = lengths.collect();
+    let all = lengths.iter().sum::<u64>().max(1);
+    lengths.into_iter().map(|of_it| of_it as f64 / all as f64).collect()
+}
+
+fn calls(counters: &Counters) -> u64 {
+    use Counter::{
+        AllocCpuSheaf, AllocFastpath, AllocSlowpath, FreeCpuSheaf, FreeFastpath, FreeSlowpath,
+    };
+    let of_calls =
+        [AllocFastpath, AllocSlowpath, FreeFastpath, FreeSlowpath, AllocCpuSheaf, FreeCpuSheaf];
+    of_calls.map(|counter| counters.get(counter)).iter().sum()
+}
+
+fn work(counters: &Counters, calls: u64, costs: Costs) -> Work {
+    use Counter::{
+        AllocFromPartial, AllocSlab, AllocSlowpath, BarnGet, BarnGetFail, BarnPut, BarnPutFail,
+        CmpxchgSlab, CpuPartialAlloc, FreeSlab, FreeSlowpath, ListLock, ListLockSlabs, SheafFlush,
+        SheafRefill,
+    };
+    let sum = |of: &[Counter]| of.iter().map(|counter| counters.get(*counter)).sum::<u64>() as f64;
+    let barns = sum(&[BarnGet, BarnGetFail, BarnPut, BarnPutFail]);
+    let slow_calls = sum(&[AllocSlowpath, FreeSlowpath]) + barns;
+    let (list_locks, exchanges) = (sum(&[ListLock]), sum(&[CmpxchgSlab]));
+    let moved = sum(&[SheafRefill, SheafFlush]);
+    let page_calls = sum(&[AllocSlab, FreeSlab]);
+    let ns = calls as f64 * f64::from(costs.fast)
+        + slow_calls * f64::from(costs.slow)
+        + exchanges * f64::from(costs.exchange)
+        + (list_locks + barns) * f64::from(costs.lock)
+        + sum(&[ListLockSlabs]) * f64::from(costs.link)
+        // An object that goes between a sheaf and a slab is touched as a call's is.
+        + moved * f64::from(costs.fast)
+        + page_calls * f64::from(costs.pages);
+    let million = |count: f64| count * 1e6 / (calls.max(1) as f64);
+    Work {
+        slow_calls: million(slow_calls),
+        list_locks: million(list_locks),
+        exchanges: million(exchanges),
+        refills: million(sum(&[
+            CpuPartialAlloc,
+            AllocFromPartial,
+            AllocSlab,
+            BarnGet,
+            BarnGetFail,
+        ])),
+        moved: million(moved),
+        page_calls: million(page_calls),
+        ns: ns / calls.max(1) as f64,
+    }
+}
+
+/// The range over all changes, if all were measured.
+fn error_of(changes: &[Change]) -> Option<(f64, f64)> {
+    let all = changes.iter().map(|change| Accuracy::of(*change).off);
+    let range = all.reduce(|a, b| {
+        let ((low, high), (lower, higher)) = (a?, b?);
+        Some((low.min(lower), high.max(higher)))
+    });
+    range.flatten()
+}

@@ -1,0 +1,108 @@
+//! Many answers about one trace, on all CPUs of this machine.
+//!
+//! Neighbours: [`crate::answer`] makes each; `ask`, `sweep` and `tune` want many. Invariants: answers
+//! are the same on any number of CPUs; all questions are looked at before the first is answered, so
+//! that a wrong one costs nothing.
+
+use crate::answer::{Answer, Answerer};
+use crate::axis::Changes;
+use crate::load::Loaded;
+use crate::question::Question;
+use crate::{Error, Listener, Silent, axis};
+use slabyard_lab::replay::contend::Costs;
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+/// One trace and what is asked about it.
+pub struct Task<'a> {
+    /// The trace.
+    pub loaded: &'a Loaded,
+    /// What each point begins with.
+    pub base: &'a Question,
+    /// What each answer is asked to change.
+    pub points: &'a [Changes],
+    /// What a call's time counts with.
+    pub costs: Costs,
+}
+
+/// Answers each point, and hands each answer over with its number as soon as it is there, one at a
+/// time but in any order; an error of `take` ends it.
+///
+/// # Errors
+/// As [`Answerer::answer`], of the first point that is wrong; then no point was answered.
+/// As `take`.
+pub fn each(
+    task: &Task<'_>,
+    listener: &dyn Listener,
+    take: &mut (dyn FnMut(usize, Answer) -> Result<(), Error> + Send),
+) -> Result<(), Error> {
+    let &Task { loaded, base, points, costs } = task;
+    let mut first = Answerer::new(loaded, costs, listener)?;
+    check(&first, base, points)?;
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let taker = Mutex::new((take, Ok(())));
+    let work = |answerer: &mut Answerer<'_>| {
+        while !stop.load(Ordering::Relaxed) {
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            let Some(changes) = points.get(nth) else { return };
+            let answer = answerer.answer(base, changes);
+            let mut taker = taker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (take, result) = &mut *taker;
+            // What others made after an error is not taken.
+            let taken =
+                if result.is_ok() { answer.and_then(|answer| take(nth, answer)) } else { Ok(()) };
+            if let Err(error) = taken {
+                *result = Err(error);
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..cpus.min(points.len()) {
+            scope.spawn(|| {
+                // Where memory is short the first one, which has the same trace, does it alone.
+                if let Ok(mut another) = Answerer::new(loaded, costs, &Silent) {
+                    work(&mut another);
+                }
+            });
+        }
+        work(&mut first);
+    });
+    taker.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).1
+}
+
+/// All answers, in the order of the points.
+///
+/// # Errors
+/// As [`each`].
+pub fn all(task: &Task<'_>, listener: &dyn Listener) -> Result<Vec<Answer>, Error> {
+    let mut answers: Vec<Option<Answer>> = vec![None; task.points.len()];
+    let mut done = 0;
+    listener.stage(&format!("replaying, 0 of {} done", answers.len()));
+    let all = answers.len();
+    let mut take = |nth: usize, answer: Answer| {
+        done += 1;
+        listener.stage(&format!("replaying, {done} of {all} done"));
+        answers[nth] = Some(answer);
+        Ok(())
+    };
+    each(task, listener, &mut take)?;
+    listener.clear();
+    Ok(answers.into_iter().flatten().collect())
+}
+
+fn check(answerer: &Answerer<'_>, base: &Question, points: &[Changes]) -> Result<(), Error> {
+    for changes in points {
+        let asked = base.with(changes).and_then(|question| answerer.settings(&question, &Silent));
+        asked.map_err(|error| match error {
+            Error::Usage(text) if !changes.is_empty() => {
+                Error::Usage(format!("{}: {text}", axis::name(changes)))
+            }
+            other => other,
+        })?;
+    }
+    Ok(())
+}
