@@ -13,6 +13,7 @@ use super::tracefs::{self, TraceInstance, Tracefs, group_of, name, remove_probes
 use crate::event::EventKind;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// A probe: its event, what it is, and the lines that set it, of which the first that the kernel
 /// takes is used: functions were renamed.
@@ -55,7 +56,7 @@ const PROBES: [Probe; 5] = [
 
 /// Probes that are set. Removed when dropped.
 pub(crate) struct Probes {
-    tracefs: Tracefs,
+    tracefs: Arc<Tracefs>,
     /// The file of each event, and what it is.
     pub(super) events: Vec<(String, &'static str, EventKind)>,
     /// Calls that the kernel has and does not let us probe.
@@ -64,7 +65,7 @@ pub(crate) struct Probes {
 
 impl Probes {
     /// None are set.
-    pub(super) fn none(tracefs: Tracefs) -> Probes {
+    pub(super) fn new(tracefs: Arc<Tracefs>) -> Probes {
         Probes { tracefs, events: Vec::new(), lacking: Vec::new() }
     }
 
@@ -72,9 +73,8 @@ impl Probes {
     ///
     /// # Errors
     /// The kernel has no probes, or does not let us.
-    pub(super) fn set(tracefs: Tracefs) -> io::Result<Probes> {
-        let mut probes = Probes::none(tracefs);
-        let path = probes.tracefs.root().join(tracefs::PROBES);
+    pub(super) fn set(&mut self) -> io::Result<()> {
+        let path = self.tracefs.root().join(tracefs::PROBES);
         let mut file = OpenOptions::new().append(true).open(path)?;
         let group = group_of(&name());
         for Probe { event, kind, lines } in &PROBES {
@@ -83,7 +83,7 @@ impl Probes {
                 match file.write_all(format!("p:{group}/{event} {line}\n").as_bytes()) {
                     Ok(()) => {
                         let path = format!("events/{group}/{event}");
-                        probes.events.push((path, event, *kind));
+                        self.events.push((path, event, *kind));
                         is_refused = false;
                         break;
                     }
@@ -91,9 +91,9 @@ impl Probes {
                     Err(error) => is_refused |= error.kind() != io::ErrorKind::NotFound,
                 }
             }
-            probes.lacking.extend(is_refused.then_some(*event));
+            self.lacking.extend(is_refused.then_some(*event));
         }
-        Ok(probes)
+        Ok(())
     }
 
     /// Has an instance record them.

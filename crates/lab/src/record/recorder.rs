@@ -53,11 +53,10 @@ pub struct Recorder {
     // Dropped before the instance, which the kernel keeps while a file of it is open.
     readers: Vec<Reader>,
     instance: TraceInstance,
-    // After the instance, which uses them.
+    // After the instance, which uses them and is in the tracefs that they keep.
     probes: Probes,
     no_probes: Option<io::Error>,
     own_runs: OwnRuns,
-    _tracefs: Tracefs,
     options: Options,
     unnamed: bool,
 }
@@ -117,8 +116,10 @@ impl Recorder {
     /// # Errors
     /// The kernel does not let us, or has not what is needed.
     pub fn new(options: Options) -> Result<Recorder, Error> {
-        let tracefs = Tracefs::open()?;
+        let tracefs = Arc::new(Tracefs::open()?);
         tracefs::sweep(&tracefs)?;
+        // Before the instance: what fails below removes the instance first.
+        let mut probes = Probes::new(tracefs.clone());
         let instance = TraceInstance::create(&tracefs)?;
         instance.set("tracing_on", "0")?;
         // What system calls can ask for as well.
@@ -128,11 +129,7 @@ impl Recorder {
         // Wakes a reader when a quarter is full; a kernel without it wakes with every page.
         let _ = instance.set("buffer_percent", "25");
         let page = instance_page(&tracefs)?;
-        let (probes, no_probes) = match options.probes.then(|| Probes::set(tracefs.again())) {
-            Some(Ok(probes)) => (probes, None),
-            Some(Err(error)) => (Probes::none(tracefs.again()), Some(error)),
-            None => (Probes::none(tracefs.again()), None),
-        };
+        let no_probes = options.probes.then(|| probes.set()).and_then(Result::err);
         let layouts = Arc::new(Layouts::of(&instance, &probes)?);
         let symbols = Arc::new(Symbols::of_kernel());
         let own_runs = OwnRuns::of(&symbols);
@@ -152,16 +149,7 @@ impl Recorder {
             let (layouts, symbols) = (layouts.clone(), symbols.clone());
             readers.push(Reader { cpu, path, file, page, layouts, symbols });
         }
-        Ok(Recorder {
-            readers,
-            instance,
-            probes,
-            no_probes,
-            own_runs,
-            _tracefs: tracefs,
-            options,
-            unnamed,
-        })
+        Ok(Recorder { readers, instance, probes, no_probes, own_runs, options, unnamed })
     }
 
     /// Which calls without a tracepoint are not recorded: those that cannot be probed, or all on a

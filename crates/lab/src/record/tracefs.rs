@@ -14,7 +14,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 const PREFIX: &str = "slabyard-";
 /// The file of all probes.
@@ -25,7 +24,7 @@ pub(super) const PROBES: &str = "kprobe_events";
 pub struct Tracefs {
     root: PathBuf,
     /// Holds a mount that nobody else sees.
-    mount: Option<Arc<OwnedFd>>,
+    _mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
@@ -36,19 +35,14 @@ impl Tracefs {
     pub fn open() -> Result<Tracefs, Error> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         if let Some(root) = mounted(&mounts) {
-            return Ok(Tracefs { root, mount: None });
+            return Ok(Tracefs { root, _mount: None });
         }
         let mount = mount().map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::at("mount of tracefs", error),
             _ => Error::NoTracefs(error),
         })?;
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Tracefs { root, mount: Some(Arc::new(mount)) })
-    }
-
-    /// The same, which another one holds.
-    pub(super) fn again(&self) -> Tracefs {
-        Tracefs { root: self.root.clone(), mount: self.mount.clone() }
+        Ok(Tracefs { root, _mount: Some(mount) })
     }
 
     /// Its directory.
