@@ -12,7 +12,7 @@ use super::merge::Merge;
 use super::own_runs::OwnRuns;
 use super::probes::Probes;
 use super::reader::{self, Batch, Reader};
-use super::sieve::{RecorderObjects, Sieve, Wanted};
+use super::sieve::{RecorderObjects, RecorderThread, Sieve, Wanted};
 use super::symbols::Symbols;
 use super::tracefs::{self, TraceInstance, Tracefs};
 use crate::event::Event;
@@ -69,8 +69,9 @@ pub struct Progress {
     bytes: AtomicU64,
     lost: AtomicU64,
     over: AtomicBool,
-    /// The thread whose own `kmalloc`s are left out; 0: none.
+    /// [`RecorderThread`], in two words.
     own: AtomicU32,
+    own_until: AtomicU64,
     left_out: AtomicU64,
 }
 
@@ -236,6 +237,12 @@ impl Progress {
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
+
+    fn own(&self) -> RecorderThread {
+        // Pairs with the store in `leave_out_this_thread`.
+        let number = self.own.load(Ordering::Acquire);
+        RecorderThread { number, until: self.own_until.load(Ordering::Relaxed) }
+    }
 }
 
 impl<W: Write> Running<W> {
@@ -244,15 +251,16 @@ impl<W: Write> Running<W> {
         &self.progress
     }
 
-    /// From now on, leaves out what the calling thread allocates with `kmalloc` and frees: it works
-    /// for the recorder. What its BPF runs do takes no room in the kernel's buffers until
-    /// [`Running::begin`].
+    /// From now to [`Running::begin`], leaves out what the calling thread allocates with `kmalloc`,
+    /// and its frees: it works for the recorder. What its BPF runs do takes no room in the kernel's
+    /// buffers.
     ///
     /// # Errors
     /// The kernel does not let us: these events take room, and are left out later.
     pub fn leave_out_this_thread(&self) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        self.progress.own.store(own, Ordering::Relaxed);
+        self.progress.own_until.store(u64::MAX, Ordering::Relaxed);
+        self.progress.own.store(own, Ordering::Release);
         self.recorder.own_runs.leave_out(&self.recorder.instance, own)
     }
 
@@ -270,6 +278,7 @@ impl<W: Write> Running<W> {
 
     /// Has the file begin: what is attached from now on comes between the events.
     pub fn begin(&self) {
+        self.progress.own_until.store(reader::now(), Ordering::Relaxed);
         OwnRuns::record_all(&self.recorder.instance);
         let _ = self.beside.send(BesideEvents::Begin);
     }
@@ -437,7 +446,7 @@ impl MergerState {
         let before = ordered.len();
         let mut complete = Vec::new();
         self.merge.complete(&mut complete);
-        let own = self.progress.own.load(Ordering::Relaxed);
+        let own = self.progress.own();
         for event in complete {
             if self.own.takes(&event, own) {
                 self.progress.left_out.fetch_add(1, Ordering::Relaxed);

@@ -109,6 +109,15 @@ fn class(event: &Event) -> String {
     }
 }
 
+/// The thread that works for the recorder.
+#[derive(Clone, Copy)]
+pub struct RecorderThread {
+    /// Its number; 0: there is none.
+    pub number: u32,
+    /// When it had ended: the kernel then gives the number to others.
+    pub until: u64,
+}
+
 /// What the recorder itself takes from `kmalloc`: left out with its frees, whoever frees it. What the
 /// recorder's thread frees of others stays, as interrupts free in it.
 #[derive(Default)]
@@ -117,10 +126,15 @@ pub struct RecorderObjects {
 }
 
 impl RecorderObjects {
-    /// True for an event of the thread's own; a thread of 0 is none.
-    pub fn takes(&mut self, event: &Event, thread: u32) -> bool {
+    /// True for an event of the thread's own.
+    pub fn takes(
+        &mut self,
+        event: &Event,
+        RecorderThread { number, until }: RecorderThread,
+    ) -> bool {
+        let is_own = number != 0 && event.pid == number && event.time <= until;
         match event.kind {
-            EventKind::Kmalloc if thread != 0 && event.pid == thread => {
+            EventKind::Kmalloc if is_own => {
                 self.live.insert(event.address);
                 true
             }
@@ -146,7 +160,8 @@ mod tests {
     #[test]
     fn what_the_recorder_takes_and_gives_back_is_left_out() {
         let mut own = RecorderObjects::default();
-        let mut takes = |kind, address, pid, thread| {
+        let mut takes = |kind, address, pid, number| {
+            let thread = RecorderThread { number, until: u64::MAX };
             own.takes(&Event { pid, ..event(kind, address, 0, 0) }, thread)
         };
         assert!(!takes(EventKind::Kmalloc, 0x1000, 7, 0), "nobody is left out yet");
@@ -160,6 +175,19 @@ mod tests {
         );
         assert!(takes(EventKind::Kmalloc, 0x5000, 7, 7), "its free is lost");
         assert!(!takes(EventKind::Kmalloc, 0x5000, 8, 7) && !takes(EventKind::Kfree, 0x5000, 8, 7));
+    }
+
+    #[test]
+    fn a_thread_that_has_the_number_later_is_not_left_out() {
+        let mut own = RecorderObjects::default();
+        let mut takes = |kind, address, time| {
+            let thread = RecorderThread { number: 7, until: 100 };
+            own.takes(&Event { pid: 7, time, ..event(kind, address, 0, 0) }, thread)
+        };
+        assert!(takes(EventKind::Kmalloc, 0x1000, 99) && takes(EventKind::Kmalloc, 0x2000, 100));
+        assert!(!takes(EventKind::Kmalloc, 0x3000, 101) && !takes(EventKind::Kfree, 0x3000, 102));
+        assert!(takes(EventKind::Kfree, 0x1000, 103), "the recorder's own, freed later");
+        assert!(!takes(EventKind::Kmalloc, 0x2000, 104), "its free was lost");
     }
 
     #[test]
