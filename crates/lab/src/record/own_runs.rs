@@ -59,7 +59,10 @@ fn filter(thread: u32, function: &Range<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tracefs::Tracefs;
     use super::*;
+    use std::fs;
+    use tempfile::TempDir;
 
     #[test]
     fn a_filter_drops_one_function_of_one_thread() {
@@ -69,5 +72,62 @@ mod tests {
         assert_eq!(range.map(|range| filter(7, &range)).as_deref(), Some(told));
         let hidden = "0 T bpf_prog_test_run_syscall\n0 T after\n";
         assert!(OwnRuns::of(&Symbols::parse(hidden.into())).0.is_none());
+    }
+
+    /// An instance in a directory that has the filters of these events, and what stands in them.
+    struct Filters {
+        // Before the directory: its end removes the instance's own.
+        instance: TraceInstance,
+        _root: TempDir,
+    }
+
+    impl Filters {
+        fn of(events: &[&str]) -> Filters {
+            let root = TempDir::new().unwrap();
+            fs::create_dir(root.path().join("instances")).unwrap();
+            let instance = TraceInstance::create(&Tracefs::at(root.path())).unwrap();
+            for event in events {
+                fs::create_dir_all(instance.join(&file(event)).parent().unwrap()).unwrap();
+                fs::write(instance.join(&file(event)), "none").unwrap();
+            }
+            Filters { instance, _root: root }
+        }
+
+        fn texts(&self) -> Vec<Option<String>> {
+            EVENTS.iter().map(|event| self.instance.read(&file(event)).ok()).collect()
+        }
+    }
+
+    fn of(text: &str) -> Option<String> {
+        Some(text.into())
+    }
+
+    #[test]
+    fn both_events_are_filtered_until_all_is_recorded_again() {
+        let filters = Filters::of(&EVENTS);
+        OwnRuns(Some(0x10..0x20)).leave_out(&filters.instance, 7).unwrap();
+        let filter = filter(7, &(0x10..0x20));
+        assert_eq!(filters.texts(), [of(&filter), of(&filter)]);
+        OwnRuns::record_all(&filters.instance);
+        assert_eq!(filters.texts(), [of("0"), of("0")]);
+    }
+
+    #[test]
+    fn where_one_event_takes_no_filter_none_is_filtered() {
+        for event in EVENTS {
+            let filters = Filters::of(&[event]);
+            let error = OwnRuns(Some(0x10..0x20)).leave_out(&filters.instance, 7).unwrap_err();
+            assert!(error.to_string().contains("/filter: "), "{error}");
+            let texts = filters.texts();
+            assert!(texts.iter().flatten().all(|text| text == "0"), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn where_the_function_is_hidden_nothing_is_filtered_and_the_error_says_so() {
+        let filters = Filters::of(&EVENTS);
+        let error = OwnRuns(None).leave_out(&filters.instance, 7).unwrap_err();
+        assert_eq!(error.to_string(), "/proc/kallsyms: no bpf_prog_test_run_syscall");
+        assert_eq!(filters.texts(), [of("none"), of("none")]);
     }
 }

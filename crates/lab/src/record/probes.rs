@@ -107,3 +107,37 @@ impl Drop for Probes {
         remove_probes(&self.tracefs, &name());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn probes_are_set_in_a_group_of_the_recorder_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(tracefs::PROBES);
+        fs::write(&file, "p:kprobes/other vfs_read\n").unwrap();
+        let mut probes = Probes::new(Arc::new(Tracefs::at(root.path())));
+        probes.set().unwrap();
+        let group = group_of(&name());
+        let set: Vec<String> = PROBES.iter().map(|it| format!("{group}/{}", it.event)).collect();
+        let files: Vec<_> = probes.events.iter().map(|(file, ..)| file.as_str()).collect();
+        assert_eq!(files, set.iter().map(|it| format!("events/{it}")).collect::<Vec<_>>());
+        assert!(probes.lacking.is_empty());
+        let lines = fs::read_to_string(&file).unwrap();
+        drop(probes);
+        let removed: String = set.iter().map(|it| format!("-:{it}\n")).collect();
+        assert_eq!(fs::read_to_string(&file).unwrap(), lines + &removed);
+    }
+
+    #[test]
+    fn a_kernel_without_probes_has_none_set() {
+        let root = tempfile::tempdir().unwrap();
+        let mut probes = Probes::new(Arc::new(Tracefs::at(root.path())));
+        assert_eq!(probes.set().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(probes.events.is_empty() && probes.lacking.is_empty());
+        drop(probes);
+        assert!(!root.path().join(tracefs::PROBES).exists());
+    }
+}

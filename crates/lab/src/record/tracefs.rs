@@ -45,6 +45,12 @@ impl Tracefs {
         Ok(Tracefs { root, _mount: Some(mount) })
     }
 
+    /// A directory in the place of one.
+    #[cfg(test)]
+    pub(super) fn at(root: &Path) -> Tracefs {
+        Tracefs { root: root.into(), _mount: None }
+    }
+
     /// Its directory.
     #[must_use]
     pub fn root(&self) -> &Path {
