@@ -2,9 +2,10 @@
 //!
 //! `READ` copies kernel memory into a map that this process has mapped, `CPU` finds a CPU's element
 //! in a per-CPU map, and `CACHES` iterates over the caches. Where a kernel is too old for the last two
-//! (5.19, 6.13), the addresses of its variables in `/proc/kallsyms` take their place. This module assembles the programs and
-//! loads them by `bpf(2)`, because a BPF loader would need an object file, and thus a BPF compiler.
-//! The system calls and the helpers' numbers are those of `include/uapi/linux/bpf.h`.
+//! (5.19, 6.13), the addresses of its variables in `/proc/kallsyms` take their place. This module
+//! assembles the programs and loads them by `bpf(2)`, because a BPF loader would need an object
+//! file, and thus a BPF compiler. The system calls and the helpers' numbers are those of
+//! `include/uapi/linux/bpf.h`.
 //!
 //! [`super::walk`] reads through this module's [`super::memory::Memory`] trait implementation.
 
@@ -208,9 +209,12 @@ struct Window(*const u8);
 // SAFETY: it is the only one that knows of the mapping, which belongs to no thread.
 unsafe impl Send for Window {}
 
-struct Cpus {
-    program: OwnedFd,
-    _map: OwnedFd,
+/// How a CPU's memory is found.
+enum Cpus {
+    /// By the program `CPU`, which looks into the map.
+    Program { program: OwnedFd, _map: OwnedFd },
+    /// In the kernel's array of all CPUs' offsets, at this address.
+    Offsets(u64),
 }
 
 impl Window {
@@ -294,29 +298,42 @@ impl Bpf {
     }
 
     fn cpus(&mut self) -> Result<&Cpus, ListsError> {
-        if self.cpus.is_none() {
-            let map = map(PERCPU_ARRAY, 8, 0)?;
-            // context: CPU; then the element's address, and the map's
-            let insns = [
-                mov(6, 1),
-                mov_imm(1, 0),
-                store(10, 1, -8),
-                mov(2, 10),
-                add_imm(2, -8),
-                load(3, 6, 0),
-                insn(0x18, 1, 1, 0, map.as_raw_fd()), // r1 = the map
-                REST,
-                store(6, 1, 16),
-                call(LOOKUP_PERCPU),
-                store(6, 0, 8),
-                mov_imm(0, 0),
-                EXIT,
-            ];
-            let step = "loading a program that finds a CPU's memory";
-            let program = load_program(step, &insns, SYSCALL, SLEEPABLE, (0, 0))?;
-            self.cpus = Some(Cpus { program, _map: map });
-        }
-        self.cpus.as_ref().ok_or(ListsError::NoField("bpf_array.pptrs"))
+        let cpus = match self.cpus.take() {
+            Some(cpus) => cpus,
+            None => Cpus::new()?,
+        };
+        Ok(self.cpus.insert(cpus))
+    }
+}
+
+impl Cpus {
+    fn new() -> Result<Cpus, ListsError> {
+        // The program's helper is of 5.19.
+        Cpus::program()
+            .or_else(|refused| symbol("__per_cpu_offset").map(Cpus::Offsets).ok_or(refused))
+    }
+
+    fn program() -> Result<Cpus, ListsError> {
+        let map = map(PERCPU_ARRAY, 8, 0)?;
+        // context: CPU; then the element's address, and the map's
+        let insns = [
+            mov(6, 1),
+            mov_imm(1, 0),
+            store(10, 1, -8),
+            mov(2, 10),
+            add_imm(2, -8),
+            load(3, 6, 0),
+            insn(0x18, 1, 1, 0, map.as_raw_fd()), // r1 = the map
+            REST,
+            store(6, 1, 16),
+            call(LOOKUP_PERCPU),
+            store(6, 0, 8),
+            mov_imm(0, 0),
+            EXIT,
+        ];
+        let step = "loading a program that finds a CPU's memory";
+        let program = load_program(step, &insns, SYSCALL, SLEEPABLE, (0, 0))?;
+        Ok(Cpus::Program { program, _map: map })
     }
 }
 
@@ -373,17 +390,16 @@ impl Memory for Bpf {
     }
 
     fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, ListsError> {
-        let pptrs = layout.array_pptrs.ok_or(ListsError::NoField("bpf_array.pptrs"))?;
         let mut context = [u64::from(cpu), 0, 0];
         let step = "asking for a CPU's memory";
-        let program = match self.cpus() {
-            Ok(cpus) => &cpus.program,
-            // The helper is of 5.19.
-            Err(refused) => {
-                let offsets = symbol("__per_cpu_offset").ok_or(refused)?;
-                return Ok(self.word(offsets + 8 * u64::from(cpu))?);
+        let program = match self.cpus()? {
+            Cpus::Program { program, .. } => program,
+            Cpus::Offsets(address) => {
+                let address = *address;
+                return Ok(self.word(address + 8 * u64::from(cpu))?);
             }
         };
+        let pptrs = layout.array_pptrs.ok_or(ListsError::NoField("bpf_array.pptrs"))?;
         run(program, &mut context).map_err(|error| ListsError::Refused { step, error })?;
         let [_, element, map] = context;
         // The element of a CPU is the map's variable of each CPU, at that CPU's offset.
