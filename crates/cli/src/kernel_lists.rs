@@ -39,33 +39,36 @@ impl Reader {
         (self.layout.cpu.is_some(), self.layout.sheaves.is_some())
     }
 
-    /// Reads the lists of the caches whose names are `wanted`; `None` where the snapshot does not tell
-    /// the machine.
+    /// Reads the lists of the caches whose names are `wanted`.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses, or did not tell its machine.
     pub fn read(
         &mut self,
         snapshot: &Snapshot,
         wanted: &(dyn Fn(&str) -> bool + Sync),
         moments: Moments<'_>,
-    ) -> Option<Result<Lists, ListsError>> {
+    ) -> Result<Lists, ListsError> {
         let machine = &snapshot.machine;
         let machine = Machine {
-            page_size: machine.page_bytes?,
-            cpus: machine.possible_cpus?,
+            page_size: machine.page_bytes.ok_or_else(|| untold("size of a page"))?,
+            cpus: machine.possible_cpus.ok_or_else(|| untold("number of CPUs"))?,
             nodes: machine.nodes.unwrap_or(1),
         };
         let Reader { layout, memory } = self;
         // On a thread of its own, which does not wait behind the load, and whose haste a command that
         // is recorded does not get.
-        Some(thread::scope(|scope| {
+        thread::scope(|scope| {
             let read = scope.spawn(|| {
                 (moments.begin)();
                 favour();
                 walk::lists(memory, layout, machine, wanted, moments.now)
             });
             read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }))
+        })
     }
+}
+
+fn untold(what: &str) -> ListsError {
+    ListsError::Missing(format!("the kernel does not tell the {what}"))
 }

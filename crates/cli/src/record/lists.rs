@@ -29,7 +29,7 @@ pub fn read(
 ) -> Option<Attached> {
     let now = moments.now;
     let is_wanted = |cache: &str| wanted.is_none_or(|wanted| wanted(cache));
-    let read = reader.read(snapshot, &is_wanted, moments)?;
+    let read = reader.read(snapshot, &is_wanted, moments);
     let lists = read.map_err(|lack| warn(&lack)).ok()?;
     tell_unread(&lists);
     Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })

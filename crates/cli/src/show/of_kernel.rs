@@ -37,9 +37,8 @@ pub fn read(snapshot: &Snapshot, caches: &[&Cache], wanted: Wanted) -> Result<Li
     }
     let names: HashSet<&str> = caches.iter().flat_map(|cache| cache.names()).collect();
     let moments = Moments { begin: &|| {}, now: &|| 0 };
-    let read = reader.read(snapshot, &|name| names.contains(name), moments);
-    let lists =
-        read.ok_or_else(|| anyhow!("kernel: it does not tell its CPUs"))?.map_err(refused)?;
+    let is_wanted = |name: &str| names.contains(name);
+    let lists = reader.read(snapshot, &is_wanted, moments).map_err(refused)?;
     if lists.unread > 0 {
         say("some lists did not stand still; ask again");
     }
