@@ -84,15 +84,15 @@ pub fn shrink(
     let mut done = Done { of_kernel: matches!(target, Target::Kernel), ..Done::default() };
     match target {
         Target::Kernel => {
+            let root = Path::new(ROOT);
             progress.set_length(picked.caches.len() as u64);
             done.awaited = kernel::wait_for_readers();
-            shrink_each(&mut done, &picked.caches, &progress);
+            let shrunk = shrink_each(root, &picked.caches, &mut done.failed, &progress);
+            done.caches = shrunk.len();
             // The first shrink sent what kfree_rcu() had collected to wait for readers, too; when that
             // is over, slabs are empty that were not.
-            if done.awaited && done.caches > 0 && kernel::wait_for_readers() {
-                let mut again = Done::default();
-                shrink_each(&mut again, &picked.caches, &ProgressBar::hidden());
-                done.failed.append(&mut again.failed);
+            if done.awaited && !shrunk.is_empty() && kernel::wait_for_readers() {
+                shrink_each(root, shrunk, &mut done.failed, &ProgressBar::hidden());
             }
         }
         Target::Process(pid, wait) => {
@@ -125,24 +125,31 @@ pub fn shrink(
     done
 }
 
-/// Has a kernel shrink one cache after the other.
-fn shrink_each(done: &mut Done, caches: &[String], progress: &ProgressBar) {
+/// Has a kernel shrink one cache after the other; those that it shrank.
+fn shrink_each<'a>(
+    root: &Path,
+    caches: impl IntoIterator<Item = &'a String>,
+    failed: &mut Vec<anyhow::Error>,
+    progress: &ProgressBar,
+) -> Vec<&'a String> {
+    let mut shrunk = Vec::new();
     for cache in caches {
         progress.set_message(cache.clone());
-        match kernel::shrink(Path::new(ROOT), cache) {
-            Ok(()) => done.caches += 1,
+        match kernel::shrink(root, cache) {
+            Ok(()) => shrunk.push(cache),
             // A cache that ended meanwhile has nothing to give.
             Err(kernel::Error::UnknownCache { .. }) => {}
             Err(error) => {
-                done.failed.push(error.into());
+                failed.push(error.into());
                 // Without the right to the first there is none to the others.
-                if done.caches == 0 {
+                if shrunk.is_empty() {
                     break;
                 }
             }
         }
         progress.inc(1);
     }
+    shrunk
 }
 
 /// Asks each yard that it is for; the error of one that did not do it, after all were asked.
@@ -165,4 +172,45 @@ fn ask_all(
         }
     }
     failed.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Each cache's `shrink` below a root; of one that refuses it is a directory.
+    fn tree(caches: &[(&str, bool)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (cache, refuses) in caches {
+            let cache = root.path().join("sys/kernel/slab").join(cache);
+            fs::create_dir_all(&cache).unwrap();
+            match refuses {
+                true => fs::create_dir(cache.join("shrink")).unwrap(),
+                false => fs::write(cache.join("shrink"), "").unwrap(),
+            }
+        }
+        root
+    }
+
+    fn shrunk_and_failed(root: &Path, caches: &[&str]) -> (Vec<String>, usize) {
+        let caches: Vec<String> = caches.iter().map(|cache| (*cache).into()).collect();
+        let mut failed = Vec::new();
+        let shrunk = shrink_each(root, &caches, &mut failed, &ProgressBar::hidden());
+        (shrunk.into_iter().cloned().collect(), failed.len())
+    }
+
+    #[test]
+    fn a_cache_that_refuses_is_not_among_those_that_are_shrunk_again() {
+        let root = tree(&[("a", false), ("b", true), ("c", false)]);
+        let (shrunk, failed) = shrunk_and_failed(root.path(), &["a", "gone", "b", "c"]);
+        assert_eq!((shrunk, failed), (vec!["a".into(), "c".into()], 1));
+        assert_eq!(fs::read(root.path().join("sys/kernel/slab/a/shrink")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn without_the_right_to_the_first_no_other_is_asked() {
+        let root = tree(&[("a", true), ("b", false)]);
+        assert_eq!(shrunk_and_failed(root.path(), &["a", "b"]), (Vec::new(), 1));
+    }
 }
