@@ -22,6 +22,21 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -> io:
     line(out, &ListShape { head: Head::of(snapshot), caches, totals: Totals(snapshot) })
 }
 
+/// Writes what is shown of each of some caches: `{"source", "taken_at", ..., "caches": [...]}`.
+pub(super) fn of_caches(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    caches: impl Iterator<Item: Serialize>,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Shape<'a, C> {
+        #[serde(flatten)]
+        head: Head<'a>,
+        caches: Vec<C>,
+    }
+    line(out, &Shape { head: Head::of(snapshot), caches: caches.collect() })
+}
+
 /// Writes a value, indented, with a line feed at the end.
 pub(super) fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;

@@ -7,8 +7,7 @@ use crate::fields::Unit;
 use crate::snapshot::{Cache, SlabPlace, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
 use crate::view::grid::{Grid, Weight};
-use crate::view::json::Head;
-use crate::view::{Style, cell, json};
+use crate::view::{Style, Units, cell, json};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -19,8 +18,8 @@ pub fn form(cache: &Cache) -> Option<String> {
     let objects = cache.reading("objects_cpu_partial")?;
     let slabs = cache.reading("slabs_cpu_partial")?;
     let text = |objects: &Value, slabs: &Value| {
-        let [objects, slabs] = [objects, slabs]
-            .map(|n| cell::value(Some(n), crate::fields::Unit::Count, crate::view::Units::Plain));
+        let [objects, slabs] =
+            [objects, slabs].map(|n| cell::value(Some(n), Unit::Count, Units::Plain));
         format!("{objects}({slabs})")
     };
     let mut form = text(&objects.value, &slabs.value);
@@ -61,9 +60,8 @@ pub fn write(
     let mut grid =
         Grid::new(["cpu", "slabs", "bytes", "empty", "empty bytes", "free", "free bytes"]);
     for of in sums(snapshot, cache, &lines) {
-        let bytes = |n| cell::value(Some(&Value::Exact(n)), Unit::Bytes, style.units);
-        let counts = [of.slabs, of.empty, of.free].map(|n| n.to_string());
-        let [slabs, empty, free] = counts;
+        let bytes = |n| cell::number(n, Unit::Bytes, style.units);
+        let [slabs, empty, free] = [of.slabs, of.empty, of.free].map(|n| n.to_string());
         let [all, empties, frees] = [of.bytes, of.empty_bytes, of.free_bytes].map(bytes);
         grid.push(Weight::Row, [of.cpu.to_string(), slabs, all, empty, empties, free, frees]);
     }
@@ -114,12 +112,6 @@ fn sums(snapshot: &Snapshot, cache: &Cache, lines: &[Line]) -> Vec<ListSums> {
 /// Those of `out`.
 pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -> io::Result<()> {
     #[derive(Serialize)]
-    struct Shape<'a> {
-        #[serde(flatten)]
-        head: Head<'a>,
-        caches: Vec<Lists<'a>>,
-    }
-    #[derive(Serialize)]
     struct Lists<'a> {
         name: &'a str,
         slabs_cpu_partial: Option<String>,
@@ -135,7 +127,7 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -
             partial_slabs,
         }
     });
-    json::line(out, &Shape { head: Head::of(snapshot), caches: caches.collect() })
+    json::of_caches(out, snapshot, caches)
 }
 
 /// The slabs on CPUs' lists.

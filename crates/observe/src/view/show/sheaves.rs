@@ -5,10 +5,8 @@
 
 use crate::fields::Unit;
 use crate::snapshot::{Cache, SlabPlace, Snapshot};
-use crate::value::Value;
 use crate::view::grid::{Grid, Weight, bold};
-use crate::view::json::{self, Head};
-use crate::view::{Style, cell};
+use crate::view::{Style, cell, json};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -105,7 +103,7 @@ pub fn write(
     for of in held {
         let sums = sums(snapshot, cache, of);
         let count = |n: Option<u64>| n.map_or_else(|| "-".into(), |n| n.to_string());
-        let bytes = |n| cell::value(Some(&Value::Exact(n)), Unit::Bytes, style.units);
+        let bytes = |n| cell::number(n, Unit::Bytes, style.units);
         let mut row = vec![place(of.place)];
         row.extend([of.main, of.spare, of.rcu_free, of.full, of.empty].map(count));
         row.extend([sums.objects.to_string(), bytes(sums.bytes), sums.nr_slabs.to_string()]);
@@ -144,12 +142,6 @@ pub fn write_json(
     caches: &[(&Cache, Vec<HeldSheaves>)],
 ) -> io::Result<()> {
     #[derive(Serialize)]
-    struct Shape<'a> {
-        #[serde(flatten)]
-        head: Head<'a>,
-        caches: Vec<OfCache<'a>>,
-    }
-    #[derive(Serialize)]
     struct OfCache<'a> {
         name: &'a str,
         sheaf_capacity: Option<u64>,
@@ -170,5 +162,5 @@ pub fn write_json(
             .map(|held| OfPlace { held, sums: sums(snapshot, cache, held) })
             .collect(),
     });
-    json::line(out, &Shape { head: Head::of(snapshot), caches: caches.collect() })
+    json::of_caches(out, snapshot, caches)
 }

@@ -5,7 +5,6 @@
 use crate::fields::Unit;
 use crate::snapshot::Snapshot;
 use crate::traces::{Frame, Site, Traces};
-use crate::value::Value;
 use crate::view::grid::{Grid, Weight, bold};
 use crate::view::json::{self, Head};
 use crate::view::{Style, cell};
@@ -44,7 +43,7 @@ fn by_live(out: &mut dyn Write, traces: &Traces, style: Style) -> io::Result<()>
 
 fn sites(out: &mut dyn Write, what: &str, sites: &[Site], style: Style) -> io::Result<()> {
     for site in sites {
-        let bytes = cell::value(Some(&Value::Exact(site.bytes)), Unit::Bytes, style.units);
+        let bytes = cell::number(site.bytes, Unit::Bytes, style.units);
         writeln!(out)?;
         write!(out, "{} {what}", site.objects)?;
         if site.stack.is_empty() && site.frames.is_empty() && site.threads.is_none() {
