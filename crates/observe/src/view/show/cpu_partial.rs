@@ -2,7 +2,7 @@
 //! slab in the format of the patch that dumps a kernel's lists ("SLUB: percpu partial object count
 //! is highly inaccurate", 2021).
 
-use super::fullness::{Line, dump, lines};
+use super::fullness::{Line, dump, lines, slab_bytes};
 use crate::fields::Unit;
 use crate::snapshot::{Cache, SlabPlace, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
@@ -85,22 +85,21 @@ struct ListSums {
 
 /// The sums of each CPU that has slabs on its list.
 fn sums(snapshot: &Snapshot, cache: &Cache, lines: &[Line]) -> Vec<ListSums> {
-    let page_bytes = snapshot.machine.page_bytes.unwrap_or(0);
     let object_bytes = cache.exact("slab_size").unwrap_or(0);
     let of_place = |lines: &[Line]| {
         let SlabPlace::Cpu(cpu) = lines[0].place else { return ListSums::default() };
         let mut sums = ListSums { cpu, ..ListSums::default() };
         for line in lines {
-            let bytes = page_bytes << line.order;
+            let bytes = slab_bytes(snapshot, line.order);
             sums.slabs += 1;
-            sums.bytes += bytes;
+            sums.bytes = sums.bytes.saturating_add(bytes);
             sums.free += u64::from(line.objects.saturating_sub(line.inuse));
             if line.inuse == 0 {
                 sums.empty += 1;
-                sums.empty_bytes += bytes;
+                sums.empty_bytes = sums.empty_bytes.saturating_add(bytes);
             }
         }
-        ListSums { free_bytes: sums.free * object_bytes, ..sums }
+        ListSums { free_bytes: sums.free.saturating_mul(object_bytes), ..sums }
     };
     lines.chunk_by(|a, b| a.place == b.place).map(of_place).collect()
 }
@@ -135,4 +134,46 @@ fn of_cpus(snapshot: &Snapshot, cache: &Cache) -> Vec<Line> {
     let mut lines = lines(snapshot, cache).unwrap_or_default();
     lines.retain(|line| matches!(line.place, SlabPlace::Cpu(_)));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Slab, Source};
+
+    fn slab(cpu: u32, order: u32, inuse: u32) -> Slab {
+        Slab { order, objects: 4, inuse, place: SlabPlace::Cpu(cpu), ..Slab::default() }
+    }
+
+    fn sums_of(slabs: Vec<Slab>) -> Vec<ListSums> {
+        let snapshot = Snapshot::new(Source::of(SourceKind::Lab));
+        let mut cache = Cache::new("x");
+        cache.set("slab_size", 1024);
+        cache.slabs = Some(slabs);
+        sums(&snapshot, &cache, &of_cpus(&snapshot, &cache))
+    }
+
+    #[test]
+    fn a_cpus_list_is_summed_by_slabs_empties_and_free_objects() {
+        let mut on_node = slab(0, 0, 0);
+        on_node.place = SlabPlace::Node(0);
+        let sums = sums_of(vec![slab(3, 1, 1), slab(1, 0, 4), on_node, slab(3, 0, 0)]);
+        let of_3 = ListSums {
+            cpu: 3,
+            slabs: 2,
+            bytes: 8192 + 4096,
+            empty: 1,
+            empty_bytes: 4096,
+            free: 7,
+            free_bytes: 7 * 1024,
+        };
+        let of_1 = ListSums { cpu: 1, slabs: 1, bytes: 4096, ..ListSums::default() };
+        assert_eq!(sums, [of_1, of_3]);
+    }
+
+    #[test]
+    fn orders_that_no_slab_has_are_summed_to_the_most_that_there_is() {
+        let sums = sums_of(vec![slab(0, 64, 0), slab(0, 60, 0), slab(0, u32::MAX, 4)]);
+        assert_eq!((sums[0].slabs, sums[0].bytes, sums[0].empty_bytes), (3, u64::MAX, u64::MAX));
+    }
 }

@@ -88,7 +88,7 @@ pub struct Line {
 /// Each slab that the source reports, by place.
 #[must_use]
 pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
-    let page_bytes = snapshot.machine.page_bytes.filter(|b| *b > 0).unwrap_or(SMALLEST_PAGE);
+    let page_bytes = page_bytes(snapshot);
     let mut lines: Vec<Line> = cache
         .slabs
         .as_ref()?
@@ -107,6 +107,16 @@ pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
     // Within a place the order is that of the list.
     lines.sort_by_key(|line| line.place);
     Some(lines)
+}
+
+fn page_bytes(snapshot: &Snapshot) -> u64 {
+    snapshot.machine.page_bytes.filter(|b| *b > 0).unwrap_or(SMALLEST_PAGE)
+}
+
+/// Bytes of a slab of 2^order pages: the most that there are of an order that no slab has, as a
+/// file may name any.
+pub(super) fn slab_bytes(snapshot: &Snapshot, order: u32) -> u64 {
+    page_bytes(snapshot).saturating_mul(1_u64.checked_shl(order).unwrap_or(u64::MAX))
 }
 
 /// Whether the slabs of a cache stand one by one in its view.
