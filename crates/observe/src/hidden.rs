@@ -13,9 +13,9 @@
 //! The bound never exceeds the number of active objects. Since Linux 7.0 there are no CPU slabs;
 //! before 6.18 there are no sheaves. Objects in full sheaves that wait for RCU readers
 //! (`kfree_rcu`) are back in these places after a grace period, so a sample of the running kernel
-//! waits for one; those that are freed meanwhile, or are in prefilled sheaves that a caller holds,
-//! count as live, because no file reports their number. A kernel checks a barn's size without taking its lock, so a barn may
-//! briefly hold a few more sheaves.
+//! waits for that; those that are freed meanwhile, or are in prefilled sheaves that a caller
+//! holds, count as live, because no file reports their number. A kernel checks a barn's size
+//! without taking its lock, so a barn may briefly hold a few more sheaves.
 //!
 //! Neighbours: [`crate::kernel`] samples the inputs; `derive` turns the bound into ranges.
 

@@ -2,8 +2,8 @@
 //! `free_traces`: each site's call stack, its number of objects, and the slabs that only these
 //! objects pin.
 //!
-//! Neighbours: [`crate::kernel`], [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
-//! stack frames, [`crate::view::show::traces`] prints them.
+//! Neighbours: [`crate::kernel`], [`crate::process`] and [`crate::corefile`] read them,
+//! [`crate::symbols`] names their stack frames, [`crate::view::show::traces`] prints them.
 
 use serde::Serialize;
 

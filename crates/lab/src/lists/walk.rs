@@ -36,7 +36,8 @@ pub struct Machine {
     pub nodes: u32,
 }
 
-/// Reads the lists of the caches whose names are `wanted`. `clock` gives nanoseconds since the trace began.
+/// Reads the lists of the caches whose names are `wanted`. `clock` gives nanoseconds since the trace
+/// began.
 ///
 /// # Errors
 /// The memory cannot be read at all.

@@ -8,15 +8,14 @@
 //!
 //! [`tracefs`] finds the kernel's tracing directory and creates our own instance in it. `ring`
 //! decodes the pages of the instance's buffers, `layout` supplies the offsets of an event's fields,
-//! and `kmem` decodes a record into an [`Event`](crate::event::Event); `probes` adds events of calls that have
-//! no tracepoint; `merge` puts the events of
-//! all CPUs in order of time. For a process, `process` empties its [`Rings`], `sites` names call
-//! sites, and `spool` stores the calls until the process has ended. [`shrinks`] notes when other
-//! processes shrink the kernel's caches. `own_runs` has the kernel leave out the recorder's
-//! own events, and `sieve` drops those that concern no slab. [`Recorder`]
-//! runs all these parts. Invariants: memory is bounded, because every queue is bounded; events that
-//! the kernel could not keep are counted as lost at their time; dropping a [`Recorder`] removes its
-//! tracefs instance.
+//! and `kmem` decodes a record into an [`Event`](crate::event::Event); `probes` adds events of calls
+//! that have no tracepoint; `merge` puts the events of all CPUs in order of time. `own_runs` has the
+//! kernel leave out the recorder's own events; `sieve` drops those that come all the same, and those
+//! that concern no slab. For a process, `process` empties its [`Rings`], `sites` names call sites,
+//! and `spool` stores the calls until the process has ended. [`shrinks`] notes when other processes
+//! shrink the kernel's caches. [`Recorder`] runs all these parts. Invariants: memory is bounded,
+//! because every queue is bounded; events that the kernel could not keep are counted as lost at
+//! their time; dropping a [`Recorder`] removes its tracefs instance.
 
 mod clock;
 mod error;

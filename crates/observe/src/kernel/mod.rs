@@ -41,8 +41,9 @@ use tree::{Listing, Tree};
 /// # Errors
 /// Neither slabinfo nor sysfs can be read.
 pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
-    if root == Path::new("/") {
-        // What waits for readers beyond that counts as live.
+    let live = root == Path::new("/");
+    if live {
+        // Once for all caches. What waits for readers beyond that counts as live.
         let _ = wait_for_readers();
     }
     let began = Instant::now();
@@ -82,7 +83,6 @@ pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
         snapshot.missing.extend(survey.fill(&mut found));
     }
     snapshot.caches = found.into_iter().map(|f| f.cache).collect();
-    let live = root == Path::new("/");
     snapshot.machine.page_bytes = if live {
         Some(rustix::param::page_size() as u64)
     } else {
