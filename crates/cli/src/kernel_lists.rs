@@ -34,9 +34,14 @@ impl Reader {
         Ok(Reader { layout: Layout::of_kernel()?, memory: Bpf::new()? })
     }
 
-    /// Whether the kernel's CPUs have slabs, and whether it has sheaves.
-    pub fn has(&self) -> (bool, bool) {
-        (self.layout.cpu.is_some(), self.layout.sheaves.is_some())
+    /// Whether the kernel's CPUs have slabs.
+    pub fn has_cpu_slabs(&self) -> bool {
+        self.layout.cpu.is_some()
+    }
+
+    /// Whether they have sheaves.
+    pub fn has_sheaves(&self) -> bool {
+        self.layout.sheaves.is_some()
     }
 
     /// Reads the lists of the caches whose names are `wanted`.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 const UPPER: u64 = 0xffff << 48;
 
 /// Which lists are asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Wanted {
     CpuPartial,
     Sheaves,
@@ -26,14 +26,18 @@ pub enum Wanted {
 pub fn read(snapshot: &Snapshot, caches: &[&Cache], wanted: Wanted) -> Result<Lists, Failure> {
     let refused = |lack| anyhow!("kernel: what lies on the caches' lists cannot be read: {lack}");
     let mut reader = Reader::new().map_err(refused)?;
-    let (has_cpu_slabs, has_sheaves) = reader.has();
-    if wanted == Wanted::CpuPartial && !has_cpu_slabs {
-        let why = "since 7.0 kernels have no CPU partial lists; --sheaves shows what CPUs hold";
-        return Err(anyhow!("kernel: {why}").into());
-    }
-    if wanted == Wanted::Sheaves && !has_sheaves {
-        let why = "kernels before 6.18 have no sheaves; --cpu-partial shows what CPUs hold";
-        return Err(anyhow!("kernel: {why}").into());
+    let (has_them, why_not) = match wanted {
+        Wanted::CpuPartial => (
+            reader.has_cpu_slabs(),
+            "since 7.0 kernels have no CPU partial lists; --sheaves shows what CPUs hold",
+        ),
+        Wanted::Sheaves => (
+            reader.has_sheaves(),
+            "kernels before 6.18 have no sheaves; --cpu-partial shows what CPUs hold",
+        ),
+    };
+    if !has_them {
+        return Err(anyhow!("kernel: {why_not}").into());
     }
     let names: HashSet<&str> = caches.iter().flat_map(|cache| cache.names()).collect();
     let moments = Moments { begin: &|| {}, now: &|| 0 };
