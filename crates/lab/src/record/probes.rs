@@ -27,7 +27,8 @@ const PROBES: [Probe; 5] = [
     Probe {
         event: "kfree_rcu",
         kind: EventKind::KfreeRcu,
-        lines: &["kvfree_call_rcu ptr=$arg2:x64"],
+        // By name: up to 6.2 the second argument is an offset in the object.
+        lines: &["kvfree_call_rcu ptr=ptr:x64"],
     },
     Probe {
         event: "prefill_sheaf",

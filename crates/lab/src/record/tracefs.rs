@@ -256,7 +256,7 @@ mod tests {
     fn an_instance_is_known_by_its_maker() {
         let (pid, start) = process_of(&name()).unwrap();
         assert_eq!((pid, Some(start)), (std::process::id(), started(pid)));
-        let probe = format!("p:{}/kfree_rcu kvfree_call_rcu ptr=$arg2:x64", group_of(&name()));
+        let probe = format!("p:{}/kfree_rcu kvfree_call_rcu ptr=ptr:x64", group_of(&name()));
         let group = group_in(&probe).unwrap();
         assert_eq!(process_of(&group.replace('_', "-")), Some((pid, start)));
         assert_eq!(group_in("p vfs_read"), None);
