@@ -1,4 +1,4 @@
-//! The recorder: sets up the kernel's tracing, runs the readers and the merger, and writes the
+//! The recorder: sets up the kernel's tracing, and runs the readers and the merger, which writes the
 //! file.
 //!
 //! Invariants: the replay's initial state precedes the first event in the file, and is written out
@@ -9,32 +9,25 @@ use super::error::Error;
 use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
+use super::merger::{BesideEvents, Merger};
 use super::own_runs::OwnRuns;
 use super::probes::Probes;
-use super::reader::{self, Batch, Reader};
-use super::sieve::{RecorderObjects, RecorderThread, Sieve, Wanted};
+use super::progress::Progress;
+use super::reader::{self, Reader};
+use super::sieve::{Sieve, Wanted};
 use super::symbols::Symbols;
 use super::tracefs::{self, TraceInstance, Tracefs};
-use crate::event::Event;
-use crate::trace::{self, Attached, Frames, Header, Writer};
+use crate::trace::{Attached, Header, Writer};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 /// Batches that may wait for the merger, of all CPUs together.
 const WAITING: usize = 64;
-/// Events that the page frames' base is found from, before the file begins.
-const FIRST: usize = 1 << 17;
-/// So long the file waits for these, and events for their chunk to become full.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// zstd's level: the recorder must keep up with the machine that it runs on. Levels above cost
-/// more time than the kernel's own part of a recording.
-const LEVEL: i32 = 1;
 
 /// What to record.
 pub struct Options {
@@ -59,20 +52,6 @@ pub struct Recorder {
     own_runs: OwnRuns,
     options: Options,
     unnamed: bool,
-}
-
-/// How far it came.
-#[derive(Default)]
-pub struct Progress {
-    start: AtomicU64,
-    events: AtomicU64,
-    bytes: AtomicU64,
-    lost: AtomicU64,
-    over: AtomicBool,
-    /// [`RecorderThread`], in two words.
-    own: AtomicU32,
-    own_until: AtomicU64,
-    left_out: AtomicU64,
 }
 
 /// The end of a recording: what was written, and what was lost.
@@ -102,13 +81,6 @@ pub struct Running<W: Write> {
     readers: Vec<JoinHandle<Result<(), Error>>>,
     merger: JoinHandle<Result<(Writer<W>, bool), Error>>,
     beside: Sender<BesideEvents>,
-}
-
-/// What the file is to hold beside the events.
-enum BesideEvents {
-    Attached(Attached),
-    /// All that is to stand before the first event has come.
-    Begin,
 }
 
 impl Recorder {
@@ -181,7 +153,7 @@ impl Recorder {
                 favour();
                 let done = reader.run(&stop, &to);
                 if done.is_err() {
-                    progress.over.store(true, Ordering::Release);
+                    progress.set_over();
                 }
                 done
             })
@@ -191,57 +163,18 @@ impl Recorder {
         let start = reader::now();
         progress.start.store(start, Ordering::Relaxed);
         self.instance.set("tracing_on", "1")?;
-        let work = MergerState {
-            merge,
-            sieve: Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed)),
-            own: RecorderObjects::default(),
-            names: trace::Names::new(),
-            start,
-            most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
-            progress: progress.clone(),
-        };
+        let sieve = Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed));
+        let most_bytes = self.options.most_bytes.unwrap_or(u64::MAX);
+        let work = Merger::new(merge, sieve, start, most_bytes, progress.clone());
         let (beside, to_attach) = channel();
+        let shared = progress.clone();
         let merger = thread::spawn(move || {
             favour();
-            let progress = work.progress.clone();
             let done = work.run(&from, out, header, attached, &to_attach);
-            progress.over.store(true, Ordering::Release);
+            shared.set_over();
             done
         });
         Ok(Running { recorder: self, start, stop, progress, readers, merger, beside })
-    }
-}
-
-impl Progress {
-    /// Nanoseconds since the trace began.
-    pub fn now(&self) -> u64 {
-        reader::now().saturating_sub(self.start.load(Ordering::Relaxed))
-    }
-
-    /// Events in the file so far.
-    pub fn events(&self) -> u64 {
-        self.events.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of the file so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Events lost so far.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
-    /// True if it ended by itself: the file is full, or something went wrong.
-    pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
-    }
-
-    fn own(&self) -> RecorderThread {
-        // Pairs with the store in `leave_out_this_thread`.
-        let number = self.own.load(Ordering::Acquire);
-        RecorderThread { number, until: self.own_until.load(Ordering::Relaxed) }
     }
 }
 
@@ -259,8 +192,7 @@ impl<W: Write> Running<W> {
     /// The kernel does not let us: these events take room, and are left out later.
     pub fn leave_out_this_thread(&self) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        self.progress.own_until.store(u64::MAX, Ordering::Relaxed);
-        self.progress.own.store(own, Ordering::Release);
+        self.progress.begin_own(own);
         self.recorder.own_runs.leave_out(&self.recorder.instance, own)
     }
 
@@ -278,7 +210,7 @@ impl<W: Write> Running<W> {
 
     /// Has the file begin: what is attached from now on comes between the events.
     pub fn begin(&self) {
-        self.progress.own_until.store(reader::now(), Ordering::Relaxed);
+        self.progress.end_own();
         OwnRuns::record_all(&self.recorder.instance);
         let _ = self.beside.send(BesideEvents::Begin);
     }
@@ -345,116 +277,4 @@ fn lost(instance: &TraceInstance) -> Result<u64, Error> {
         lost += count("overrun:") + count("dropped events:");
     }
     Ok(lost)
-}
-
-/// What the merger works with.
-struct MergerState {
-    merge: Merge,
-    sieve: Sieve,
-    own: RecorderObjects,
-    names: trace::Names,
-    start: u64,
-    most_bytes: u64,
-    progress: Arc<Progress>,
-}
-
-impl MergerState {
-    /// The writer, and true if the file became as large as it may.
-    fn run<W: Write>(
-        mut self,
-        from: &Receiver<Batch>,
-        out: W,
-        header: Header,
-        mut attached: Vec<Attached>,
-        beside: &Receiver<BesideEvents>,
-    ) -> Result<(Writer<W>, bool), Error> {
-        let mut ordered = Vec::new();
-        let mut lost = 0;
-        let mut ended = self.until_begun(from, beside, &mut attached, (&mut ordered, &mut lost));
-        let frames = Frames::detect(&ordered);
-        let header = Header { page_offset: frames.map(|f| f.page_offset), ..header };
-        let mut writer = Writer::new(out, &header)?.with_level(LEVEL);
-        for attached in &attached {
-            writer.attach(attached)?;
-        }
-        let mut written = Instant::now();
-        loop {
-            writer.lost(std::mem::take(&mut lost));
-            std::mem::swap(writer.names(), &mut self.names);
-            for event in ordered.drain(..) {
-                writer.push(&event)?;
-            }
-            if written.elapsed() >= PATIENCE {
-                writer.flush()?;
-                written = Instant::now();
-            }
-            while let Ok(BesideEvents::Attached(attached)) = beside.try_recv() {
-                writer.attach(&attached)?;
-            }
-            std::mem::swap(writer.names(), &mut self.names);
-            self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
-            let full = writer.bytes() >= self.most_bytes;
-            if ended || full {
-                *writer.names() = self.names;
-                return Ok((writer, full));
-            }
-            ended = !self.next(from, &mut ordered, &mut lost);
-        }
-    }
-
-    /// Collects the first events, in which the base of the page frames shows, which stands in the
-    /// header; and what is attached before them. True if there are no more events.
-    fn until_begun(
-        &mut self,
-        from: &Receiver<Batch>,
-        beside: &Receiver<BesideEvents>,
-        attached: &mut Vec<Attached>,
-        (ordered, lost): (&mut Vec<Event>, &mut u64),
-    ) -> bool {
-        let mut ended = false;
-        let mut begun: Option<Instant> = None;
-        loop {
-            match beside.try_recv() {
-                Ok(BesideEvents::Attached(one)) => attached.push(one),
-                Ok(BesideEvents::Begin) | Err(TryRecvError::Disconnected) => {
-                    begun.get_or_insert_with(Instant::now);
-                }
-                Err(TryRecvError::Empty) => {}
-            }
-            let has_waited = begun.is_some_and(|begun| begun.elapsed() >= PATIENCE);
-            if begun.is_some() && (ended || has_waited || ordered.len() >= FIRST) {
-                return ended;
-            }
-            if ended || ordered.len() >= FIRST {
-                // It is to begin with what is still to come.
-                match beside.recv() {
-                    Ok(BesideEvents::Attached(one)) => attached.push(one),
-                    Ok(BesideEvents::Begin) | Err(_) => begun = Some(Instant::now()),
-                }
-                continue;
-            }
-            ended = !self.next(from, ordered, lost);
-        }
-    }
-
-    /// Takes the next batch, and gives what is complete with it; false at the end.
-    fn next(&mut self, from: &Receiver<Batch>, ordered: &mut Vec<Event>, lost: &mut u64) -> bool {
-        let Ok(batch) = from.recv() else { return false };
-        *lost += batch.lost;
-        self.progress.lost.fetch_add(batch.lost, Ordering::Relaxed);
-        self.merge.add(batch, &mut self.names);
-        let before = ordered.len();
-        let mut complete = Vec::new();
-        self.merge.complete(&mut complete);
-        let own = self.progress.own();
-        for event in complete {
-            if self.own.takes(&event, own) {
-                self.progress.left_out.fetch_add(1, Ordering::Relaxed);
-            } else if self.sieve.passes(&event, &self.names) {
-                ordered.push(Event { time: event.time.saturating_sub(self.start), ..event });
-            }
-        }
-        self.progress.events.fetch_add((ordered.len() - before) as u64, Ordering::Relaxed);
-        true
-    }
 }
