@@ -86,12 +86,12 @@ pub fn shrink(
         Target::Kernel => {
             let root = Path::new(ROOT);
             progress.set_length(picked.caches.len() as u64);
-            done.awaited = kernel::wait_for_readers();
             let shrunk = shrink_each(root, &picked.caches, &mut done.failed, &progress);
             done.caches = shrunk.len();
-            // The first shrink sent what kfree_rcu() had collected to wait for readers, too; when that
-            // is over, slabs are empty that were not.
-            if done.awaited && !shrunk.is_empty() && kernel::wait_for_readers() {
+            // The first shrink sent what kfree_rcu() had collected to wait for readers, where full
+            // sheaves waited already; when that is over, slabs are empty that were not.
+            done.awaited = !shrunk.is_empty() && kernel::wait_for_readers();
+            if done.awaited {
                 shrink_each(root, shrunk, &mut done.failed, &ProgressBar::hidden());
             }
         }

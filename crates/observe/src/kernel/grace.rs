@@ -5,7 +5,7 @@
 //! were counted as active. They are back after a grace period, which `membarrier(2)` of all threads
 //! waits for (`kernel/sched/membarrier.c`).
 //!
-//! Neighbours: [`super::sample`] waits before it reads; who shrinks waits before and after.
+//! Neighbours: [`super::sample`] waits before it reads; who shrinks waits, and shrinks again.
 
 use crate::release::Release;
 use rustix::thread::{MembarrierCommand, membarrier};
