@@ -21,7 +21,6 @@ use super::pairs::{ModelChoice, Pairs};
 use crate::prepare::{Prepared, Step, StepKind};
 use crate::replay::events::{Event, MachineEvent};
 use crate::replay::{Plan, start};
-use slabyard_model::cache::calls::Choice;
 use slabyard_model::cache::{Front, KernelCache, NONE};
 
 /// Hits among questions.
@@ -301,11 +300,7 @@ impl<'p, 'a> Test<'p, 'a> {
     fn ask(&mut self, number: usize, cpu: usize, kernel: u32, switched: bool) -> ModelChoice {
         let (cache, pairs) = (&self.caches[number], &self.pairs);
         let model = pairs.model_of(kernel);
-        let chosen = match cache.choose(cpu, None) {
-            Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
-            Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
-            Choice::New => NONE,
-        };
+        let chosen = cache.choose(cpu, None).slab();
         let is_new = model == NONE && !pairs.is_gone(kernel);
         let hit = if is_new { chosen == NONE } else { model != NONE && chosen == model };
         let score = &mut self.scores[number];

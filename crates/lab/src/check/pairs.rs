@@ -22,7 +22,6 @@
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
 use super::next_use::NextUse;
-use slabyard_model::cache::calls::Choice;
 use slabyard_model::cache::{End, KernelCache, NONE, Page, State};
 use std::collections::HashMap;
 
@@ -227,11 +226,7 @@ impl Pairs {
         uses: &NextUse,
     ) {
         for _ in 0..MOST_USED_UP {
-            let slab = match cache.choose(cpu, None) {
-                Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
-                Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
-                Choice::New => return,
-            };
+            let slab = cache.choose(cpu, None).slab();
             let is_used_up = |kernel| uses.is_used_up(kernel);
             if slab == until || !self.known_by(number, slab, is_used_up) {
                 return;

@@ -17,15 +17,29 @@ use slabyard::slab::Word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The CPU slab's objects that the CPU has.
-    Own,
+    Own(u32),
     /// Those of it that others freed.
-    Refill,
+    Refill(u32),
     /// The slab at the head of the CPU partial list.
     CpuPartial(u32),
     /// The slab at the head of a node's list.
     NodePartial(u32),
     /// A new slab.
     New,
+}
+
+impl Choice {
+    /// The slab, or [`NONE`] for a new one.
+    #[must_use]
+    pub fn slab(self) -> u32 {
+        match self {
+            Choice::Own(slab)
+            | Choice::Refill(slab)
+            | Choice::CpuPartial(slab)
+            | Choice::NodePartial(slab) => slab,
+            Choice::New => NONE,
+        }
+    }
 }
 
 /// Any node will do.
@@ -107,11 +121,12 @@ impl KernelCache {
     #[must_use]
     pub fn choose(&self, cpu: usize, node: Option<u16>) -> Choice {
         let c = &self.cpus[cpu];
+        let own = c.slab.get();
         if c.free.get() > 0 {
-            return Choice::Own;
+            return Choice::Own(own);
         }
-        if c.slab.get() != NONE && self.slab(c.slab.get()).free.get() > 0 {
-            return Choice::Refill;
+        if own != NONE && self.slab(own).free.get() > 0 {
+            return Choice::Refill(own);
         }
         let fits = |slab: u32| node.is_none_or(|node| self.slab(slab).node.get() == node);
         if c.partial.get().head != NONE && fits(c.partial.get().head) {

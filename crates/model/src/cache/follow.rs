@@ -3,7 +3,7 @@
 //! After a difference, the model can only guess where the other slabs are; each function here
 //! explains its guess. The lab's check uses this module to test the rules one step at a time.
 
-use super::calls::{ANY_NODE, Choice};
+use super::calls::ANY_NODE;
 use super::{KernelCache, NONE, State};
 use slabyard::engine::partial_list::End;
 
@@ -18,13 +18,7 @@ impl KernelCache {
             self.cpus[cpu].free.set(self.cpus[cpu].free.get() - 1);
             return true;
         }
-        let choice = self.choose(cpu, ANY_NODE);
-        let chosen = match choice {
-            Choice::Own | Choice::Refill => Some(self.cpus[cpu].slab.get()),
-            Choice::CpuPartial(head) | Choice::NodePartial(head) => Some(head),
-            Choice::New => None,
-        };
-        if chosen == Some(slab) {
+        if self.choose(cpu, ANY_NODE).slab() == slab {
             self.take_next(cpu);
         } else if self.slab(slab).state.get() == State::NodePartial && self.rules.cpu_partial_lists
         {

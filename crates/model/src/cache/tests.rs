@@ -1,7 +1,6 @@
 //! Tests each path against the counts in the patch series that proposed delayed freezing, audits
 //! the cache after random calls, and plants bugs.
 
-use super::calls::Choice;
 use super::*;
 use crate::counters::Counter as C;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -463,11 +462,7 @@ fn expected(cache: &KernelCache, cpu: usize, node: Option<u16>) -> Option<u32> {
     if !cache.stacks.is_empty() || !cache.rules.has_cpu_slabs() || strange {
         return None;
     }
-    match cache.choose(cpu, node) {
-        Choice::Own | Choice::Refill => own,
-        Choice::CpuPartial(slab) | Choice::NodePartial(slab) => Some(slab),
-        Choice::New => None,
-    }
+    Some(cache.choose(cpu, node).slab()).filter(|slab| *slab != NONE)
 }
 
 /// Random calls, an audit after each, and a prediction of the next slab before each allocation;
