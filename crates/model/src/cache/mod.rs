@@ -34,10 +34,6 @@ pub mod slabs;
 pub mod supply;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_nodes;
-#[cfg(test)]
-mod tests_supply;
 pub mod walk;
 
 use crate::counters::{Counter, Counters};

@@ -1,7 +1,6 @@
 //! Tests of machines with nodes that have no memory, and of refills from other nodes' lists.
 
 use super::*;
-use crate::counters::Counter as C;
 
 /// Two CPUs, each on a node of its own; the second node has no memory.
 fn cache(front: Front, memoryless_barns: bool) -> KernelCache {

@@ -1,10 +1,8 @@
 //! Tests slabs of the smallest order: which of them have fewer objects, what is counted as before,
 //! and that the equations hold whatever requests a supply refuses.
 
-use super::supply::{Order, Supply};
-use super::tests::{RULES, Random, each_combination};
 use super::*;
-use crate::counters::Counter as C;
+use crate::cache::supply::{Order, Supply};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
