@@ -13,10 +13,8 @@
 //! model. Invariant: nothing in this module depends on the model.
 
 use crate::prepare::Slab;
+use crate::prepare::frames::NO_SLAB;
 use crate::replay::Plan;
-
-/// None of the kernel's slabs.
-const UNKNOWN: u32 = u32::MAX;
 
 /// Slabs that the kernel gave back, between two steps of a CPU.
 pub struct EndedSlabs {
@@ -60,7 +58,7 @@ impl CpuLists {
     pub fn new(plan: &Plan<'_>) -> CpuLists {
         let (caches, nr_cpus) = (plan.rules.len(), plan.node_of.len());
         let list =
-            List { freed: UNKNOWN, untold: false, ended: Vec::new(), joined: Vec::new(), turns: 0 };
+            List { freed: NO_SLAB, untold: false, ended: Vec::new(), joined: Vec::new(), turns: 0 };
         CpuLists { nr_cpus, lists: vec![list; caches * nr_cpus], others: vec![Vec::new(); caches] }
     }
 
@@ -99,7 +97,7 @@ impl CpuLists {
     pub fn shrunk(&mut self, cache: usize) {
         for cpu in 0..self.nr_cpus {
             self.found_empty(cache, cpu);
-            self.of(cache, cpu).freed = UNKNOWN;
+            self.of(cache, cpu).freed = NO_SLAB;
         }
     }
 
@@ -152,7 +150,7 @@ impl CpuLists {
         let list = self.of(cache, cpu);
         let slabs = core::mem::take(&mut list.ended);
         // A slab that a free empties on its node's list is given back alone.
-        let others_too = list.freed != UNKNOWN && slabs.iter().any(|slab| *slab != list.freed);
+        let others_too = list.freed != NO_SLAB && slabs.iter().any(|slab| *slab != list.freed);
         let drained = others_too.then_some(DrainTotals { cpu, last: list.freed });
         list.untold &= !others_too;
         if others_too {
@@ -212,7 +210,7 @@ mod tests {
         };
         let mut lists = CpuLists {
             nr_cpus: 3,
-            lists: vec![list(4, &[4]), list(4, &[2, 3]), list(UNKNOWN, &[2])],
+            lists: vec![list(4, &[4]), list(4, &[2, 3]), list(NO_SLAB, &[2])],
             others: vec![Vec::new()],
         };
         let drained: Vec<_> =
@@ -225,7 +223,7 @@ mod tests {
     #[test]
     fn what_joined_before_a_slab_that_is_taken_is_behind_it() {
         let list = List {
-            freed: UNKNOWN,
+            freed: NO_SLAB,
             untold: false,
             ended: Vec::new(),
             joined: (1..=6).map(|turn| (turn, 10 + turn as u32)).collect(),

@@ -13,10 +13,8 @@
 //! in this module depends on the model; an object is on one stack of its slab at most.
 
 use crate::prepare::Step;
+use crate::prepare::frames::NO_SLAB;
 use std::collections::{HashMap, HashSet};
-
-/// None of the kernel's slabs.
-const UNKNOWN: u32 = u32::MAX;
 
 /// The order of two events that are nearer than this may be another one than the trace's: a free
 /// is traced before its work, and an interrupt may come between an allocation's work and its event.
@@ -68,7 +66,7 @@ impl Unseen {
 impl FreeOrder {
     /// Nothing is known yet.
     pub fn new(caches: usize, nr_cpus: usize) -> FreeOrder {
-        FreeOrder { nr_cpus, slabs: HashMap::new(), own: vec![UNKNOWN; caches * nr_cpus] }
+        FreeOrder { nr_cpus, slabs: HashMap::new(), own: vec![NO_SLAB; caches * nr_cpus] }
     }
 
     /// An object is freed on a CPU.
@@ -115,7 +113,7 @@ impl FreeOrder {
             if let Some(stacks) = self.slabs.get_mut(own) {
                 stacks.flush();
             }
-            *own = UNKNOWN;
+            *own = NO_SLAB;
         }
     }
 }

@@ -17,6 +17,7 @@
 use super::cpu_lists::CpuLists;
 use super::free_order::FreeOrder;
 use super::next_use::NextUse;
+use crate::prepare::frames::NO_SLAB;
 use super::pairs::{ModelChoice, Pairs};
 use crate::prepare::{Prepared, Step, StepKind};
 use crate::replay::events::{Event, MachineEvent};
@@ -145,9 +146,6 @@ fn total(caches: &[HitRate], prepared: &Prepared) -> HitRate {
     total
 }
 
-/// None of the kernel's slabs.
-const UNKNOWN: u32 = u32::MAX;
-
 /// Runs the test.
 #[must_use]
 pub fn run(plan: &Plan<'_>) -> OneStep {
@@ -221,7 +219,7 @@ impl<'p, 'a> Test<'p, 'a> {
             order: FreeOrder::new(caches.len(), plan.node_of.len()),
             next: NextUse::of(prepared, plan.node_of.len()),
             seen: prepared.live_at_start.clone(),
-            last: vec![UNKNOWN; caches.len() * plan.node_of.len()],
+            last: vec![NO_SLAB; caches.len() * plan.node_of.len()],
             scores: vec![HitRate::default(); caches.len()],
             caches,
         }

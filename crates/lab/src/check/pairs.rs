@@ -22,11 +22,9 @@
 
 use super::cpu_lists::{DrainTotals, EndedSlabs};
 use super::next_use::NextUse;
+use crate::prepare::frames::NO_SLAB;
 use slabyard_model::cache::{End, KernelCache, NONE, Page, State};
 use std::collections::HashMap;
-
-/// None of the kernel's slabs.
-const UNKNOWN: u32 = u32::MAX;
 
 /// A slab that is passed over this often waits at the end of its list. Even in loads all of whose
 /// objects are seen, a slab is passed over a few times if the trace has frees in the wrong order.
@@ -87,7 +85,7 @@ impl Pairs {
         (pair.model, pair.gone) = (model, false);
         let known = &mut self.kernel_of[cache];
         if known.len() <= model as usize {
-            known.resize(model as usize + 1, UNKNOWN);
+            known.resize(model as usize + 1, NO_SLAB);
         }
         known[model as usize] = kernel;
     }
@@ -129,8 +127,7 @@ impl Pairs {
         for page in cache.take_pages() {
             if let Page::Freed(model) = page {
                 // A slab that only the snapshot counts has no partner.
-                let kernel = self.kernel_of[number].get(model as usize).copied();
-                if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+                if let Some(kernel) = self.kernel_of(number, model) {
                     let pair = &mut self.slabs[kernel as usize];
                     (pair.model, pair.gone) = (NONE, true);
                 }
@@ -241,8 +238,7 @@ impl Pairs {
 
     /// Whether one of the model's slabs has a partner in the kernel of which this is true.
     fn known_by(&self, number: usize, slab: u32, is_so: impl Fn(u32) -> bool) -> bool {
-        let kernel = self.kernel_of[number].get(slab as usize).copied();
-        kernel.is_some_and(|kernel| kernel != UNKNOWN && is_so(kernel))
+        self.kernel_of(number, slab).is_some_and(is_so)
     }
 
     /// A CPU took a slab off its own list, which the model had drained: so the slabs behind it are
@@ -286,24 +282,27 @@ impl Pairs {
         }
     }
 
-    fn known(&self, number: usize, slab: u32) -> Option<&Pair> {
+    /// The kernel's partner of one of the model's slabs.
+    fn kernel_of(&self, number: usize, slab: u32) -> Option<u32> {
         let kernel = self.kernel_of[number].get(slab as usize).copied();
-        kernel.filter(|kernel| *kernel != UNKNOWN).map(|kernel| &self.slabs[kernel as usize])
+        kernel.filter(|kernel| *kernel != NO_SLAB)
+    }
+
+    fn known(&self, number: usize, slab: u32) -> Option<&Pair> {
+        self.kernel_of(number, slab).map(|kernel| &self.slabs[kernel as usize])
     }
 
     /// Marks so many of a slab's free objects as in use, as they are in the kernel.
     fn deny(&mut self, cache: &KernelCache, number: usize, slab: u32, most: u32) {
         let denied = cache.deny(slab, most);
-        let kernel = self.kernel_of[number].get(slab as usize).copied();
-        if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+        if let Some(kernel) = self.kernel_of(number, slab) {
             self.slabs[kernel as usize].denied += denied;
         }
     }
 
     fn pass_over(&mut self, cache: &KernelCache, number: usize, slab: u32) {
         if matches!(cache.state(slab), State::NodePartial | State::CpuPartial) {
-            let kernel = self.kernel_of[number].get(slab as usize).copied();
-            if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+            if let Some(kernel) = self.kernel_of(number, slab) {
                 let passed = &mut self.slabs[kernel as usize].passed;
                 *passed = passed.saturating_add(1);
                 if *passed < MOST_PASSED {

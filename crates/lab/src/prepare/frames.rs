@@ -35,7 +35,7 @@ pub(super) use found::KnownSlabs;
 pub use slab::Slab;
 pub(super) use starts::CacheStarts;
 
-/// An event in no slab.
+/// None of the trace's slabs.
 pub const NO_SLAB: u32 = u32::MAX;
 
 /// Pages that were allocated and not freed.
