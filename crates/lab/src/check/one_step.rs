@@ -5,9 +5,8 @@
 //! Which lists its other slabs are on is then a guess, so the share of right predictions is a lower
 //! bound. The kernel's choice also proves facts about other slabs; [`super::pairs`] corrects the
 //! model by these facts after the model has made its own choice, with what the trace shows later
-//! ([`super::next_use`]). When the kernel frees a slab, the
-//! model must already have freed it; if the kernel still uses a slab that the model freed, the
-//! model restores that slab.
+//! ([`super::next_use`]). When the kernel frees a slab, the model must already have freed it; if the
+//! kernel still uses a slab that the model freed, the model restores that slab.
 //!
 //! A shrink recorded in the trace is applied to the model too: it flushes CPUs and sorts lists.
 //!
@@ -17,8 +16,8 @@
 use super::cpu_lists::CpuLists;
 use super::free_order::FreeOrder;
 use super::next_use::NextUse;
-use crate::prepare::frames::NO_SLAB;
 use super::pairs::{ModelChoice, Pairs};
+use crate::prepare::frames::NO_SLAB;
 use crate::prepare::{Prepared, Step, StepKind};
 use crate::replay::events::{Event, MachineEvent};
 use crate::replay::{Plan, start};
@@ -149,6 +148,13 @@ fn total(caches: &[HitRate], prepared: &Prepared) -> HitRate {
 /// Runs the test.
 #[must_use]
 pub fn run(plan: &Plan<'_>) -> OneStep {
+    if !(0..plan.rules.len()).any(|cache| is_tested(plan, cache)) {
+        // As by 7.0 and later: no pass over the steps, which may be in a file.
+        return OneStep {
+            caches: vec![HitRate::default(); plan.rules.len()],
+            ..OneStep::default()
+        };
+    }
     let mut test = Test::new(plan);
     let closings = closings(plan.prepared);
     let mut closings = closings.iter().peekable();
@@ -166,6 +172,11 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     }
     closings.for_each(|(_, kernel)| test.ended(*kernel));
     test.scores()
+}
+
+/// True for a cache whose switches can be seen, and whose slabs are the traced ones.
+fn is_tested(plan: &Plan<'_>, cache: usize) -> bool {
+    plan.rules[cache].front == Front::CpuSlabs && !plan.is_other(cache)
 }
 
 /// When a cache was shrunk, and which.
@@ -225,16 +236,11 @@ impl<'p, 'a> Test<'p, 'a> {
         }
     }
 
-    /// True for a cache whose switches can be seen, and whose slabs are the traced ones.
-    fn is_tested(&self, number: usize) -> bool {
-        self.caches[number].rules().front == Front::CpuSlabs && !self.plan.is_other(number)
-    }
-
     /// The kernel made a step.
     fn step(&mut self, step: &Step) {
         self.next.step(step);
         let number = step.cache as usize;
-        if !self.is_tested(number) {
+        if !is_tested(self.plan, number) {
             return;
         }
         let cpu = step.cpu as usize % self.plan.node_of.len();
@@ -317,7 +323,7 @@ impl<'p, 'a> Test<'p, 'a> {
     /// same CPU in this cache, so that the slabs of one drain are all foretold before it heals.
     fn ended(&mut self, kernel: u32) {
         let number = self.plan.prepared.slabs[kernel as usize].cache as usize;
-        if !self.is_tested(number) {
+        if !is_tested(self.plan, number) {
             return;
         }
         self.order.ended(kernel);
@@ -334,7 +340,7 @@ impl<'p, 'a> Test<'p, 'a> {
 
     /// The kernel shrank a cache.
     fn shrunk(&mut self, number: usize) {
-        if self.is_tested(number) {
+        if is_tested(self.plan, number) {
             self.caches[number].shrink();
             self.pairs.note_pages(number, &mut self.caches[number]);
             self.lists.shrunk(number);
