@@ -61,22 +61,20 @@ impl<'c> CountedSlabs<'c> {
         if stacks.main.borrow().as_ref().is_none_or(Held::is_empty) {
             return;
         }
-        let spare = stacks.spare.take();
-        let (empty, spare) = match spare {
-            Some(spare) if spare.is_empty() => (Some(spare), None),
-            spare => (self.sheaves().barn_take_empty(self), spare),
-        };
-        let Some(mut full) = empty else {
-            stacks.spare.replace(spare);
-            return;
-        };
+        let Some(mut full) = self.take_empty() else { return };
         self.fill(&mut full);
-        if spare.is_some() {
+        if stacks.spare.borrow().is_some() {
             self.sheaves().barn_keep(self, full);
-            stacks.spare.replace(spare);
         } else {
             stacks.spare.replace(Some(full));
         }
+    }
+
+    /// An empty sheaf: the CPU's spare, or one of the barn.
+    fn take_empty(self) -> Option<CountedSheaf> {
+        let spare =
+            self.cache.stacks[self.cpu].spare.borrow_mut().take_if(|spare| spare.is_empty());
+        spare.or_else(|| self.sheaves().barn_take_empty(self))
     }
 }
 
@@ -178,15 +176,7 @@ impl KernelCache {
         self.counters.add_of_sheaves(SheafCounter::FreeRcu);
         let stacks = &self.stacks[cpu];
         if stacks.rcu_free.borrow().is_empty() {
-            let spare = stacks.spare.take();
-            let (sheaves, on) = self.policy_at(cpu);
-            let empty = match spare {
-                Some(spare) if spare.is_empty() => Some(spare),
-                spare => {
-                    stacks.spare.replace(spare);
-                    sheaves.barn_take_empty(on)
-                }
-            };
+            let empty = self.at(cpu).take_empty();
             stacks.rcu_free.replace(empty.unwrap_or_default());
         }
         let mut sheaf = stacks.rcu_free.borrow_mut();
