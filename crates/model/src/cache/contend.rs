@@ -177,6 +177,31 @@ mod tests {
     }
 
     #[test]
+    fn a_refill_passes_over_no_list_that_it_does_not_need() {
+        let passed_over = |own: u32| {
+            let rules = Rules {
+                objects: 64,
+                front: Front::Sheaves,
+                sheaf_capacity: 64,
+                min_partial: 1,
+                remote_ratio: 1024,
+                ..Rules::of_kind(Freezing::Delayed, Accounting::Slabs, true)
+            };
+            let mut cache = KernelCache::new(rules, &[0, 1]);
+            (0..70).for_each(|_| _ = cache.install_node_partial(0, 1));
+            if own > 0 {
+                cache.install_node_partial(1, own);
+            }
+            cache.contend(COSTS);
+            // It holds the first node's list while it takes 64 slabs.
+            cache.call_at(0, 0, 0, |cache| cache.alloc(0, None));
+            cache.call_at(1, 0, 0, |cache| cache.alloc(1, None));
+            cache.contended().passed_over
+        };
+        assert_eq!([passed_over(0), passed_over(64)], [1, 0]);
+    }
+
+    #[test]
     fn without_costs_nothing_overlaps() {
         let mut cache = KernelCache::new(
             Rules {

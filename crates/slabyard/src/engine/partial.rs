@@ -67,7 +67,8 @@ fn lock_timed<'a, S: Slabs>(
 /// while it has free objects: the caller may need a single one.
 ///
 /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
-/// where that would be too many. A [whole](Refill::Whole) refill takes all that it may.
+/// where that would be too many. A [whole](Refill::Whole) refill takes all that it may, from other
+/// nodes too.
 pub fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
     if most == 0 {
         return;
@@ -79,10 +80,13 @@ pub fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
     } else {
         take_partial(on, most, whole, &mut *f)
     };
-    for remote in on.remotes().filter(|_| fills) {
-        if missing > 0 {
-            missing = take_detached(remote, missing, &mut *f);
-        }
+    // A node that is not looked at is not passed over.
+    let mut remotes = on.remotes();
+    while fills
+        && missing > 0
+        && let Some(remote) = remotes.next()
+    {
+        missing = take_detached(remote, missing, &mut *f);
     }
     let least = if whole { Word::OBJECTS } else { 1 };
     let cache = on.cache();
