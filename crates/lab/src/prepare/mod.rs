@@ -16,10 +16,11 @@
 //! replay never looks anything up by address. A first pass over the events finds the slabs, a
 //! second one computes totals over all steps ([`Tally`]). For a trace that stays in its file, each
 //! replay is one more pass ([`Steps`]). [`truth`] counts the kernel's slabs over time; [`left_out`]
-//! finds the caches whose frees the trace misses, [`replaced`] when maple trees' nodes were freed.
-//! [`grace`] estimates how long slabs wait for RCU
-//! readers; [`doubts`] detects missing events and a snapshot that belongs to another trace.
-//! [`known`] holds the slab lists that the recorder read at the start.
+//! finds the caches whose frees the trace misses. Of steps that are held in memory, [`replaced`]
+//! finds when maple trees' nodes were freed, and [`readers`] how long sheaves of `kfree_rcu()` wait.
+//! [`grace`] estimates how long slabs wait for RCU readers; [`doubts`] detects missing events and a
+//! snapshot that belongs to another trace. [`known`] holds the slab lists that the recorder read at
+//! the start.
 //!
 //! The replay and the check use the result; [`crate::trace`] and [`crate::snapshot`] supply the
 //! input.
@@ -37,6 +38,7 @@ mod numbers;
 mod oddities;
 pub mod order;
 mod prepared;
+mod readers;
 mod replaced;
 mod steps;
 mod tally;
@@ -47,7 +49,6 @@ use std::sync::Arc;
 
 use crate::trace::Events;
 use grace::GraceEnds;
-use grace::Readers;
 use numbers::Numbering;
 use steps::{Maker, Turns};
 use tally::Counting;
@@ -59,6 +60,7 @@ pub use matching::{Step, StepKind, Via};
 pub use oddities::Oddities;
 pub use order::Order;
 pub use prepared::{Cache, Prepared};
+pub use readers::Readers;
 pub use steps::{Iter, Steps, Streamed};
 pub use tally::{FirstUse, Frees, Tally};
 pub use truth::Truth;

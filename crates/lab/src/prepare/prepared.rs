@@ -14,9 +14,9 @@ use std::ops::RangeInclusive;
 
 use super::frames::Slab;
 use super::grace::GraceEnds;
-use super::grace::Readers;
 use super::known::Known;
 use super::oddities::Oddities;
+use super::readers::Readers;
 use super::steps::Steps;
 use super::tally::Tally;
 use std::sync::Arc;

@@ -4,17 +4,16 @@
 //! nodes in their place, and frees the old ones by `kfree_rcu()`. So right after a task allocated a
 //! node it frees one that it allocated before, although the trace shows that free only when the
 //! memory is used again, long after the grace period. Of a task's nodes the one is freed whose
-//! memory is used again first; if that is much later than usual, the tree grew instead. If the recorder
-//! set probes, events tell these frees. When a task
-//! destroys its tree, the trace shows the free of the root alone, and the other nodes are freed with
-//! it.
+//! memory is used again first; if that is much later than usual, the tree grew instead. If the
+//! recorder set probes, events tell these frees. When a task destroys its tree, the trace shows the
+//! free of the root alone, and the other nodes are freed with it.
 //!
 //! A write that needs several nodes takes them from a sheaf that was prefilled for it. Such an
 //! allocation may not wait for memory, by its flags, and those of one write come one after the
 //! other.
 //!
 //! Neighbours: [`super::matching`] finds which frees are missing, and this module moves them;
-//! [`super::grace`] uses how long memory was not used again. Invariant: the allocations and frees of
+//! [`super::readers`] uses how long memory was not used again. Invariant: the allocations and frees of
 //! an object alternate as before.
 
 use super::input::CacheNumber;
@@ -29,14 +28,12 @@ const MOST_TIMES: u64 = 6;
 /// Moves the missed frees of the nodes, among steps in order of time, to where others replaced them.
 pub(super) fn place(steps: &mut Vec<Step>, nodes: CacheNumber) {
     let lives = Lives::of(steps, nodes);
-    // Probes tell of prefilled sheaves, too.
-    let write_of = match lives.is_told {
-        true => HashMap::new(),
-        false => prefilled(steps, &lives, nodes),
-    };
-    let frees = match lives.is_told {
-        true => lives.frees(steps, &write_of, 0),
-        false => lives.guessed(steps, &write_of),
+    let frees = if lives.is_told {
+        // Probes tell of prefilled sheaves, too.
+        lives.frees(steps, &HashMap::new(), 0)
+    } else {
+        let write_of = prefilled(steps, &lives, nodes);
+        lives.guessed(steps, &write_of)
     };
     for nth in &lives.steps {
         if steps[*nth].via == Via::AfterReaders {

@@ -9,7 +9,8 @@
 //!
 //! [`super::prepare`] makes the first passes; a replay and its checks iterate over the steps.
 //! Invariant: steps that are made again equal those in memory, in the same order; only the numbers
-//! of objects may differ.
+//! of objects may differ, and the missed frees of maple trees' nodes, which only in memory are moved
+//! to where they [were](super::replaced).
 
 use super::error::Error;
 use super::frames::{self, KnownSlabs, Slab};
