@@ -16,7 +16,7 @@ use super::input::{CacheFacts, CacheNumber};
 use super::numbers::{NO_NUMBER, Numbering, Numbers};
 use super::oddities::Oddities;
 use super::order::{Clocks, Order};
-use crate::event::{Event, EventKind};
+use crate::event::{ANY_NODE, Event, EventKind};
 use crate::trace::Frames;
 use slabyard_model::cache::AllocCall;
 use std::collections::HashMap;
@@ -31,9 +31,6 @@ pub enum StepKind {
     /// Takes it back.
     Free,
 }
-
-/// `__GFP_DIRECT_RECLAIM`: the caller may wait for memory.
-const DIRECT_RECLAIM: u32 = 0x400;
 
 /// One allocation or free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ pub struct Step {
     pub task: u32,
     /// As the trace numbers it.
     pub cpu: u16,
-    /// The requested node, or [`crate::event::ANY_NODE`].
+    /// The requested node, or [`ANY_NODE`].
     pub node: i16,
     /// What is done.
     pub op: StepKind,
@@ -309,12 +306,11 @@ impl Walk {
     fn alloc(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
         let Some(object) = self.object(event, slab)? else { return Ok(()) };
         let Object { ran: freed, state } = self.objects[object as usize];
-        let cache = self.cache_with_sheaves(slab);
-        let (has_sheaves, made) =
-            (cache.is_some(), cache.and_then(|cache| self.refills.remove(&(event.pid, cache))));
+        let with_sheaves = self.cache_with_sheaves(slab);
+        let made = with_sheaves.and_then(|cache| self.refills.remove(&(event.pid, cache)));
         let pages = &mut self.pages[slab as usize];
         // A refill's last slab comes first; what is on top of a sheaf may come much later.
-        let is_first = std::mem::take(&mut pages.fresh) && !has_sheaves;
+        let is_first = std::mem::take(&mut pages.fresh) && with_sheaves.is_none();
         let ran = if is_first {
             self.clocks.first_of_slab(event.cpu, time, pages.got)
         } else {
@@ -328,16 +324,14 @@ impl Walk {
             State::Unseen => self.begin(object, false),
             State::Free => {}
         }
-        self.push(event, slab, object, ran, StepKind::Alloc);
         let is_node = self.nodes == Some(self.slabs[slab as usize].cache);
         let via = if is_node { self.via_of_node(event) } else { Via::Plain };
         let delayed = made.filter(|made| !made.contains(&slab));
-        if let Some(step) = self.steps.last_mut() {
-            step.via = match (via, delayed) {
-                (Via::Plain, Some(made)) => Via::Delayed(made.len().min(u8::MAX.into()) as u8),
-                (via, _) => via,
-            };
-        }
+        let via = match (via, delayed) {
+            (Via::Plain, Some(made)) => Via::Delayed(made.len().min(u8::MAX.into()) as u8),
+            (via, _) => via,
+        };
+        self.push(event, slab, object, ran, (StepKind::Alloc, via));
         Ok(())
     }
 
@@ -359,12 +353,8 @@ impl Walk {
                 return Ok(());
             }
         }
-        self.push(event, slab, object, ran, StepKind::Free);
-        if event.kind == EventKind::KfreeRcu
-            && let Some(step) = self.steps.last_mut()
-        {
-            step.via = Via::Rcu;
-        }
+        let via = if event.kind == EventKind::KfreeRcu { Via::Rcu } else { Via::Plain };
+        self.push(event, slab, object, ran, (StepKind::Free, via));
         Ok(())
     }
 
@@ -378,14 +368,18 @@ impl Walk {
 
     fn missed_free(&mut self, event: &Event, slab: u32, object: u32, ran: u64) {
         let ran = ran.max(self.objects[object as usize].ran);
-        self.push(event, slab, object, ran, StepKind::Free);
-        if let Some(step) = self.steps.last_mut() {
-            (step.missed, step.via) = (true, Via::AfterReaders);
-            step.node = crate::event::ANY_NODE;
-        }
+        let event = Event { node: ANY_NODE, ..*event };
+        self.push(&event, slab, object, ran, (StepKind::Free, Via::AfterReaders));
     }
 
-    fn push(&mut self, event: &Event, slab: u32, object: u32, ran: u64, op: StepKind) {
+    fn push(
+        &mut self,
+        event: &Event,
+        slab: u32,
+        object: u32,
+        ran: u64,
+        (op, via): (StepKind, Via),
+    ) {
         let state = if op == StepKind::Alloc { State::Live } else { State::Free };
         self.objects[object as usize] = Object { ran, state };
         self.steps.push(Step {
@@ -397,9 +391,9 @@ impl Walk {
             cpu: event.cpu,
             node: event.node,
             op,
-            via: Via::Plain,
-            missed: false,
-            nowait: op == StepKind::Alloc && event.gfp & DIRECT_RECLAIM == 0,
+            via,
+            missed: via == Via::AfterReaders,
+            nowait: op == StepKind::Alloc && !event.may_wait(),
         });
     }
 
