@@ -3,9 +3,9 @@
 //!
 //! It makes the same calls as [`super::replay`] and does nothing else: it takes no samples and has
 //! no memory limit. A call begins at its step's time, or when its CPU has finished the previous
-//! call, if that is later. Shrinks of caches happen at their time, on the first CPU. The copies of a task do not act at the same nanosecond: each copy is
-//! delayed by its own time, up to [`SPREAD_NS`]. The steps of all copies run in the order of the
-//! resulting times.
+//! call, if that is later. Shrinks of caches happen at their time, on the first CPU. The copies of a
+//! task do not act at the same nanosecond: each copy is delayed by its own time, up to
+//! [`SPREAD_NS`]. The steps of all copies run in the order of the resulting times.
 //!
 //! [`slabyard_model::cache::contention`] models the clocks, locks and shared words; [`costs`] is
 //! the one table of operations' durations, with sources. Invariant: the same plan and costs give
@@ -13,14 +13,15 @@
 
 use super::events::{Event, MachineEvent};
 use super::plan::Plan;
+use super::rcu_sheaves::{self, RcuSheaves};
 use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
-use crate::prepare::{self, Step, StepKind, Via};
+use crate::prepare::{self, Step, StepKind};
 pub use slabyard_model::cache::contention::{Costs, Counts};
 use slabyard_model::cache::{KernelCache, NONE};
 use slabyard_model::counters::Counters;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How late copies of tasks are, at most: long against a call, short against a task.
 pub const SPREAD_NS: u64 = 1_000_000;
@@ -157,11 +158,7 @@ struct Run<'p, 'a> {
     next: BinaryHeap<CopiedStep>,
     begun_ns: u64,
     latest_ns: u64,
-    /// Full sheaves of `kfree_rcu()`, in order of time: until when they wait for readers, the
-    /// cache, and the CPU that had them.
-    readers: VecDeque<(u64, u16, usize)>,
-    /// Of a cache and a CPU: since when its sheaf for these fills.
-    rcu_since: HashMap<(u16, usize), u64>,
+    rcu_sheaves: RcuSheaves,
     /// What happens to the machine, as far as it did not yet.
     events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
 }
@@ -193,8 +190,7 @@ impl<'p, 'a> Run<'p, 'a> {
             next,
             begun_ns: first.map_or(0, |step| step.time_ns),
             latest_ns: 0,
-            readers: VecDeque::new(),
-            rcu_since: HashMap::new(),
+            rcu_sheaves: RcuSheaves::default(),
             events: plan.events.iter().peekable(),
         }
     }
@@ -252,31 +248,11 @@ impl<'p, 'a> Run<'p, 'a> {
             }
             if slab != NONE {
                 let prepared = self.plan.prepared;
-                let is_over = prepared.caches[number].left_out.is_some();
-                let free = |cache: &mut KernelCache| match step.via {
-                    Via::Rcu => cache.free_rcu(cpu, slab),
-                    Via::AfterReaders if is_over => {
-                        if cache.free_rcu(cpu, slab) {
-                            cache.end_grace();
-                        }
-                        false
-                    }
-                    _ => {
-                        cache.free(cpu, slab);
-                        false
-                    }
-                };
-                let waits;
-                (waits, self.free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, free);
-                if step.via == Via::Rcu {
-                    let since = *self.rcu_since.entry((step.cache, cpu)).or_insert(time_ns);
-                    if waits {
-                        let before = self.readers.back().map_or(0, |(due_ns, ..)| *due_ns);
-                        let due_ns = prepared.readers.gone_at(since, time_ns).max(before);
-                        self.readers.push_back((due_ns, step.cache, cpu));
-                        self.rcu_since.remove(&(step.cache, cpu));
-                    }
-                }
+                let free =
+                    |cache: &mut KernelCache| rcu_sheaves::free(prepared, cache, step, cpu, slab);
+                let is_full;
+                (is_full, self.free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, free);
+                self.rcu_sheaves.freed(prepared, step, (cpu, time_ns), is_full);
             }
         }
         cache.take_pages();
@@ -284,9 +260,10 @@ impl<'p, 'a> Run<'p, 'a> {
 
     /// Gives sheaves back whose readers are gone, each on the CPU that had it.
     fn end_grace(&mut self, time_ns: u64) {
-        while let Some((_, number, cpu)) = self.readers.pop_front_if(|(due, ..)| *due <= time_ns) {
+        while let Some(sheaf) = self.rcu_sheaves.take_due(time_ns) {
+            let cpu = sheaf.cpu;
             let at_ns = time_ns.max(self.free_at[cpu]);
-            let cache = &mut self.caches[usize::from(number)];
+            let cache = &mut self.caches[usize::from(sheaf.cache)];
             let end = |cache: &mut KernelCache| _ = cache.end_grace();
             ((), self.free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, end);
             cache.take_pages();

@@ -21,6 +21,7 @@ pub mod others;
 mod outcome;
 mod pages;
 mod plan;
+mod rcu_sheaves;
 pub mod report;
 mod run;
 pub mod start;

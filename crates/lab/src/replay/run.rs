@@ -13,13 +13,13 @@ use super::memory::{AllocRequest, Memory};
 use super::outcome::{ReplayFailure, Replayed, Unsound};
 use super::pages::Pages;
 use super::plan::{Plan, Start};
+use super::rcu_sheaves::{self, RcuSheaves};
 use super::report::Sample;
 use super::start::{self, PlacedSlabs};
 use super::tasks::Tasks;
 use super::timers::Timers;
-use crate::prepare::{Step, StepKind, Via};
+use crate::prepare::{Step, StepKind};
 use slabyard_model::cache::{KernelCache, NONE};
-use std::collections::{HashMap, VecDeque};
 
 /// The machine, and how far it is.
 pub(super) struct Run<'p, 'a> {
@@ -40,10 +40,7 @@ pub(super) struct Run<'p, 'a> {
     tasks: Tasks,
     /// Events of the machine that are to come.
     events: std::iter::Peekable<std::slice::Iter<'a, Event>>,
-    /// Sheaves that wait for readers: until when, and of which cache.
-    readers: VecDeque<(u64, u16)>,
-    /// Of caches' sheaves on CPUs that are to wait for readers, when the first object was freed.
-    rcu_since: HashMap<(u16, usize), u64>,
+    rcu_sheaves: RcuSheaves,
     changes: SlabChanges,
     samples: Vec<Sample>,
     frees_left_out: u64,
@@ -94,8 +91,7 @@ impl<'p, 'a> Run<'p, 'a> {
                 .then(|| Timers::new(plan.slab, plan.node_of.len(), caches.len(), nodes)),
             tasks: Tasks::new(plan),
             events: plan.events.iter().peekable(),
-            readers: VecDeque::new(),
-            rcu_since: HashMap::new(),
+            rcu_sheaves: RcuSheaves::default(),
             changes: SlabChanges::default(),
             samples: Vec::new(),
             frees_left_out: 0,
@@ -162,10 +158,10 @@ impl<'p, 'a> Run<'p, 'a> {
 
     /// Gives sheaves back whose readers are gone.
     fn end_grace(&mut self, time_ns: u64) {
-        while let Some((due_ns, number)) = self.readers.pop_front_if(|(due, _)| *due <= time_ns) {
-            let cache = &mut self.caches[usize::from(number)];
+        while let Some(sheaf) = self.rcu_sheaves.take_due(time_ns) {
+            let cache = &mut self.caches[usize::from(sheaf.cache)];
             let cpu = cache.end_grace();
-            let call = Call { cache: number, cpu, time_ns: due_ns };
+            let call = Call { cache: sheaf.cache, cpu, time_ns: sheaf.due_ns };
             self.changes.note(self.plan, cache, call, &mut self.pages);
         }
     }
@@ -224,24 +220,8 @@ impl<'p, 'a> Run<'p, 'a> {
             return;
         }
         let prepared = self.plan.prepared;
-        match step.via {
-            Via::Rcu => {
-                let since = self.rcu_since.entry((step.cache, cpu)).or_insert(step.time_ns);
-                if cache.free_rcu(cpu, slab) {
-                    let due_ns = prepared.readers.gone_at(*since, step.time_ns);
-                    let before = self.readers.back().map_or(0, |(due_ns, _)| *due_ns);
-                    self.readers.push_back((due_ns.max(before), step.cache));
-                    self.rcu_since.remove(&(step.cache, cpu));
-                }
-            }
-            // Where the object was used again, its grace period was over.
-            Via::AfterReaders if prepared.caches[number].left_out.is_some() => {
-                if cache.free_rcu(cpu, slab) {
-                    cache.end_grace();
-                }
-            }
-            _ => cache.free(cpu, slab),
-        }
+        let is_full = rcu_sheaves::free(prepared, cache, step, cpu, slab);
+        self.rcu_sheaves.freed(prepared, step, (cpu, step.time_ns), is_full);
     }
 
     /// Notes the slabs that a step's call began and ended.
