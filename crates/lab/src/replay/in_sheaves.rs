@@ -1,19 +1,19 @@
 //! Finds which free objects were in sheaves when the trace began.
 //!
-//! If the recorder [read the sheaves](crate::prepare::known), these are used. Otherwise those of CPUs
-//! are inferred: no snapshot reports them, because an object in a sheaf counts as used. But a CPU that allocates
-//! more than it frees reaches the objects that were in its sheaf at the start, the last one freed
-//! first, and refills the empty sheaf whole. CPUs and barns exchange only whole sheaves. So when a
-//! refill allocates a slab, the CPU's allocations since the start, less its frees, equal its
-//! sheaf's object count at the start plus a multiple of the sheaf's capacity. A CPU that allocated
-//! no slab is assumed to have held all objects that it took; so is one that had CPU slabs, where a
-//! kernel without sheaves was traced.
+//! If the recorder [read the sheaves](crate::prepare::known), these are used. Otherwise those of
+//! CPUs are inferred: no snapshot reports them, because an object in a sheaf counts as used. But a
+//! CPU that allocates more than it frees reaches the objects that were in its sheaf at the start,
+//! the last one freed first, and refills the empty sheaf whole. CPUs and barns exchange only whole
+//! sheaves. So when a refill allocates a slab, the CPU's allocations since the start, less its
+//! frees, equal its sheaf's object count at the start plus a multiple of the sheaf's capacity. A CPU
+//! that allocated no slab is assumed to have held all objects that it took; so is one that had CPU
+//! slabs, where a kernel without sheaves was traced.
 //!
 //! [`super::start`] takes these objects out of their slabs, and puts them into sheaves. Invariant:
 //! each of them belongs to an initial slab, is free at the start, and is in one sheaf.
 
 use super::plan::{Plan, Start};
-use crate::prepare::known::{KnownCache, KnownSheaves};
+use crate::prepare::known::{KnownCache, KnownSheaf, KnownSheaves};
 use crate::prepare::{Prepared, Step, StepKind};
 use slabyard_model::cache::install::SheafPlace;
 use slabyard_model::cache::{Front, KernelCache, Rules};
@@ -23,7 +23,7 @@ pub(super) struct InSheaves {
     /// Of each cache and CPU.
     sheaves: Vec<(usize, KnownSheaves)>,
     /// Of each cache's barn, the next to be taken first.
-    barns: Vec<(usize, Vec<Vec<u32>>)>,
+    barns: Vec<(usize, Vec<KnownSheaf>)>,
     /// Of each initial slab, how many of its objects.
     of_slab: Vec<u32>,
 }
@@ -70,7 +70,7 @@ impl InSheaves {
                 continue;
             }
             let main = of.at_start(sizes[cache], plan.rules[cache].sheaf_capacity as usize);
-            found.count(&main);
+            let main = found.take(prepared, &main);
             found.sheaves.push((cache, KnownSheaves { cpu, main, ..KnownSheaves::default() }));
         }
         found
@@ -79,26 +79,38 @@ impl InSheaves {
     /// Takes what the recorder read, of each sheaf as much as one of the machine holds.
     fn read(&mut self, plan: &Plan<'_>, cache: usize, known: &KnownCache) {
         let room = plan.rules[cache].sheaf_capacity as usize;
-        let fits = |sheaf: &Vec<u32>| sheaf[sheaf.len().saturating_sub(room)..].to_vec();
+        let mut fits = |sheaf: &KnownSheaf| {
+            self.take(plan.prepared, &sheaf[sheaf.len().saturating_sub(room)..])
+        };
+        let mut cpus = Vec::new();
         for of in known.sheaves.iter().filter(|of| is_on_first_node(plan, of.cpu)) {
             let sheaves = KnownSheaves {
                 cpu: of.cpu,
                 main: fits(&of.main),
-                spare: of.spare.as_ref().map(fits),
+                spare: of.spare.as_ref().map(&mut fits),
                 rcu_free: fits(&of.rcu_free),
             };
-            let both = [&sheaves.main, &sheaves.rcu_free];
-            both.into_iter().chain(&sheaves.spare).for_each(|sheaf| self.count(sheaf));
-            self.sheaves.push((cache, sheaves));
+            cpus.push((cache, sheaves));
         }
         // All slabs are on the first node.
-        let barn: Vec<_> = known.barns.first().into_iter().flatten().map(fits).collect();
-        barn.iter().for_each(|sheaf| self.count(sheaf));
+        let barn = known.barns.first().into_iter().flatten().map(fits).collect();
+        self.sheaves.append(&mut cpus);
         self.barns.push((cache, barn));
     }
 
-    fn count(&mut self, sheaf: &[u32]) {
-        sheaf.iter().for_each(|slab| self.of_slab[*slab as usize] += 1);
+    /// Takes a sheaf's objects out of their slabs. A slab gives no more than it has free: what events
+    /// show to be live goes before what was read.
+    fn take(&mut self, prepared: &Prepared, sheaf: &[u32]) -> KnownSheaf {
+        let mut taken = Vec::new();
+        for number in sheaf {
+            let slab = &prepared.slabs[*number as usize];
+            let in_sheaves = &mut self.of_slab[*number as usize];
+            if *in_sheaves + prepared.nr_live_at_start(slab) < slab.objects {
+                *in_sheaves += 1;
+                taken.push(*number);
+            }
+        }
+        taken
     }
 
     /// Objects of an initial slab that are in sheaves.
