@@ -2,6 +2,7 @@
 
 use super::*;
 use slabyard_lab::lists::{Barn, CacheLists, CpuSheaves, CpuSlabLists, Objects, SlabOnList};
+use slabyard_lab::prepare::Slab;
 use slabyard_lab::prepare::known::ListedSlab;
 
 fn listed(frame: u64, free: Option<u64>) -> SlabOnList {
@@ -61,6 +62,51 @@ fn objects_in_sheaves_are_free_and_their_slabs_known() {
     assert_eq!((&known.sheaves[0].main, &known.sheaves[0].rcu_free), (&vec![0, 1], &vec![1]));
     assert_eq!(known.barns, [[[2, 0]]]);
     assert_eq!(known.nodes, [[ListedSlab::Shown(0)]]);
+}
+
+/// The case with its memory elsewhere: what had the lowest address has the highest.
+fn moved(mut case: Case) -> Case {
+    const LAST: u64 = 99;
+    let place = |address: u64| {
+        let offset = address - BASE;
+        at(LAST - offset / PAGE, offset % PAGE)
+    };
+    for event in &mut case.events {
+        event.address = match event.kind {
+            EventKind::PageAlloc | EventKind::PageFree => LAST - event.address,
+            _ => place(event.address),
+        };
+    }
+    let lists = case.lists.iter_mut().flat_map(|lists| &mut lists.caches);
+    lists.flat_map(CacheLists::each_address_mut).for_each(|address| *address = place(*address));
+    case
+}
+
+/// An anonymous copy of a trace has its memory elsewhere, and its replay has the same result: the
+/// start depends on no order of addresses.
+#[test]
+fn a_trace_begins_the_same_wherever_its_memory_was_moved() {
+    let case = || {
+        let mut case = with_lists(vec![listed(5, Some(0b0010)), listed(4, Some(0b1000))], 0);
+        let cache = &mut case.lists.as_mut().unwrap().caches[0];
+        let (main, spare) = (vec![at(7, 0), at(6, 3 * 1024)], Some(vec![at(9, 0), at(5, 0)]));
+        cache.sheaves = vec![CpuSheaves { cpu: 0, main, spare, rcu_free: Some(vec![at(3, 0)]) }];
+        cache.barns = vec![Barn { full: vec![vec![at(8, 1024), at(2, 2 * 1024)]], empty: 0 }];
+        case.alloc(1.0, 0, 6, 3);
+        case.free(2.0, 0, 10, 1);
+        case.pages(3.0, 0, EventKind::PageAlloc, 11, 0);
+        case.alloc(4.0, 0, 11, 0);
+        case.pages(5.0, 0, EventKind::PageFree, 8, 0);
+        case
+    };
+    let prepared = |case: Case| {
+        let prepared = case.prepare();
+        let slabs = prepared.slabs.iter().map(|slab| Slab { frame: 0, ..*slab });
+        Prepared { slabs: slabs.collect::<Vec<_>>().into(), ..prepared }
+    };
+    let here = prepared(case());
+    assert_eq!(here.slabs.len(), 10);
+    assert_eq!(here, prepared(moved(case())));
 }
 
 #[test]
