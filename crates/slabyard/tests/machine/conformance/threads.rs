@@ -140,8 +140,10 @@ fn is_found(test: &str) -> bool {
     !child.status.success()
 }
 
+/// Ends with the first seed that finds it. Some of what runs goes by the clock: on a busy machine 40
+/// seeds missed one bug in five runs.
 fn run_broken(broken: Broken) {
-    for seed in 0..40 {
+    for seed in 0..400 {
         run::<Sheaves>(Config { seed, preemption: 300, broken, ..Config::default() }, 4, 80);
     }
 }
