@@ -16,6 +16,7 @@
 pub mod words;
 mod cpu_slabs;
 pub mod engines;
+pub mod orders;
 pub mod page_lists;
 mod release;
 pub mod settings;

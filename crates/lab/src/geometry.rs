@@ -7,12 +7,11 @@
 //! `min_order <= order`, except where a size is so small that the limit on objects per slab limits
 //! the order.
 
-use crate::rules::{self, Accounting, Bands, OrderFormula, Settings};
+use crate::rules::{self, Accounting, Bands, Settings};
+pub use slabyard_kernels::orders::MAX_OBJECTS;
+use slabyard_kernels::orders::order_for;
 use slabyard_model::cache::{Front, Planted, Rules};
 use thiserror::Error;
-
-/// A slab's objects are counted in 15 bits.
-pub const MAX_OBJECTS: u64 = 32767;
 
 /// The words before the objects of a sheaf, in bytes.
 pub(crate) const SHEAF_HEADER: u32 = 32;
@@ -100,14 +99,14 @@ pub fn of_cache(request: &Request, settings: &Settings) -> Result<Geometry, Size
         page_size: settings.machine.page_size,
     };
     let sizes = Sizes { size: size.into(), page_size: settings.machine.page_size.into() };
-    let order = sizes.order(settings).filter(|o| *o <= limit).ok_or_else(too_large)?;
+    let order = settings.orders().of(size, settings.formula()).ok_or_else(too_large)?;
     let objects = sizes.objects(order);
     let cpu_partial = cpu_partial(request, settings);
     let counted = settings.accounting() == Accounting::Slabs;
     Ok(Geometry {
         size,
         order,
-        min_order: sizes.order_for(size.into()),
+        min_order: order_for(size.into(), settings.machine.page_size),
         objects: objects as u32,
         cpu_partial,
         // Slabs are taken to be half full, and to have the order wanted
@@ -193,63 +192,6 @@ impl Sizes {
 
     fn objects(&self, order: u8) -> u64 {
         self.slab_bytes(order) / self.size
-    }
-
-    /// The lowest order that holds so many bytes.
-    fn order_for(&self, bytes: u64) -> u8 {
-        bytes.div_ceil(self.page_size).next_power_of_two().ilog2() as u8
-    }
-
-    /// The lowest order, not below `low`, that wastes at most one `fraction`-th.
-    fn thrifty(&self, low: u8, high: u8, fraction: u64) -> Option<u8> {
-        (low..=high).find(|order| {
-            let bytes = self.slab_bytes(*order);
-            bytes % self.size <= bytes / fraction
-        })
-    }
-
-    fn order(&self, settings: &Settings) -> Option<u8> {
-        match settings.formula() {
-            OrderFormula::FewerObjects => self.order_with_fewer_objects(settings),
-            OrderFormula::HalfWasted => Some(self.order_with_half_wasted(settings)),
-        }
-    }
-
-    /// To 6.6: first the objects wanted, then one fewer, and so on; last one object
-    /// in a slab of any order.
-    fn order_with_fewer_objects(&self, settings: &Settings) -> Option<u8> {
-        let (min, max) = (settings.min_order, settings.max_order());
-        let from = |objects: u64| min.max(self.order_for(objects * self.size));
-        let with_at_most = |objects: u64, high: u8, fraction: u64| {
-            if self.objects(min) > MAX_OBJECTS {
-                return Some(self.order_of_most_objects()).filter(|o| *o <= high);
-            }
-            self.thrifty(from(objects), high, fraction)
-        };
-        let most = u64::from(settings.wanted_objects()).min(self.objects(max));
-        (2..=most)
-            .rev()
-            .find_map(|objects| [16, 8, 4].iter().find_map(|f| with_at_most(objects, max, *f)))
-            .or_else(|| with_at_most(1, max, 1))
-            .or_else(|| with_at_most(1, settings.release.order_limit, 1))
-    }
-
-    /// From 6.7: the objects wanted and no fewer, up to half a slab wasted; else the
-    /// lowest order that holds one.
-    fn order_with_half_wasted(&self, settings: &Settings) -> u8 {
-        let (min, max) = (settings.min_order, settings.max_order());
-        let objects = u64::from(settings.wanted_objects()).min(self.objects(max).max(1));
-        let low = min.max(self.order_for(objects * self.size));
-        if self.objects(low) > MAX_OBJECTS {
-            return self.order_of_most_objects();
-        }
-        let thrifty = [16, 8, 4, 2].iter().find_map(|f| self.thrifty(low, max, *f));
-        thrifty.unwrap_or_else(|| self.order_for(self.size))
-    }
-
-    /// The highest order whose objects can be counted.
-    fn order_of_most_objects(&self) -> u8 {
-        self.order_for(self.size * MAX_OBJECTS).saturating_sub(1)
     }
 
     /// The number of the band that the size is in.

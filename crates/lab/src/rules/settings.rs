@@ -12,6 +12,7 @@ use super::{
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
 use slabyard_kernels::KernelSheaves;
 use slabyard_kernels::engines::EngineName;
+use slabyard_kernels::orders::{Orders, wanted_objects};
 use slabyard_kernels::settings::{MULTIPLIERS, OBJECTS, ORDERS};
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -465,8 +466,19 @@ impl Settings {
             CountedCpus::Present if machine.present_cpus > 1 => machine.present_cpus,
             CountedCpus::Present | CountedCpus::Possible => machine.possible_cpus,
         };
-        let doublings = u32::BITS - cpus.leading_zeros() + 1;
-        self.min_objects.unwrap_or(self.multiplier * doublings)
+        self.min_objects.unwrap_or_else(|| wanted_objects(cpus, self.multiplier))
+    }
+
+    /// What decides a cache's order beside its size.
+    #[must_use]
+    pub fn orders(&self) -> Orders {
+        Orders {
+            page_bytes: self.machine.page_size,
+            min: self.min_order,
+            max: self.max_order(),
+            limit: self.release.order_limit,
+            wanted: self.wanted_objects(),
+        }
     }
 }
 

@@ -26,9 +26,11 @@ use crate::engine::partial_list::End;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::engines::EngineName;
+use slabyard_kernels::OrderFormula;
+use slabyard_kernels::orders::Orders;
 
 /// Pages of a slab that holds smaller objects, as an order.
-const MOST_ORDER: u32 = 1;
+const MOST_ORDER: u8 = 1;
 /// Objects that a slab should hold, where that many fit.
 const WANTED_OBJECTS: u32 = 12;
 
@@ -111,21 +113,12 @@ pub fn free_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     cache.shown.out.fetch_sub(put.added.into(), Ordering::Relaxed);
 }
 
-/// The order of slabs of objects of this many bytes: the lowest from `page_order` on, of one or two
-/// pages, that holds the objects wanted and wastes a sixteenth at most, then an eighth, a quarter,
-/// half; else the lowest that holds one object (the kernel's rule from 6.7 on).
+/// The order of slabs of objects of this many bytes, of two pages at most where one object fits these
+/// (the kernel's rule from 6.7 on).
 fn order_of(size: u32, page_order: u32) -> u32 {
-    let bytes = |order: u32| (crate::platform::GRANULE as u32) << order;
-    let highest = page_order + MOST_ORDER;
-    let holds = |objects: u32| {
-        (page_order..).find(|order| bytes(*order) / size >= objects).expect("bytes without end")
-    };
-    let wanted = WANTED_OBJECTS.min((bytes(highest) / size).max(1));
-    let wastes = |order: u32, part: u32| bytes(order) % size <= bytes(order) / part;
-    [16, 8, 4, 2]
-        .iter()
-        .find_map(|part| (holds(wanted)..=highest).find(|order| wastes(*order, *part)))
-        .unwrap_or_else(|| holds(1))
+    let page_bytes = (crate::platform::GRANULE as u32) << page_order;
+    let orders = Orders { page_bytes, min: 0, max: MOST_ORDER, limit: 31, wanted: WANTED_OBJECTS };
+    page_order + u32::from(orders.of(size, OrderFormula::HalfWasted).expect("no limit"))
 }
 
 impl EngineKind for Tiny {
