@@ -5,6 +5,7 @@
 
 use crate::state::{AnyEngine, YARD};
 use slabyard_abi::engines::EngineName;
+use slabyard_kernels::OrderRule;
 use slabyard_kernels::settings::choices::{NodeCount, PlantedBug, SlubFront};
 use slabyard_kernels::settings::{EngineKey, Key};
 use slabyard_process::debug;
@@ -31,6 +32,15 @@ pub(crate) fn choose(options: &Options) {
                 say!("SLABYARD_DEBUG is ignored: the engine `slob` has no caches of one size")
             }
             _ => debug::choose::<AnyEngine>(),
+        }
+    }
+    let rule = OrderRule::of_number(options.of_engines(EngineKey::OrderRule)).unwrap_or_default();
+    match engine {
+        _ if rule == OrderRule::Default => {}
+        EngineName::Slub => YARD.choose_orders(order_of(rule)),
+        _ => {
+            let name = engine.row().name;
+            say!("SLABYARD_ORDER_RULE is ignored: the engine `{}` is not `slub`", name);
         }
     }
     let arrays = arrays(options);
@@ -75,6 +85,29 @@ pub(crate) fn choose(options: &Options) {
             let rules = Rules { front: Front::SheavesOverCpuSlabs, ..cpu_slabs(options) };
             YARD.choose_cpu_slabs(&rules);
         }
+    }
+}
+
+/// The order of slabs by the objects' bytes, in granules: by the kernel's formula from 6.7 on, with
+/// its highest order by the rule.
+fn order_of(rule: OrderRule) -> impl Fn(u32) -> u32 {
+    use slabyard::platform::{GRANULE, Memory, PerCpu};
+    use slabyard_kernels::orders::{Orders, wanted_objects};
+    use slabyard_kernels::{OrderFormula, Release};
+    let platform = YARD.platform();
+    let page_bytes = platform.page_bytes() as u32;
+    let page_order = (page_bytes / GRANULE as u32).ilog2();
+    let Release { max_order, order_limit, .. } = Release::V6_18;
+    let orders = Orders {
+        page_bytes,
+        min: 0,
+        max: rule.max_order(max_order, page_bytes),
+        limit: order_limit,
+        wanted: wanted_objects(platform.rows().len() as u32, 4),
+    };
+    move |size| {
+        let order = orders.of(size, OrderFormula::HalfWasted);
+        page_order + u32::from(order.expect("the classes' largest objects have 32 KiB"))
     }
 }
 

@@ -24,6 +24,7 @@ mod sheaves;
 mod slab;
 
 pub use cpu_slabs::{Accounting, Bands, Freezing, of_band};
+pub use orders::OrderRule;
 pub use page_lists::PageLists;
 pub use release::{
     CPU_SLAB_RELEASES, CountedCpus, Early, Front, OrderFormula, RELEASES, Release, version_of,

@@ -1,14 +1,50 @@
-//! How a cache's order is chosen: the formulas of `mm/slub.c`.
+//! How a cache's order is chosen: the formulas of `mm/slub.c`, and the highest order that they try,
+//! which is the kernel's or follows from bytes ([`OrderRule`]).
 //!
 //! Sources: `mm/slub.c` of 5.9 and of 6.7; 9b2cd506e5f2 (the objects wanted follow the CPUs).
 //! Neighbours: the lab computes the geometry of every release by [`Orders`]; the engines take the
-//! orders of SLUB_TINY from it. Invariant: an order that is found holds at
+//! orders of SLUB_TINY and of [`OrderRule::Auto`] from it. Invariant: an order that is found holds at
 //! least one object, and no more than [`MAX_OBJECTS`] where a lower one would hold any.
 
 use crate::release::OrderFormula;
 
 /// A slab's objects are counted in 15 bits.
 pub const MAX_OBJECTS: u64 = 32767;
+
+/// The bytes to which [`OrderRule::Auto`] lets slabs grow: order 3 of pages of 4 KiB.
+///
+/// To make and to end a slab costs some 800 ns (two calls of the page allocator, a slow path and a list
+/// lock, by the costs of `slabyard replay --contention`); to write 32 KiB once costs 3 µs here. In
+/// larger slabs, what stays empty costs more than the calls saved (`docs/decisions.md`).
+pub const AUTO_SLAB_BYTES: u32 = 32 << 10;
+
+/// Where the highest order that is tried first comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderRule {
+    /// From what decides it otherwise: a kernel's number of pages, malloc's own table of classes.
+    #[default]
+    Default,
+    /// From bytes: slabs of [`AUTO_SLAB_BYTES`], or of a page if that is larger.
+    Auto,
+}
+
+words! { OrderRule:
+    "default" => Default,
+    "auto" => Auto,
+}
+
+impl OrderRule {
+    /// The highest order that is tried first, on pages of this many bytes, where it would be `order`
+    /// otherwise.
+    #[must_use]
+    pub const fn max_order(self, order: u8, page_bytes: u32) -> u8 {
+        let by_bytes = (AUTO_SLAB_BYTES.div_ceil(page_bytes)).ilog2() as u8;
+        match self {
+            OrderRule::Auto if by_bytes < order => by_bytes,
+            OrderRule::Auto | OrderRule::Default => order,
+        }
+    }
+}
 
 /// Objects that a slab should hold on a machine with this many CPUs, `multiplier` for each doubling
 /// of them; 4 in the kernel (9b2cd506e5f2).
@@ -107,5 +143,52 @@ impl Sizes {
     /// The highest order whose objects can be counted.
     fn order_of_most_objects(&self) -> u8 {
         self.order_for(self.size * MAX_OBJECTS).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMULAS: [OrderFormula; 2] = [OrderFormula::FewerObjects, OrderFormula::HalfWasted];
+
+    fn orders(page_bytes: u32, rule: OrderRule, cpus: u32) -> Orders {
+        let max = rule.max_order(3, page_bytes);
+        Orders { page_bytes, min: 0, max, limit: 10, wanted: wanted_objects(cpus, 4) }
+    }
+
+    #[test]
+    fn orders_that_choose_themselves_are_the_kernels_on_pages_of_4_kib() {
+        for cpus in [1, 2, 4, 16, 64, 512] {
+            for (size, formula) in (8..=65536).step_by(8).flat_map(|s| FORMULAS.map(|f| (s, f))) {
+                let of = |rule| orders(4096, rule, cpus).of(size, formula);
+                assert_eq!(of(OrderRule::Auto), of(OrderRule::Default), "{size} on {cpus} CPUs");
+            }
+        }
+    }
+
+    /// Neither above 32 KiB where one object needs less and a page is no larger, nor by the CPUs where
+    /// a page has that size; the kernel's rule breaks both.
+    #[test]
+    fn orders_that_choose_themselves_follow_bytes_on_larger_pages() {
+        for (page, formula) in [16384, 65536].into_iter().flat_map(|p| FORMULAS.map(|f| (p, f))) {
+            let (mut larger, mut by_cpus) = (0, 0);
+            for size in (8..=131_072).step_by(8) {
+                let of = |rule, cpus| {
+                    let order = orders(page, rule, cpus).of(size, formula).expect("an order");
+                    u64::from(page) << order
+                };
+                let one = u64::from(page) << order_for(size.into(), page);
+                let most = one.max(AUTO_SLAB_BYTES.into());
+                let auto = of(OrderRule::Auto, 16);
+                assert!(auto <= most, "{auto} bytes for {size} on pages of {page}");
+                if page >= AUTO_SLAB_BYTES {
+                    assert_eq!(auto, of(OrderRule::Auto, 512), "{size}");
+                }
+                larger += u32::from(of(OrderRule::Default, 16) > most);
+                by_cpus += u32::from(of(OrderRule::Default, 16) != of(OrderRule::Default, 512));
+            }
+            assert!(larger > 1000 && by_cpus > 100, "{larger} larger, {by_cpus} by CPUs");
+        }
     }
 }

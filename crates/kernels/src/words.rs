@@ -69,7 +69,7 @@ macro_rules! words_of_releases {
 mod tests {
     use crate::engines::{self, EngineName};
     use crate::settings::choices::*;
-    use crate::{Accounting, Freezing, PageLists, RELEASES, Reclaim, Release};
+    use crate::{Accounting, Freezing, OrderRule, PageLists, RELEASES, Reclaim, Release};
 
     /// Each number that an option's word has is decoded to what the word means.
     macro_rules! decodes {
@@ -86,6 +86,7 @@ mod tests {
     fn what_an_option_encodes_is_decoded_by_the_same_table() {
         decodes!(Freezing);
         decodes!(Accounting);
+        decodes!(OrderRule);
         decodes!(PageLists);
         decodes!(Reclaim);
         decodes!(CpuMode);

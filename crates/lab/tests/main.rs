@@ -19,6 +19,7 @@ mod lists;
 mod memory;
 mod one_policy;
 mod one_policy_slab;
+mod order_rule;
 mod orders;
 mod populations;
 #[path = "prepare/main.rs"]

@@ -9,8 +9,11 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use crate::stdout;
 use serde::Serialize;
+use slabyard_kernels::OrderRule;
+use slabyard_kernels::orders::AUTO_SLAB_BYTES;
 use slabyard_lab::geometry::{self, Geometry};
 use slabyard_lab::rules::{Front, Machine, Settings, running_kernel};
+use std::fmt::Write;
 use std::process::ExitCode;
 
 /// One size, under the names that the kernel has for its numbers.
@@ -70,6 +73,14 @@ fn table(rows: &[Row], settings: &Settings) -> String {
         machine.possible_cpus,
         settings.wanted_objects(),
     );
+    if settings.order_rule == OrderRule::Auto {
+        let _ = writeln!(
+            text,
+            "order_rule auto: order {} at most, the one of {} or of a page, whichever is larger",
+            settings.max_order(),
+            bytes(AUTO_SLAB_BYTES.into()),
+        );
+    }
     let heads = [
         ("cpu_partial", "objects"),
         ("cpu_partial_slabs", "slabs"),

@@ -85,6 +85,12 @@ fn settings_change_the_numbers() {
         |keys: &[&str]| parsed(&plain(&[&["--json", "4k"], keys].concat()))[0]["order"].clone();
     assert_eq!((order(&[]), order(&["--set", "max_order=1"])), (json!(3), json!(1)));
     assert_eq!(order(&["--set=max_order=1", "--set=slub_max_order=2"]), json!(2));
+    let auto = |page: &str| {
+        let args = ["--release=6.12", "--page-size", page, "--cpus=16", "--set=order_rule=auto"];
+        text(&slabyard(&[&["geometry", "16k"][..], &args].concat()).stdout).to_owned()
+    };
+    assert!(auto("64k").contains("order_rule auto: order 0 at most"), "{}", auto("64k"));
+    assert!(auto("4k").contains("order_rule auto: order 3 at most"), "{}", auto("4k"));
     let machine = ["geometry", "--release=5.9", "--page-size=4k", "--cpus=2", "--json", "256"];
     let objects =
         |more: &[&str]| parsed(&slabyard(&[&machine, more].concat()))[0]["objs_per_slab"].clone();

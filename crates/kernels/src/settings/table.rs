@@ -13,7 +13,7 @@ use super::kinds::{
 };
 use super::kinds::{MULTIPLIERS, OBJECTS, ORDERS, SHEAF_OBJECTS};
 use crate::engines::{self, EngineName};
-use crate::{Accounting, CPU_SLAB_RELEASES, Freezing, PageLists, Reclaim, Release};
+use crate::{Accounting, CPU_SLAB_RELEASES, Freezing, OrderRule, PageLists, Reclaim, Release};
 
 const PREFIX: &str = "SLABYARD_";
 
@@ -217,6 +217,16 @@ settings! {
         needs: Nothing,
         replay: ReplayValues::Number("an order", ORDERS), Geometry of SLABS,
             "the highest order that is tried first (boot: slab_max_order)",
+    }
+    /// Where the highest order comes from.
+    OrderRule "order_rule" {
+        needs: Slub,
+        engines: ValueKind::Word(OrderRule::NAMES), default 0,
+            "slabs of malloc's size classes (engine slub): by their own table, or by the kernel's formula with slabs of 32 KiB at most",
+        replay: ReplayValues::Words(
+            "`default` (max_order, in pages) or `auto` (32 KiB, or a page if that is larger; in no kernel)",
+        ), Geometry of SLUB_AND_TINY,
+            "where the highest order that is tried first comes from",
     }
     /// Objects that a slab should hold.
     MinObjects "min_objects" {

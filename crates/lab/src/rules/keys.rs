@@ -6,9 +6,9 @@
 use super::settings::SizeRule;
 use super::{Accounting, CountedCpus, Freezing, Front, OrderFormula, PageLists};
 use super::{SettingError, Settings};
-use slabyard_kernels::Reclaim as SlabReclaim;
 use slabyard_kernels::settings::{Changes, REPLAYED, ReplayKey, ReplayRow, switch};
 use slabyard_kernels::words::is_same;
+use slabyard_kernels::{OrderRule, Reclaim as SlabReclaim};
 
 /// Words of the libraries' `freezing` whose replay would be that of another word, and why.
 const UNCOUNTED: [(&str, &str, &str); 3] = [
@@ -57,6 +57,7 @@ impl Settings {
         match row.key {
             ReplayKey::MinOrder => self.min_order = row.number(value)? as u8,
             ReplayKey::MaxOrder => self.max_order = Some(row.number(value)? as u8),
+            ReplayKey::OrderRule => self.order_rule = OrderRule::find(value)?,
             // The kernel's 0 is `auto` as well.
             ReplayKey::MinObjects if ["auto", "0"].contains(&value) => self.min_objects = None,
             ReplayKey::MinObjects => self.min_objects = Some(row.number(value)?),

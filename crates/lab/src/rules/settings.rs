@@ -11,6 +11,7 @@ use super::{
 };
 use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
 use slabyard_kernels::KernelSheaves;
+use slabyard_kernels::OrderRule;
 use slabyard_kernels::engines::EngineName;
 use slabyard_kernels::orders::{Orders, wanted_objects};
 use slabyard_kernels::settings::{MULTIPLIERS, OBJECTS, ORDERS};
@@ -102,6 +103,8 @@ pub struct Settings {
     pub min_order: u8,
     /// `slab_max_order`; `None` is the release's, or SLUB_TINY's.
     pub max_order: Option<u8>,
+    /// Where the highest order comes from; if it is not the default, not from `max_order`.
+    pub order_rule: OrderRule,
     /// `slab_min_objects`; `None` counts CPUs.
     pub min_objects: Option<u32>,
     /// Objects for each doubling of the CPUs; the kernel's is 4.
@@ -187,6 +190,7 @@ impl Settings {
             machine,
             min_order: 0,
             max_order: None,
+            order_rule: OrderRule::Default,
             min_objects: None,
             multiplier: 4,
             cpu_partial: SizeRule::Kernel,
@@ -336,6 +340,10 @@ impl Settings {
             let (min, max) = (self.min_order, self.max_order());
             format!("min_order {min} is above max_order {max}; change one of them")
         })?;
+        require(self.order_rule == OrderRule::Default || !self.is_typed("max_order"), || {
+            "max_order counts where order_rule is default; leave max_order out, or order_rule=auto"
+                .into()
+        })?;
         within("multiplier", self.multiplier, &MULTIPLIERS)?;
         if let Some(objects) = self.min_objects {
             within("min_objects", objects, &OBJECTS)?;
@@ -417,7 +425,14 @@ impl Settings {
     pub fn max_order(&self) -> u8 {
         // SLUB_TINY: order 1 leaves more pages free than 0, 2 or 3.
         let kernel = if self.tiny { 1 } else { self.release.max_order };
-        self.max_order.unwrap_or_else(|| kernel.max(self.min_order))
+        match self.order_rule {
+            // The kernel was perhaps booted with another highest order.
+            OrderRule::Auto => {
+                let order = OrderRule::Auto.max_order(kernel, self.machine.page_size);
+                order.max(self.min_order)
+            }
+            OrderRule::Default => self.max_order.unwrap_or_else(|| kernel.max(self.min_order)),
+        }
     }
 
     /// How the order is chosen.

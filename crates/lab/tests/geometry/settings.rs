@@ -123,6 +123,7 @@ fn what_would_change_nothing_is_refused() {
         ("5.15", &["tiny=1"], "tiny came with 6.2"),
         ("6.12", &["multiplier=2", "min_objects=8"], "multiplier counts where min_objects is auto"),
         ("6.12", &["min_objects=8", "multiplier=4"], "it is 8"),
+        ("6.12", &["order_rule=auto", "max_order=1"], "max_order counts where order_rule is"),
     ] {
         let (mut at, _) = Settings::of_version(release, Machine::new(4096, 2)).unwrap();
         keys.iter().for_each(|text| at.set(text).unwrap());
@@ -139,6 +140,7 @@ fn what_would_change_nothing_is_refused() {
         ("6.12", &["cpu_partial_lists=0", "freezing=eager"]),
         ("6.18", &["front=sheaves", "sheaf_capacity=16"]),
         ("6.12", &["min_objects=8", "multiplier=2", "min_objects=auto"]),
+        ("6.12", &["order_rule=auto", "max_order=1", "order_rule=default"]),
         ("6.12", &["min_objects=0", "multiplier=2"]),
     ] {
         let (mut at, _) = Settings::of_version(release, Machine::new(4096, 2)).unwrap();

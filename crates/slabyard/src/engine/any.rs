@@ -25,6 +25,8 @@ pub struct Any {
     debug: Once<Debug>,
     /// What readers see of it.
     debugging: AtomicU64,
+    /// The order of slabs of a class of malloc's, if its table does not decide.
+    order: Once<u32>,
 }
 
 #[expect(
@@ -82,6 +84,11 @@ impl Any {
         }
     }
 
+    /// Chooses the order of a class's slabs, in granules; false if one is chosen already.
+    pub fn choose_order(&self, order: u32) -> bool {
+        self.order.set(order)
+    }
+
     /// Chooses SLAB, by a policy of its free slabs; false if an engine is chosen already.
     pub fn choose_arrays(&self, choice: Choice) -> bool {
         let engine = ArrayCaches::NEW;
@@ -132,7 +139,12 @@ fn alloc_by<E: SlowPaths, P: Platform>(
 }
 
 impl EngineKind for Any {
-    const NEW: Self = Any { chosen: Once::new(), debug: Once::new(), debugging: AtomicU64::new(0) };
+    const NEW: Self = Any {
+        chosen: Once::new(),
+        debug: Once::new(),
+        debugging: AtomicU64::new(0),
+        order: Once::new(),
+    };
     const TAGGED: bool = true;
     const SIZED: bool = true;
 
@@ -157,6 +169,7 @@ impl EngineKind for Any {
 
     fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
         self.choose(EngineName::Slub);
+        let order = self.order.try_get().copied().unwrap_or(order);
         on_chosen!(self, engine => engine.geometry(object, order, page_order))
     }
 

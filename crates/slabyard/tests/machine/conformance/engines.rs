@@ -45,6 +45,33 @@ fn the_engine_that_was_chosen_serves() {
     }
 }
 
+/// Classes have slabs of the orders that were chosen, not of their table, and these serve: the least
+/// that hold an object, and such as the table never has.
+#[test]
+fn the_orders_that_were_chosen_serve() {
+    let least = |size: u32| size.div_ceil(4096).next_power_of_two().ilog2();
+    for more in [0, 1, 3] {
+        each_machine(|config| {
+            let _says = Says::of(&config);
+            let (settings, page) = (settings(&config), config.page_bytes / 4096);
+            let yard: Yard<Machine, Any> = Yard::new(Machine::new(config));
+            let order_of = |size: u32| (least(size) + more).clamp(page.ilog2(), 6);
+            yard.choose_orders(order_of);
+            assert!(yard.init(settings));
+            for (cache, (size, of_table)) in yard.caches().classes().iter().zip(classes::ROWS) {
+                assert_eq!(cache.shape().geometry.order, order_of(size), "not {of_table}");
+            }
+            let oracle = Mutex::new(Oracle::default());
+            let mut actor = Actor::new(&yard, &oracle, 11, Company::Alone);
+            for _ in 0..100 {
+                actor.step();
+                actor.check();
+            }
+            actor.finish();
+        });
+    }
+}
+
 #[test]
 fn without_a_choice_the_engine_is_slub() {
     let yard = yard_of::<Any>(Config::default());
