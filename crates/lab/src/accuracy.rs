@@ -33,6 +33,8 @@ pub enum Change {
     Front,
     /// Any other rule.
     Other,
+    /// Nothing: it was booted twice.
+    Nothing,
 }
 
 impl Change {
@@ -52,6 +54,7 @@ impl Change {
             Change::PossibleCpus => "possible_cpus",
             Change::Front => "front",
             Change::Other => "other",
+            Change::Nothing => "nothing",
         }
     }
 
@@ -70,6 +73,7 @@ impl Change {
             Change::PossibleCpus => "other possible CPUs (of 6.1)",
             Change::Front => "sheaves for CPU slabs",
             Change::Other => "these rules",
+            Change::Nothing => "another boot",
         }
     }
 }

@@ -223,7 +223,7 @@ fn a_load_is_the_same_each_time_and_its_live_objects_stay() {
     assert_eq!(outcome, population.on(&settings).unwrap());
     assert_eq!(outcome.caches.iter().map(|cache| cache.slab_kb).sum::<u64>(), outcome.slab_kb);
     for (cache, before) in outcome.caches.iter().zip(&population.caches) {
-        let (live, before) = (cache.places.live(0), before.places.live(0));
+        let (live, before) = (cache.places.live(0.0), before.places.live(0.0));
         assert!(live >= before - 1e-6 && live - before < 16.0, "{}: {before} {live}", cache.id);
     }
     // Those that the shrink made exact have the kernel's number of objects.
@@ -231,7 +231,7 @@ fn a_load_is_the_same_each_time_and_its_live_objects_stay() {
     for id in exact {
         let at = population.caches.iter().position(|cache| cache.id == id).unwrap();
         let kernel = boot.dump("boot_shrunk").cache(id).unwrap().objects.unwrap();
-        assert_eq!(population.caches[at].places.live(0).round() as u64, kernel, "{id}");
+        assert_eq!(population.caches[at].places.live(0.0).round() as u64, kernel, "{id}");
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use anyhow::Context;
 use serde::Serialize;
-use slabyard_lab::accuracy::Accuracy;
-use slabyard_lab::population::{CacheOutcome, Outcome, measured};
+use slabyard_lab::population::measured::{self, Measured};
+use slabyard_lab::population::{CacheOutcome, Outcome};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
     pub(super) new: &'a Settings,
     pub(super) before: Outcome,
     pub(super) after: Outcome,
-    pub(super) errors: Vec<Accuracy>,
+    pub(super) errors: Vec<Measured>,
 }
 
 #[derive(Serialize)]
@@ -60,10 +60,16 @@ struct Totals {
 #[derive(Serialize)]
 struct Expected {
     change: &'static str,
+    /// Bytes of the compared guests' pages.
+    page_size: u32,
     pairs: usize,
-    /// Of the bytes of all caches; null if no guests were compared.
+    /// Shares of the real bytes of all caches, between which nine of ten pairs are; null if no
+    /// guests were compared.
     low: Option<f64>,
     high: Option<f64>,
+    /// The range of all pairs.
+    lowest: Option<f64>,
+    highest: Option<f64>,
 }
 
 fn side<'a>(settings: &Settings, outcome: &'a Outcome) -> Side<'a> {
@@ -88,9 +94,14 @@ fn side<'a>(settings: &Settings, outcome: &'a Outcome) -> Side<'a> {
 
 impl Report<'_> {
     pub(super) fn json(&self) -> Result<String, Failure> {
-        let expected = |error: &Accuracy| {
-            let (low, high) = error.off.unzip();
-            Expected { change: error.change.name(), pairs: error.pairs, low, high }
+        let expected = |measured: &Measured| Expected {
+            change: measured.change.name(),
+            page_size: measured.page_size,
+            pairs: measured.pairs,
+            low: measured.errors.map(|errors| -errors.expected),
+            high: measured.errors.map(|errors| errors.expected),
+            lowest: measured.errors.map(|errors| errors.range.0),
+            highest: measured.errors.map(|errors| errors.range.1),
         };
         let json = Json {
             dump: self.snapshot.dump.as_deref(),
@@ -144,7 +155,7 @@ impl Report<'_> {
             let _ = writeln!(text, "{rest} more caches change less: --all shows them");
         }
         if let Some(line) = measured::line(&self.errors) {
-            let _ = writeln!(text, "{line}");
+            let _ = writeln!(text, "error to expect: {line}");
         }
         text
     }
