@@ -62,17 +62,16 @@
   const isDark = () => !printing && (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const colour = (nth) => (isDark() ? DARK : LIGHT)[nth % LIGHT.length];
   const ink = () => (isDark()
-    ? { text: "#c5cad3", line: "#343841", paper: "#16181d" }
-    : { text: "#40454e", line: "#e3e6ea", paper: "#ffffff" });
+    ? { text: "#c5cad3", line: "#343841" }
+    : { text: "#40454e", line: "#e3e6ea" });
 
   Chart.defaults.plugins.colors.enabled = false;
   const paint = (chart) => {
-    const { text: words, line, paper } = ink();
+    const { text: words, line } = ink();
     chart.data.datasets.forEach((set) => {
       set.borderColor = colour(set.nth);
       set.backgroundColor = set.isUpper ? `${colour(set.nth)}70` : colour(set.nth);
       set.pointBackgroundColor = colour(set.nth);
-      if (set.areas) set.borderColor = paper;
     });
     for (const axis of Object.values(chart.options.scales)) {
       axis.ticks.color = words;
@@ -144,7 +143,7 @@
         return { ...common, data: y, names: x, borderWidth: 0, maxBarThickness: 28 };
       case "areas":
         return { ...common, data: x.map((at, nth) => ({ x: at, y: y[nth] })),
-          areas: true, fill: nth === 0 ? "origin" : "-1", borderWidth: 1, pointRadius: 0, pointHitRadius: 8 };
+          fill: nth === 0 ? "origin" : "-1", borderWidth: 0, pointRadius: 0, pointHitRadius: 8 };
       case "lines":
         return { ...common, data: x.map((at, nth) => ({ x: at, y: y[nth] })),
           pointRadius: x.length > 60 ? 0 : 2, pointHitRadius: 8 };
