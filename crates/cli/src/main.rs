@@ -16,13 +16,14 @@
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
-//! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
+//! 0  failure  stdout  stderr  terminal  bars         how the command ends, reads and writes
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
 mod asking;
+mod bars;
 mod boot;
 mod compare;
 mod diff;

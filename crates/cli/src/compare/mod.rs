@@ -19,6 +19,7 @@ mod traces;
 mod tree;
 mod yard;
 
+use crate::bars::Bars;
 use crate::failure::Failure;
 use crate::html::HtmlArgs;
 use crate::replay::trace_args::TraceArgs;
@@ -38,7 +39,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use table::Bars;
 
 const EXAMPLES: &str = "\
 Examples:

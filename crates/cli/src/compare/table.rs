@@ -7,6 +7,7 @@
 //! numbers do not.
 
 use super::figures::{Figures, LoadComparison, MeasureKey, Unit};
+use crate::bars::Bars;
 use slabyard_observe::view::cell::{UNKNOWN, human};
 use slabyard_observe::view::grid::{Grid, Weight, bold};
 use slabyard_observe::view::{Colour, Style};
@@ -18,41 +19,6 @@ const ALIKE: f64 = 0.02;
 const LEAST_BAR: usize = 8;
 /// Marks of the longest bar, however wide the terminal is.
 const MOST_BAR: usize = 48;
-
-/// Of what bars are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bars {
-    /// Blocks, to an eighth of a character.
-    Blocks,
-    /// Where the terminal's characters are not known to have blocks.
-    Ascii,
-}
-
-impl Bars {
-    /// As the language of the terminal allows.
-    pub fn of_terminal() -> Bars {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let language = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let language = language.unwrap_or_default().to_ascii_lowercase();
-        if language.contains("utf-8") || language.contains("utf8") {
-            Bars::Blocks
-        } else {
-            Bars::Ascii
-        }
-    }
-
-    /// A bar of so many characters, parts of one included.
-    fn draw(self, characters: f64) -> String {
-        const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-        let eighths = (characters * 8.0).round() as usize;
-        match self {
-            // What is there is seen.
-            Bars::Blocks if eighths == 0 => EIGHTHS[1].into(),
-            Bars::Blocks => "█".repeat(eighths / 8) + EIGHTHS[eighths % 8],
-            Bars::Ascii => "#".repeat((characters.round() as usize).max(1)),
-        }
-    }
-}
 
 /// Appends the table of a comparison, and what it means.
 pub fn write(text: &mut String, compared: &LoadComparison, style: Style) {
@@ -291,12 +257,5 @@ other      1.000 s  300.0%  x0.500  3.0 MiB
         picture(&mut colours, &two(), styled(Some(80), Colour::Yes), Bars::Blocks);
         assert!(!plain.contains('\x1b') && plain.contains('█'), "{plain}");
         assert!(colours.contains("\x1b[32m█"), "the other takes less time: {colours}");
-    }
-
-    #[test]
-    fn a_bar_has_eighths() {
-        assert_eq!(Bars::Blocks.draw(2.5), "██▌");
-        assert_eq!(Bars::Blocks.draw(0.001), "▏");
-        assert_eq!(Bars::Ascii.draw(2.4), "##");
     }
 }

@@ -5,6 +5,7 @@ use super::help;
 use super::oom::Pressure;
 use super::trace_args::TraceArgs;
 use crate::failure::Failure;
+use crate::html::HtmlArgs;
 use crate::machine::RulesArgs;
 use clap::ValueHint;
 use slabyard_ask::Wanted;
@@ -73,7 +74,7 @@ pub struct ReplayArgs {
     )]
     pub(super) shrink: Vec<Event>,
     /// Hold the replay against what the traced kernel did; exit code 1 if a goal is missed
-    #[arg(long, conflicts_with_all = ["samples", "every"])]
+    #[arg(long, conflicts_with_all = ["samples", "every", "html"])]
     pub(super) check: bool,
     /// Let CPUs overlap in time: exchanges that fail and list locks that are waited for, on so many
     /// CPUs, each with as many tasks as a traced one [default: --cpus]
@@ -84,7 +85,7 @@ pub struct ReplayArgs {
         require_equals = true,
         default_missing_value = "",
         value_parser = ContentionCpus::from_str,
-        conflicts_with_all = ["check", "samples", "every", "memory", "save", "counters", "all"]
+        conflicts_with_all = ["check", "samples", "every", "memory", "save", "counters", "all", "html"]
     )]
     pub(super) contention: Option<ContentionCpus>,
     /// Change how long an operation takes for --contention, in nanoseconds; may be repeated
@@ -113,7 +114,7 @@ pub struct ReplayArgs {
         conflicts_with_all = [
             "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "memoryless", "tasks", "set",
             "check", "contention",
-            "no_look_ahead", "offline", "online", "shrink", "memory", "samples", "every", "all", "json", "counters", "save",
+            "no_look_ahead", "offline", "online", "shrink", "memory", "samples", "every", "all", "json", "counters", "save", "html",
         ]
     )]
     pub(super) convert: Option<PathBuf>,
@@ -132,6 +133,8 @@ pub struct ReplayArgs {
     /// Show all counters, with what each counts
     #[arg(long)]
     pub(super) counters: bool,
+    #[command(flatten)]
+    pub(super) html: HtmlArgs,
 }
 
 /// When `--save` saves the caches.

@@ -13,6 +13,7 @@ Examples:
   slabyard replay load.slabtrace                        finds load.before.json beside it
   slabyard replay load.slabtrace --release 5.9 --set cpu_partial=10
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
+  slabyard replay load.slabtrace --samples 200 --html load.html     curves, for a browser
   slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
   slabyard replay load.slabtrace --cpus 64 --tasks 8x   eight times the tasks, on 64 CPUs

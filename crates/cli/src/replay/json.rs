@@ -6,6 +6,7 @@
 use super::args::ReplayArgs;
 use super::heading::start_name;
 use super::oom::MemoryJson;
+use super::partial_slabs::PartialSlabs;
 use crate::machine::Engine;
 use serde::Serialize;
 use slabyard_ask::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum, Totals, named};
@@ -158,6 +159,7 @@ struct Root<'a> {
     accuracy: Vec<AccuracyJson>,
     memory: Option<MemoryJson<'a>>,
     series: &'a [SlabsAtTime],
+    partial_slabs: &'a [PartialSlabs],
 }
 
 /// The whole of a plain replay.
@@ -167,6 +169,7 @@ pub fn text(
     start: Start,
     figures: &Figures,
     memory: Option<MemoryJson<'_>>,
+    partial_slabs: &[PartialSlabs],
 ) -> anyhow::Result<String> {
     let moment = |state: fn(&CacheFigures) -> &State, totals| MomentJson {
         caches: figures.caches.iter().map(state).collect(),
@@ -187,6 +190,7 @@ pub fn text(
         accuracy: figures.changes.iter().map(|change| AccuracyJson::of(*change)).collect(),
         memory,
         series: &figures.series,
+        partial_slabs,
     })
 }
 

@@ -3,7 +3,7 @@
 //! or convert the trace to Slabyard's format.
 //!
 //! Neighbours: `slabyard-lab` replays and checks what `slabyard-ask` loads and prepares. This module
-//! prints ([`table`], [`json`]) and saves ([`save`]) the results. [`plain`] is the usual mode; [`check`], [`contention`], [`convert`] and
+//! prints ([`table`], [`json`], [`page`]) and saves ([`save`]) the results. [`plain`] is the usual mode; [`check`], [`contention`], [`convert`] and
 //! [`slob`] are the others. Invariants: only the result goes to standard output, notes to standard
 //! error. Exit code 1 means that a check missed a goal, or that all numbers are uncertain because
 //! events are missing or the snapshot does not fit the trace; 2 means impossible settings, 3
@@ -18,6 +18,8 @@ mod heading;
 mod help;
 mod json;
 mod oom;
+mod page;
+mod partial_slabs;
 mod plain;
 mod save;
 mod slob;
@@ -29,6 +31,7 @@ use crate::machine::Engine;
 use crate::terminal::Progress;
 use args::{ContentionCpus, ReplayArgs};
 use slabyard_ask::load;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Replays, checks or converts.
@@ -43,6 +46,9 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.save {
         save::look_before(args, to)?;
     }
+    let inputs = [Some(&args.trace.file), args.trace.start.as_ref()];
+    args.html
+        .look_before(&inputs.into_iter().flatten().map(PathBuf::as_path).collect::<Vec<_>>())?;
     let loaded = load::load(&args.trace.file(), &args.wanted(), &progress)?;
     if args.check && loaded.is_without_slabs {
         let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of \

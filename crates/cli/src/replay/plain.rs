@@ -3,7 +3,7 @@
 use super::args::ReplayArgs;
 use super::heading::heading;
 use super::table::{self, WhichRows};
-use super::{events, json, oom, save};
+use super::{events, json, oom, page, partial_slabs, save};
 use crate::failure::Failure;
 use crate::terminal::{Colour, Progress};
 use crate::{stderr, stdout};
@@ -48,10 +48,16 @@ pub(super) fn run(
         save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
     }
     let figures = figures::of(&loaded.snapshot, &case, start, args.changes(&case), &replayed);
-    let text = if args.json {
+    let json = || {
         let told = replayed.memory.as_ref();
         let memory = told.map(|told| oom::MemoryJson::of(told, &case));
-        json::text(args, loaded, start, &figures, memory)?
+        let snapshot = save::snapshot(args, loaded, &plan, &case, &replayed);
+        let partial_slabs = partial_slabs::of(&snapshot, case.page_size.into());
+        json::text(args, loaded, start, &figures, memory, &partial_slabs)
+    };
+    args.html.write(|| Ok(page::of(args, &heading(args, loaded, start), &figures, json()?)))?;
+    let text = if args.json {
+        json()?
     } else {
         let shown = if args.all { WhichRows::All } else { WhichRows::Some };
         let mut text = heading(args, loaded, start) + "\n";

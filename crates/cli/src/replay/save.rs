@@ -15,7 +15,7 @@ use slabyard_ask::load::Loaded;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
 use slabyard_lab::to_snapshot::ReplaySnapshot;
-use slabyard_observe::file;
+use slabyard_observe::{Snapshot, file};
 use std::path::Path;
 
 /// Refuses to write over the trace itself, or among the report.
@@ -54,9 +54,23 @@ pub fn run(
             &again
         }
     };
-    let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str()).to_string_lossy();
+    let snapshot = snapshot(args, loaded, plan, case, replayed);
+    progress.stage(&format!("writing {}", to.display()));
+    file::save(&snapshot, to).map_err(anyhow::Error::from)?;
+    progress.clear();
+    Ok(())
+}
+
+/// The model's caches as they were when a run ended.
+pub fn snapshot(
+    args: &ReplayArgs,
+    loaded: &Loaded,
+    plan: &Plan<'_>,
+    case: &Case,
+    replayed: &Replayed,
+) -> Snapshot {
     let run = ReplaySnapshot {
-        name: &name,
+        name: &args.trace.name(),
         lost: loaded.trace.lost,
         damaged: &loaded.trace.damaged,
         kernel: &loaded.snapshot,
@@ -65,8 +79,5 @@ pub fn run(
         start: plan.start,
         replayed,
     };
-    progress.stage(&format!("writing {}", to.display()));
-    file::save(&run.snapshot(), to).map_err(anyhow::Error::from)?;
-    progress.clear();
-    Ok(())
+    run.snapshot()
 }

@@ -51,6 +51,7 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (args.check, "--check"),
         (args.save.is_some(), "--save"),
         (args.counters, "--counters"),
+        (args.html.is_asked(), "--html"),
         (args.all, "--all"),
         (args.no_look_ahead, "--no-look-ahead"),
         (args.rules.release.is_some(), "--release"),

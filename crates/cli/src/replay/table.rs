@@ -4,12 +4,17 @@
 //! Invariants: caches are sorted by their peak in bytes; unchanged caches are left out unless all
 //! are requested, and a line gives their number; totals include them.
 
+use crate::bars::Bars;
 use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};
-use slabyard_ask::figures::{CacheFigures, Figures, State, Sum};
+use slabyard_ask::figures::{CacheFigures, Figures, SlabsAtTime, State, Sum};
 use slabyard_lab::accuracy;
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use std::cmp::Reverse;
 use std::fmt::Write;
+use std::io::IsTerminal;
+
+/// Characters of a curve.
+const CURVE: usize = 60;
 
 /// Which caches are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,7 @@ pub fn write(
 }
 
 /// Headings of the table of caches.
-const HEADS: [&str; 15] = [
+pub(super) const HEADS: [&str; 15] = [
     "cache",
     "order",
     "objects",
@@ -64,7 +69,8 @@ fn caches(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour
     notes(text, figures, &rows);
 }
 
-fn cells(row: &CacheFigures) -> Vec<String> {
+/// A cache's row below [`HEADS`]; the last cell has a unit.
+pub(super) fn cells(row: &CacheFigures) -> Vec<String> {
     let after = &row.after;
     vec![
         name(row),
@@ -149,20 +155,24 @@ pub fn name(cache: &CacheFigures) -> String {
     }
 }
 
+/// How a number is taken out of the totals.
+pub(super) type SumOf = fn(&Sum) -> Option<u64>;
+
+/// The rows of the table of memory.
+pub(super) const MEMORY: [(&str, SumOf); 6] = [
+    ("slabs", |s| s.bytes),
+    ("  live", |s| s.live),
+    ("  parked on CPUs", |s| s.parked_cpu),
+    ("  parked in barns", |s| s.parked_node),
+    ("  free on nodes' lists", |s| s.free_partial),
+    ("  waste", |s| s.padding),
+];
+
 fn memory(text: &mut String, figures: &Figures, colour: Colour) {
     let totals = &figures.totals;
     let mut grid = Grid::new(&["bytes", "before", "after", "of all"]);
-    type SumOf = fn(&Sum) -> Option<u64>;
-    let rows: [(&str, SumOf); 6] = [
-        ("slabs", |s| s.bytes),
-        ("  live", |s| s.live),
-        ("  parked on CPUs", |s| s.parked_cpu),
-        ("  parked in barns", |s| s.parked_node),
-        ("  free on nodes' lists", |s| s.free_partial),
-        ("  waste", |s| s.padding),
-    ];
     let all = totals.after.bytes.filter(|bytes| *bytes > 0);
-    for (what, get) in rows {
+    for (what, get) in MEMORY {
         let after = get(&totals.after);
         let share = after.zip(all).map(|(part, all)| part as f64 / all as f64);
         grid.push(vec![what.into(), bytes(get(&totals.before)), bytes(after), percent(share)]);
@@ -252,11 +262,43 @@ fn series(text: &mut String, figures: &Figures, colour: Colour) {
     }
     text.push('\n');
     grid.write(text, colour);
+    if std::io::stdout().is_terminal() {
+        curves(text, &figures.series, Bars::of_terminal());
+    }
+}
+
+/// The curves of the samples, each in a line.
+fn curves(text: &mut String, series: &[SlabsAtTime], bars: Bars) {
+    let mut line = |what: &str, get: SumOf| {
+        let values: Vec<Option<u64>> = series.iter().map(|point| get(&point.totals)).collect();
+        let known = || values.iter().flatten().copied();
+        if let Some((low, high)) = known().min().zip(known().max()) {
+            let curve: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| v as f64)).collect();
+            let curve = bars.sparkline(&curve, CURVE);
+            let (low, high) = (bytes(Some(low)), bytes(Some(high)));
+            let _ = writeln!(text, "{what:<6}  {curve}  {low} to {high}");
+        }
+    };
+    line("bytes", |sum| sum.bytes);
+    line("live", |sum| sum.live);
+    line("parked", |sum| sum.parked);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_curve_has_its_bounds_beside_it_and_the_unknown_has_none() {
+        let point = |time_ns, bytes| SlabsAtTime {
+            time_ns,
+            totals: Sum { bytes: Some(bytes), ..Sum::default() },
+            caches: Default::default(),
+        };
+        let mut text = String::new();
+        curves(&mut text, &[point(0, 2048), point(1, 4096), point(2, 1024)], Bars::Ascii);
+        assert_eq!(text, "bytes   :#_  1.0 KiB to 4.0 KiB\n");
+    }
 
     #[test]
     fn buckets_of_drains_have_no_gap() {

@@ -28,6 +28,11 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The trace's file without its directory.
+    pub fn name(&self) -> String {
+        self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned()
+    }
+
     /// The same, as the lab is asked.
     pub fn file(&self) -> TraceFile {
         TraceFile {
