@@ -10,7 +10,8 @@ use crate::figures::{self, Figures};
 use crate::listener::Notes;
 use crate::load::Loaded;
 use crate::question::Question;
-use crate::{Error, Listener, prepare};
+use crate::waits::Waits;
+use crate::{Error, Listener, Silent, prepare};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_kernels::engines::EngineName;
@@ -55,6 +56,8 @@ pub struct Answer {
     pub changed: Vec<&'static str>,
     /// What people should know of the rules.
     pub notes: Vec<String>,
+    /// What calls wait for, if that is asked for.
+    pub waits: Option<Waits>,
 }
 
 /// Bytes over a run; means are over the time of the trace.
@@ -166,6 +169,52 @@ impl<'a> Answerer<'a> {
         Ok(settings)
     }
 
+    /// Runs the trace on so many CPUs that overlap in time, each with as many tasks as a traced one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what has no lists of slabs, and for a machine that cannot be.
+    pub fn waits(&mut self, question: &Question, cpus: u32) -> Result<Waits, Error> {
+        let engine = question.wanted.engine;
+        if engine == EngineName::Slab || question.memory.is_some() {
+            let text = "--contention is of SLUB, and of machines with enough memory";
+            return Err(Error::Usage(text.into()));
+        }
+        let mut question = question.clone();
+        let possible = question.wanted.possible_cpus.unwrap_or(0).max(cpus);
+        (question.wanted.cpus, question.wanted.possible_cpus) = (Some(cpus), Some(possible));
+        question.more_tasks =
+            question.tasks() * (cpus / self.loaded.traced.online_cpus.max(1)).max(1) - 1;
+        let settings = self.settings(&question, &Silent)?;
+        if settings.page_lists.is_some() {
+            let text = "page_lists changes nothing with --contention, which has no pages";
+            return Err(Error::Usage(text.into()));
+        }
+        self.rule(engine, &settings)?;
+        Waits::of(&self.case, cpus, question.tasks(), self.costs)
+    }
+
+    /// Puts other rules in place.
+    fn rule(&mut self, engine: EngineName, settings: &Settings) -> Result<(), Error> {
+        prepare::rule(&mut self.case, engine, self.loaded, settings).map_err(Error::usage)
+    }
+
+    /// As [`Answerer::answer`], with what calls wait for on so many CPUs.
+    ///
+    /// # Errors
+    /// As [`Answerer::answer`] and [`Answerer::waits`].
+    pub fn answer_with(
+        &mut self,
+        base: &Question,
+        changes: &Changes,
+        contention: Option<u32>,
+    ) -> Result<Answer, Error> {
+        let mut answer = self.answer(base, changes)?;
+        if let Some(cpus) = contention {
+            answer.waits = Some(self.waits(&base.with(changes)?, cpus)?);
+        }
+        Ok(answer)
+    }
+
     /// Replays the trace under a question.
     ///
     /// # Errors
@@ -201,6 +250,7 @@ impl<'a> Answerer<'a> {
             error: error_of(&figures.changes),
             changed: figures.changes.iter().map(|change| change.name()).collect(),
             notes: notes.into_texts(),
+            waits: None,
         })
     }
 
@@ -209,8 +259,7 @@ impl<'a> Answerer<'a> {
         question: &Question,
         settings: &Settings,
     ) -> Result<(Figures, Replayed), Error> {
-        prepare::rule(&mut self.case, question.wanted.engine, self.loaded, settings)
-            .map_err(Error::usage)?;
+        self.rule(question.wanted.engine, settings)?;
         if question.memory.is_some() && !self.knows_others {
             let events = self.loaded.trace.events();
             self.case.tell_others(events).context("cannot read the trace")?;

@@ -25,6 +25,8 @@ pub struct Task<'a> {
     pub points: &'a [Changes],
     /// What a call's time counts with.
     pub costs: Costs,
+    /// CPUs that overlap in time, if waits are asked for.
+    pub contention: Option<u32>,
 }
 
 /// Answers each point, and hands each answer over with its number as soon as it is there, one at a
@@ -38,7 +40,7 @@ pub fn each(
     listener: &dyn Listener,
     take: &mut (dyn FnMut(usize, Answer) -> Result<(), Error> + Send),
 ) -> Result<(), Error> {
-    let &Task { loaded, base, points, costs } = task;
+    let &Task { loaded, base, points, costs, contention } = task;
     let mut first = Answerer::new(loaded, costs, listener)?;
     check(&first, base, points)?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
@@ -48,7 +50,7 @@ pub fn each(
         while !stop.load(Ordering::Relaxed) {
             let nth = next.fetch_add(1, Ordering::Relaxed);
             let Some(changes) = points.get(nth) else { return };
-            let answer = answerer.answer(base, changes);
+            let answer = answerer.answer_with(base, changes, contention);
             let mut taker = taker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (take, result) = &mut *taker;
             // What others made after an error is not taken.

@@ -5,14 +5,16 @@
 //! questions and prints the answers. Invariants: nothing here prints or ends the process; what people
 //! should know goes to a [`Listener`]; the same files and questions give the same answers.
 //!
-//! Modules import downwards only: trust, answers > answer > question, figures, prepare > load > wanted > axis, sizes,
+//! Modules import downwards only: asked > trust, answers > waits > answer > costs, question, figures, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;
 pub mod answers;
+pub mod asked;
 pub mod axis;
+pub mod costs;
 mod error;
 pub mod figures;
 pub mod files;
@@ -22,6 +24,7 @@ pub mod prepare;
 pub mod question;
 pub mod sizes;
 pub mod trust;
+pub mod waits;
 pub mod wanted;
 
 pub use error::Error;

@@ -28,7 +28,10 @@ fn points(texts: &[&str]) -> Vec<Changes> {
 
 fn ask(loaded: &Loaded, texts: &[&str]) -> Result<Vec<Answer>, Error> {
     let (base, points) = (Question::default(), points(texts));
-    answers::all(&Task { loaded, base: &base, points: &points, costs: COSTS }, &Silent)
+    answers::all(
+        &Task { loaded, base: &base, points: &points, costs: COSTS, contention: None },
+        &Silent,
+    )
 }
 
 /// All CPUs give the answers of one, and in each answer the parts make up the whole.

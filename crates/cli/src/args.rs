@@ -1,6 +1,7 @@
 //! The command line's grammar: the subcommands, each with its own arguments. Help, completions and
 //! manual pages are generated from this grammar and from `abi`'s tables.
 
+use crate::ask::args::AskArgs;
 use crate::boot::args::BootArgs;
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;
@@ -31,6 +32,7 @@ Examples:
   slabyard boot kernel --set max_order=0
   slabyard record -o load.slabtrace --kernel -- make -j8
   slabyard replay load.slabtrace --release 5.9
+  slabyard ask load.slabtrace max_order=0..3 release=6.12,7.3
   slabyard compare -- python3 script.py
   slabyard completions bash > slabyard.bash";
 
@@ -73,6 +75,8 @@ pub enum Command {
     Record(Box<RecordArgs>),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
     Replay(Box<ReplayArgs>),
+    /// Say what a load would take under other rules and on other machines, with what that is worth
+    Ask(Box<AskArgs>),
     /// Say what each allocator leaves of a small machine's memory
     Small(SmallArgs),
     /// Say what is in a trace, or make another one of it

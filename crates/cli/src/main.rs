@@ -12,7 +12,7 @@
 //! 2  list  show  top  snapshot  diff  export  validate      look at a source
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record     replay < compare             run programs and traces
-//!    trace  geometry  boot  small                           ask the lab
+//!    trace  geometry  boot  small  ask < replay             ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
@@ -22,6 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
+mod ask;
 mod asking;
 mod bars;
 mod boot;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Boot(args) => boot::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Ask(args) => ask::run(&args),
         Command::Small(args) => small::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -10,7 +10,7 @@ use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, MachineEvent};
 use crate::replay::others::OtherPages;
 use crate::replay::{ParkedSlabs, Plan, Start};
-use crate::rules::{Settings, Slab};
+use crate::rules::{Front, Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, SHRINK, Source, Trace};
@@ -247,6 +247,7 @@ impl Case {
             (Change::Cpus, self.traced_cpus != machine.online_cpus),
             (Change::Pages, snapshot.page_size != self.page_size),
             (Change::Orders, snapshot.page_size == self.page_size && self.others() > 0),
+            (Change::Front, has_other_front(snapshot, settings)),
         ];
         self.changes = is_other.into_iter().filter_map(|(what, is)| is.then_some(what)).collect();
         Ok(())
@@ -452,6 +453,13 @@ fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Result<Vec<f64>, 
         false => 1.0,
     };
     Ok(outcome.caches.iter().zip(slabs).map(ratio).collect())
+}
+
+/// True if every cache has sheaves by these settings and not by the snapshot's, or the reverse.
+fn has_other_front(snapshot: &KernelSnapshot, settings: &Settings) -> bool {
+    let is_sheaves = |settings: &Settings| settings.front() == Front::Sheaves;
+    let own = snapshot.settings();
+    own.is_ok_and(|(own, _)| is_sheaves(&own) != is_sheaves(settings))
 }
 
 /// True if a snapshot tells the geometry of SLAB's caches.

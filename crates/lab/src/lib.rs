@@ -11,7 +11,8 @@
 //! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
 //! [`load`] makes a trace from a text
 //! that describes one. [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
-//! holds the measured errors of predictions for other machines.
+//! holds the measured errors of predictions for other machines, [`calibrate`] measures what
+//! operations cost on this one.
 //!
 //! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case, check > replay, population > prepare >
 //! trace, lists, snapshot > geometry > rules > event; edit, import > load, malloc, record > prepare, trace;
@@ -19,6 +20,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod accuracy;
+pub mod calibrate;
 pub mod case;
 pub mod check;
 pub mod edit;

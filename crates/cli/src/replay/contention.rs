@@ -15,10 +15,10 @@ use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_ask::Listener as _;
 use slabyard_ask::load::Loaded;
-use slabyard_ask::prepare;
+use slabyard_ask::{costs, prepare};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::Plan;
-use slabyard_lab::replay::contend::{COSTS, Contended, Costs, contend, costs};
+use slabyard_lab::replay::contend::{COSTS, Contended, contend};
 use slabyard_lab::rules::{Freezing, Front, Settings};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -101,7 +101,7 @@ pub fn run(
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
     let mut case = prepare::case(args.rules.engine.of_kernels(), loaded, order, progress)?;
     let own = [loaded.settings.machine.online_cpus];
-    let mut lengths = lengths(&args.costs)?;
+    let lengths = costs::typed(COSTS, &args.costs)?;
     let mut rows = Vec::new();
     for cpus in if cpus.is_empty() { &own } else { cpus } {
         // As many tasks for each CPU as the traced machine had.
@@ -124,7 +124,7 @@ pub fn run(
     }
     progress.clear();
     let text = if args.json {
-        let costs = costs().iter().map(|cost| (cost.name, *(cost.of)(&mut lengths))).collect();
+        let costs = costs::named(lengths);
         let (source, settings) = (Source::of(args, loaded), SettingsJson::of(args, loaded, start));
         pretty(&Json { source, settings, costs, rows })?
     } else {
@@ -148,25 +148,6 @@ fn freezings(settings: &Settings) -> Vec<Option<Freezing>> {
         Some(one) => vec![Some(one)],
         None => vec![Some(Freezing::Eager), Some(Freezing::Delayed)],
     }
-}
-
-/// The model's lengths, with those that were typed.
-fn lengths(typed: &[String]) -> Result<Costs, Failure> {
-    let mut lengths = COSTS;
-    for text in typed {
-        let (name, ns) = text.split_once('=').unwrap_or((text, ""));
-        let cost = costs().iter().find(|cost| cost.name == name);
-        let ns = ns.parse().ok().filter(|ns| *ns <= 1_000_000);
-        let (Some(cost), Some(ns)) = (cost, ns) else {
-            let names: Vec<&str> = costs().iter().map(|cost| cost.name).collect();
-            return Err(Failure::Usage(format!(
-                "--cost {text}: give NAME=NANOSECONDS, up to 1000000; names: {}",
-                names.join(", ")
-            )));
-        };
-        *(cost.of)(&mut lengths) = ns;
-    }
-    Ok(lengths)
 }
 
 fn table(rows: &[Row]) -> String {

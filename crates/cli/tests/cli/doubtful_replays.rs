@@ -115,7 +115,7 @@ fn what_is_unlike_is_told() {
     assert!(text_of("--page-size=64k").contains("1 cache has other slabs than the traced"));
     assert!(text_of("--page-size=64k").contains("no machine was measured with other pages"));
     let measured = text_of("--cpus=16");
-    assert!(measured.contains("peaks above the start were off by: with other CPUs "), "{measured}");
+    assert!(measured.contains("slabs above the start were off by: with other CPUs "), "{measured}");
     assert!(measured.contains(" pairs of guests"), "{measured}");
     let both = files.replay(&["--cpus=16", "--tasks=2"]);
     assert!(text(&both.stdout).contains("; no machine was measured with more tasks"), "{both:?}");

@@ -1,5 +1,6 @@
 //! The command as its users see it: processes, files, signals, a terminal.
 
+mod asking;
 mod boot;
 mod changing;
 mod comparing;
