@@ -43,7 +43,7 @@ fn a_variant_is_what_a_replay_of_it_says() {
         assert!((told * calls / 1e6 - locks).abs() < 0.5, "{name}: {told}, {locks}");
     }
     assert_eq!(named(&asked, "release=7.3")["changed"], serde_json::json!(["front"]));
-    assert_eq!(asked["trust"]["goals"], 7);
+    assert_eq!(asked["trust"]["goals"], 9);
     let again = parsed(&ask("forkexec.slabtrace", &args));
     assert_eq!(asked, again, "the same question has the same answer");
 }

@@ -6,7 +6,7 @@
 
 use super::frames::Slab;
 use super::matching::{Step, StepKind};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What is known once all steps have passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +15,9 @@ pub struct Tally {
     pub frees: Vec<Frees>,
     /// Of each initial slab that is allocated from: where that first happens; in order of time.
     pub first_uses: Vec<FirstUse>,
-    /// By the task's number: how many steps it makes.
-    pub steps_of_task: HashMap<u32, u32>,
+    /// By the task's number, in whose order CPUs that go hand tasks over: how many steps it makes, but
+    /// for frees that are placed later.
+    pub steps_of_task: BTreeMap<u32, u32>,
     /// One more than the highest CPU that a step names.
     pub cpus: usize,
 }

@@ -60,7 +60,8 @@ struct Task {
     /// Where it is; [`NOBODY`]: it has not begun.
     cpu: u32,
     ran_ns: u64,
-    /// Steps to come.
+    /// Steps to come, as far as they were counted: frees that are placed later, in caches whose frees
+    /// leave no events, come on top. A task that has made all counted ones counts on no CPU.
     left: u32,
 }
 
@@ -138,7 +139,8 @@ impl Tasks {
         if task.cpu != NOBODY {
             self.load[task.cpu as usize] -= 1;
         }
-        *task = Task { cpu: cpu as u32, ran_ns: step.time_ns, left: task.left - 1 };
+        let left = task.left.saturating_sub(1);
+        *task = Task { cpu: cpu as u32, ran_ns: step.time_ns, left };
         self.load[cpu] += u32::from(task.left > 0);
     }
 
@@ -202,7 +204,7 @@ impl Tasks {
                 cpu = idlest as u32;
             }
         }
-        self.tasks[task] = Task { cpu, ran_ns: now_ns, left: left - 1 };
+        self.tasks[task] = Task { cpu, ran_ns: now_ns, left: left.saturating_sub(1) };
         if left == 1 {
             self.load[cpu as usize] -= 1;
         }
