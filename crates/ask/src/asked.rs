@@ -18,13 +18,13 @@ use std::thread;
 
 /// What is asked about a trace.
 pub struct Asking<'a> {
-    /// Where the trace is.
+    /// The name that it was loaded by, for what is missing in it.
     pub file: &'a TraceFile,
     /// The trace.
     pub loaded: &'a Loaded,
     /// What holds where a variant says nothing.
     pub base: &'a Question,
-    /// The variants.
+    /// What each row beside the base changes.
     pub variants: &'a [Changes],
     /// What a call's time counts with.
     pub costs: Costs,

@@ -54,7 +54,7 @@ pub fn typed(mut lengths: Costs, texts: &[String]) -> Result<Costs, Error> {
     Ok(lengths)
 }
 
-/// Each cost by its name.
+/// Nanoseconds by operation, as JSON has them.
 #[must_use]
 pub fn named(mut lengths: Costs) -> BTreeMap<&'static str, u32> {
     costs().iter().map(|cost| (cost.name, *(cost.of)(&mut lengths))).collect()

@@ -30,8 +30,7 @@ impl<P: Platform> Yard<P, Any> {
         self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_arrays(choice));
     }
 
-    /// Gives each of malloc's caches slabs of the order, in granules, that `order_of` says of the
-    /// bytes of its objects. Call it before [`Yard::init`].
+    /// Gives each class slabs of the order that `order_of` says of its size, before [`Yard::init`].
     pub fn choose_orders(&self, order_of: impl Fn(u32) -> u32) {
         let classes = self.caches.classes().iter().zip(classes::ROWS);
         classes.for_each(|(cache, (size, _))| _ = cache.engine.choose_order(order_of(size)));

@@ -67,8 +67,7 @@ fn lock_timed<'a, S: Slabs>(
 /// while it has free objects: the caller may need a single one.
 ///
 /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
-/// where that would be too many. A [whole](Refill::Whole) refill takes all that it may, from other
-/// nodes too.
+/// where that would be too many. A [whole](Refill::Whole) refill takes all, from other nodes too.
 pub fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
     if most == 0 {
         return;
@@ -81,11 +80,8 @@ pub fn take_objects<S: Slabs>(on: S, most: u32, f: &mut dyn FnMut(S::Taken)) {
         take_partial(on, most, whole, &mut *f)
     };
     // A node that is not looked at is not passed over.
-    let mut remotes = on.remotes();
-    while fills
-        && missing > 0
-        && let Some(remote) = remotes.next()
-    {
+    let mut remotes = if fills { Some(on.remotes()) } else { None };
+    while let Some(remote) = remotes.as_mut().filter(|_| missing > 0).and_then(Iterator::next) {
         missing = take_detached(remote, missing, &mut *f);
     }
     let least = if whole { Word::OBJECTS } else { 1 };
