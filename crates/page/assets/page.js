@@ -295,9 +295,26 @@
   // ---- For tests ----
 
   if (location.hash === "#drawn") {
+    // What a reader's mouse does: light and dark, a table by each column, a point of each chart.
+    document.getElementById("theme").click();
+    document.querySelectorAll("th").forEach((head) => head.click());
+    const hovered = (chart) => {
+      const sets = chart.data.datasets;
+      const isKnown = (value) => Number.isFinite(value?.y ?? value);
+      const at = sets.findIndex((set) => set.data.some(isKnown));
+      if (at < 0) return [];
+      const index = sets[at].data.findLastIndex(isKnown);
+      const { x, y } = chart.getDatasetMeta(at).data[index];
+      const points = sets.map((set, nth) => ({ datasetIndex: nth, index }))
+        .filter(({ datasetIndex: nth }) => (chart.spec.kind === "scatter" ? nth === at : isKnown(sets[nth].data[index])));
+      chart.tooltip.setActiveElements(points, { x, y });
+      chart.update();
+      return [...chart.tooltip.title, ...chart.tooltip.body.flatMap((item) => item.lines), ...chart.tooltip.footer];
+    };
     // What Chart.js has, by series; `points` are the elements that have a place on the canvas.
     const drawn = charts.map((chart) => ({
       title: chart.spec.title,
+      hovered: hovered(chart),
       series: chart.spec.series.map(({ x, y, rows }, nth) => {
         const sets = chart.data.datasets.map((set, at) => [set, at]).filter(([set]) => set.nth === nth);
         const [[set, at], upper] = sets;
