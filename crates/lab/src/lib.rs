@@ -10,7 +10,7 @@
 //! traces, and [`malloc`] turns a process's calls to malloc into a kernel's trace. [`population`]
 //! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
 //! [`load`] makes a trace from a text
-//! that describes one. [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
+//! that describes one. [`paths`] drives a CPU slab's slow paths one by one. [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
 //! holds the measured errors of predictions for other machines, [`calibrate`] measures what
 //! operations cost on this one.
 //!
@@ -30,6 +30,7 @@ pub mod import;
 pub mod lists;
 pub mod load;
 pub mod malloc;
+pub mod paths;
 pub mod population;
 pub mod prepare;
 pub mod record;

@@ -5,13 +5,11 @@
 //! on the board. `cargo test --release -p slabyard-lab --test lab small_board:: -- --nocapture`
 //! prints the table; `SEEDS=100` runs more boots.
 
+use slabyard_lab::small::board::{self, IMAGE};
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::{Contender, Load, Outcome, SmallMachine, run};
+use slabyard_lab::small::{Contender, Outcome};
 use std::env;
 
-/// 8192 KiB, of which 6240 were the kernel's to give.
-const BOARD: SmallMachine = SmallMachine { page_size: 4096, pages: 2048, reserved: 488 };
-const IMAGE: usize = 7;
 /// Single pages that are kept all over memory.
 const SCATTERED: u32 = 8;
 
@@ -37,19 +35,11 @@ fn seeds() -> u64 {
     env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60)
 }
 
-fn boot(contender: Contender, reserved: u32, scattered: u32, seed: u64) -> Outcome {
-    let small = SmallMachine { reserved, ..BOARD };
-    let mut load = Load::generated(seed);
-    load.begin_scattered(small.pages - reserved, scattered, seed);
-    run(small, contender, &load).unwrap()
-}
-
 /// A boot on a memory of which the allocator leaves this many pages.
 fn boot_that_leaves(contender: Contender, left: u32, scattered: u32, seed: u64) -> Outcome {
-    let free = |it: &Outcome| it.at("booted").expect("each load has it").free_pages;
-    let whole = free(&boot(contender, BOARD.reserved, scattered, seed));
-    let outcome = boot(contender, BOARD.reserved + whole - left, scattered, seed);
-    assert!(free(&outcome).abs_diff(left) <= 8, "{} {}", contender.name(), free(&outcome));
+    let outcome = board::boot_that_leaves(contender, left, scattered, seed).unwrap();
+    let free = board::free(&outcome);
+    assert!(free.abs_diff(left) <= 8, "{} {free}", contender.name());
     outcome
 }
 

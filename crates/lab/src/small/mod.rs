@@ -9,12 +9,13 @@
 //! (`slabyard-small`) or made from a kernel's events. If a kernel reported its [`state`], the
 //! machine starts with the kernel's own free blocks, in a [`zone`].
 //!
-//! The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
+//! [`board`] is the machine of a mail thread. The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
 //! image, page tables) is reserved at the start.
 //!
 //! Invariants: free pages + slabs' pages + requested pages + reserved pages = the machine's pages;
 //! the same load and seed give the same result.
 
+pub mod board;
 pub mod buddy;
 pub mod contender;
 pub mod events;
