@@ -5,6 +5,8 @@
 //! questions and prints the answers. Invariants: nothing here prints or ends the process; what people
 //! should know goes to a [`Listener`]; the same files and questions give the same answers.
 //!
+//! [`threads`] puts what mail threads measured beside what the lab says, and imports none of the others.
+//!
 //! Modules import downwards only: asked > trust, answers > waits > answer > costs, question, figures, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
@@ -23,6 +25,7 @@ pub mod load;
 pub mod prepare;
 pub mod question;
 pub mod sizes;
+pub mod threads;
 pub mod trust;
 pub mod waits;
 pub mod wanted;

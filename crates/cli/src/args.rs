@@ -10,6 +10,7 @@ use crate::geometry::args::GeometryArgs;
 use crate::list::ListArgs;
 use crate::record::args::RecordArgs;
 use crate::replay::args::ReplayArgs;
+use crate::reproduce::ReproduceArgs;
 use crate::run::args::RunArgs;
 use crate::set::SetArgs;
 use crate::show::ShowArgs;
@@ -34,6 +35,7 @@ Examples:
   slabyard replay load.slabtrace --release 5.9
   slabyard ask load.slabtrace max_order=0..3 release=6.12,7.3
   slabyard compare -- python3 script.py
+  slabyard reproduce 64k.max_order
   slabyard completions bash > slabyard.bash";
 
 /// Run unmodified programs on the slab allocator.
@@ -79,6 +81,8 @@ pub enum Command {
     Ask(Box<AskArgs>),
     /// Say what each allocator leaves of a small machine's memory
     Small(SmallArgs),
+    /// Compute what threads of the kernel's mailing lists measured, and show both numbers
+    Reproduce(ReproduceArgs),
     /// Say what is in a trace, or make another one of it
     Trace(TraceCommandArgs),
     /// Run a program on each engine, or a trace by each kernel's rules, in turns

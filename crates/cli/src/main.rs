@@ -11,7 +11,7 @@
 //! 3  args       what may be typed, from the arguments of all subcommands       pages  made from it
 //! 2  list  show  top  snapshot  diff  export  validate      look at a source
 //!    set  shrink                                            change a kernel or a process
-//!    run < compare, record     replay < compare             run programs and traces
+//!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay             ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
@@ -39,6 +39,7 @@ mod machine;
 mod pages;
 mod record;
 mod replay;
+mod reproduce;
 mod run;
 mod set;
 mod settings;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Ask(args) => ask::run(&args),
         Command::Small(args) => small::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => pages::completions(&args),

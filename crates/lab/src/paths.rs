@@ -5,7 +5,8 @@
 //! partial slabs". [`Calls`] is whatever can be driven: the model ([`of_model`]) here, and in tests a
 //! yard beside its model. The table of `docs/cpu-slabs.md` has the same rows.
 
-use slabyard_model::cache::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
+use slabyard_model::cache::{Accounting, Freezing, Front, Rules};
+pub use slabyard_model::cache::{KernelCache, Planted};
 use slabyard_model::counters::Counter;
 
 /// What one call costs: compare-exchanges of slabs, those of them under the list lock, and
@@ -16,7 +17,7 @@ pub type Cost = [u64; 3];
 pub const COSTS: [Counter; 3] =
     [Counter::CmpxchgSlab, Counter::CmpxchgUnderLock, Counter::ListLock];
 
-/// One path.
+/// What a call does inside the allocator, and what that costs.
 pub struct Path {
     /// In the words of the document.
     pub name: &'static str,
@@ -43,7 +44,7 @@ pub enum Call {
 /// Slabs that the path of a drain has.
 pub const DRAINED: u64 = 3;
 
-/// All paths.
+/// In the order of the document's table.
 pub const PATHS: &[Path] = &[
     Path {
         name: "an allocation from the CPU's own objects",
@@ -245,7 +246,7 @@ impl Scene<'_> {
 }
 
 impl Call {
-    /// Makes the call.
+    /// Lets a cache take the path.
     pub fn make(&self, calls: &mut dyn Calls) {
         match *self {
             Call::Alloc(cpu) => _ = calls.alloc(cpu),
@@ -291,7 +292,7 @@ pub fn model(freezing: Freezing, has_lists: bool, planted: Planted) -> KernelCac
     KernelCache::new(rules, &[0, 0])
 }
 
-/// What a path costs the model.
+/// The same in numbers: a model of its own takes the path.
 #[must_use]
 pub fn of_model(path: &Path, freezing: Freezing) -> Cost {
     let mut cache = model(freezing, path.lists, Planted::None);

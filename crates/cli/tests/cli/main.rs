@@ -26,6 +26,7 @@ mod replay;
 mod replay_files;
 mod replay_words;
 mod reports;
+mod reproducing;
 mod running;
 mod saved_replay;
 mod signals;

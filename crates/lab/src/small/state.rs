@@ -108,15 +108,30 @@ pub struct Slab {
     pub live: u32,
 }
 
+/// What packed text begins with.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// Reads what a boot reported, from a file that may be compressed by zstd.
 ///
 /// # Errors
 /// The file cannot be read, or unpacked.
 pub fn open(path: &Path) -> io::Result<KernelReport> {
-    let bytes = fs::read(path)?;
-    let is_packed = path.extension().is_some_and(|extension| extension == "zst");
-    let bytes = if is_packed { zstd::decode_all(&*bytes)? } else { bytes };
-    Ok(read(&String::from_utf8_lossy(&bytes)))
+    parse(&fs::read(path)?)
+}
+
+/// The same of a file's bytes.
+///
+/// # Errors
+/// They cannot be unpacked.
+pub fn parse(bytes: &[u8]) -> io::Result<KernelReport> {
+    let unpacked;
+    let text = if bytes.starts_with(&ZSTD_MAGIC) {
+        unpacked = zstd::decode_all(bytes)?;
+        &unpacked
+    } else {
+        bytes
+    };
+    Ok(read(&String::from_utf8_lossy(text)))
 }
 
 /// Reads what a boot reported.

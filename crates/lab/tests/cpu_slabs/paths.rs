@@ -71,3 +71,14 @@ fn the_document_has_each_path() {
     let document = include_str!("../../../../docs/cpu-slabs.md");
     assert!(document.contains(&rows()), "docs/cpu-slabs.md is to have these rows:\n{}", rows());
 }
+
+#[test]
+fn each_path_costs_a_model_alone_the_same() {
+    for path in PATHS {
+        for (freezing, expected) in
+            [(Freezing::Eager, path.eager), (Freezing::Delayed, path.delayed)]
+        {
+            assert_eq!(of_model(path, freezing), expected, "{}, {freezing:?}", path.name);
+        }
+    }
+}
