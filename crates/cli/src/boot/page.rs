@@ -1,6 +1,7 @@
 //! What a boot is foretold to use, as a page.
 
 use super::report::{Report, SHOWN, arrow, machine};
+use super::rows::Rows;
 use crate::failure::Failure;
 use crate::html;
 use crate::terminal::bytes;
@@ -55,6 +56,32 @@ pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
     )
     .with(totals)
     .with(Section::new("By cache").chart(chart).table(caches)))
+}
+
+/// The page of several variants: their memory, and what is known of the error.
+pub(super) fn of_rows(rows: &Rows<'_>) -> Result<Page, Failure> {
+    let kernel = rows.snapshot.kernel.as_deref().unwrap_or("unknown");
+    let cells = rows.cells();
+    let mut table = Table::new(cells[0].clone());
+    for row in &cells[1..] {
+        table.push(row.iter().map(|cell| match cell.parse::<u64>() {
+            Ok(n) => number(n),
+            Err(_) => Cell::text(cell.clone()),
+        }));
+    }
+    let chart = Chart::bars(
+        "Memory of all caches",
+        html::names(),
+        Axis::new("memory of slabs", Unit::Bytes),
+    );
+    let totals = Series::new("variants", "/variants/*/name", "/variants/*/totals/bytes");
+    let mut section = Section::new("Variants").chart(chart.with(totals)).table(table);
+    for line in rows.errors() {
+        section = section.text(format!("Error to expect: {line}."));
+    }
+    let base = format!("The base is the snapshot: {}.", machine(&rows.base.settings));
+    let title = format!("Slab memory foretold from a snapshot of Linux {kernel}");
+    Ok(html::page(title, rows.json()?).with(section.text(base)))
 }
 
 fn number(n: u64) -> Cell {

@@ -8,6 +8,7 @@ use slabyard_lab::population::{CacheOutcome, Outcome};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Caches that the table without `--all` and the chart show.
@@ -32,14 +33,24 @@ struct Json<'a> {
     error_to_expect: Vec<Expected>,
 }
 
+/// A boot on a machine. The bytes of its caches and of its orders each add up to the totals.
 #[derive(Serialize)]
-struct Side<'a> {
+pub(super) struct Side<'a> {
     release: String,
     page_size: u32,
     present_cpus: u32,
     possible_cpus: u32,
+    pub(super) orders: Vec<OfOrder>,
     caches: Vec<Row<'a>>,
-    totals: Totals,
+    pub(super) totals: Totals,
+}
+
+/// All slabs of an order.
+#[derive(Serialize)]
+pub(super) struct OfOrder {
+    pub(super) order: u8,
+    pub(super) slabs: u64,
+    pub(super) bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -52,13 +63,16 @@ struct Row<'a> {
 }
 
 #[derive(Serialize)]
-struct Totals {
-    slabs: u64,
-    bytes: u64,
+pub(super) struct Totals {
+    pub(super) slabs: u64,
+    pub(super) bytes: u64,
+    /// Between these, nine of ten guests were; null if no such guests were compared.
+    pub(super) least_bytes: Option<u64>,
+    pub(super) most_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Expected {
+pub(super) struct Expected {
     change: &'static str,
     /// Bytes of the compared guests' pages.
     page_size: u32,
@@ -72,43 +86,93 @@ struct Expected {
     highest: Option<f64>,
 }
 
-fn side<'a>(settings: &Settings, outcome: &'a Outcome) -> Side<'a> {
-    let machine = &settings.machine;
-    let row = |cache: &'a CacheOutcome| Row {
-        name: &cache.id,
-        order: cache.order,
-        objs_per_slab: cache.objects,
-        slabs: cache.slabs,
-        bytes: cache.slab_kb << 10,
-    };
-    let slabs = outcome.caches.iter().map(|cache| cache.slabs).sum();
-    Side {
-        release: settings.rules_name(),
-        page_size: machine.page_size,
-        present_cpus: machine.present_cpus,
-        possible_cpus: machine.possible_cpus,
-        caches: outcome.caches.iter().map(row).collect(),
-        totals: Totals { slabs, bytes: outcome.slab_kb << 10 },
+impl<'a> Side<'a> {
+    pub(super) fn of(settings: &Settings, outcome: &'a Outcome, errors: &[Measured]) -> Side<'a> {
+        let machine = &settings.machine;
+        let row = |cache: &'a CacheOutcome| Row {
+            name: &cache.id,
+            order: cache.order,
+            objs_per_slab: cache.objects,
+            slabs: cache.slabs,
+            bytes: cache.slab_kb << 10,
+        };
+        Side {
+            release: settings.rules_name(),
+            page_size: machine.page_size,
+            present_cpus: machine.present_cpus,
+            possible_cpus: machine.possible_cpus,
+            orders: orders(outcome),
+            caches: outcome.caches.iter().map(row).collect(),
+            totals: Totals::of(outcome, errors),
+        }
     }
+
+    /// Slabs and KiB of an order.
+    pub(super) fn of_order(&self, order: u8) -> (u64, u64) {
+        let of = self.orders.iter().find(|of| of.order == order);
+        of.map_or((0, 0), |of| (of.slabs, of.bytes >> 10))
+    }
+}
+
+impl Totals {
+    fn of(outcome: &Outcome, errors: &[Measured]) -> Totals {
+        let bytes = outcome.slab_kb << 10;
+        // Errors are shares of the real total, which this one is not.
+        let real = |off: f64| (bytes as f64 / (1.0 + off)).round() as u64;
+        let expected = measured::expected(errors);
+        Totals {
+            slabs: outcome.caches.iter().map(|cache| cache.slabs).sum(),
+            bytes,
+            least_bytes: expected.map(real),
+            most_bytes: expected.map(|off| real(-off)),
+        }
+    }
+
+    /// In KiB and words, between which nine of ten guests were.
+    pub(super) fn range(&self) -> Option<String> {
+        Some(format!("{} to {}", self.least_bytes? >> 10, self.most_bytes? >> 10))
+    }
+}
+
+/// In their order; those without a slab are left out.
+fn orders(outcome: &Outcome) -> Vec<OfOrder> {
+    let mut orders = BTreeMap::new();
+    for cache in outcome.caches.iter().filter(|cache| cache.slabs > 0) {
+        let none = OfOrder { order: cache.order, slabs: 0, bytes: 0 };
+        let of: &mut OfOrder = orders.entry(cache.order).or_insert(none);
+        of.slabs += cache.slabs;
+        of.bytes += cache.slab_kb << 10;
+    }
+    orders.into_values().collect()
+}
+
+/// The orders of any of the boots.
+pub(super) fn orders_of(sides: &[Side<'_>]) -> BTreeSet<u8> {
+    sides.iter().flat_map(|side| &side.orders).map(|of| of.order).collect()
+}
+
+/// What is known of the errors.
+pub(super) fn expected(errors: &[Measured]) -> Vec<Expected> {
+    let one = |measured: &Measured| Expected {
+        change: measured.change.name(),
+        page_size: measured.page_size,
+        pairs: measured.pairs,
+        low: measured.errors.map(|errors| -errors.expected),
+        high: measured.errors.map(|errors| errors.expected),
+        lowest: measured.errors.map(|errors| errors.range.0),
+        highest: measured.errors.map(|errors| errors.range.1),
+    };
+    errors.iter().map(one).collect()
 }
 
 impl Report<'_> {
     pub(super) fn json(&self) -> Result<String, Failure> {
-        let expected = |measured: &Measured| Expected {
-            change: measured.change.name(),
-            page_size: measured.page_size,
-            pairs: measured.pairs,
-            low: measured.errors.map(|errors| -errors.expected),
-            high: measured.errors.map(|errors| errors.expected),
-            lowest: measured.errors.map(|errors| errors.range.0),
-            highest: measured.errors.map(|errors| errors.range.1),
-        };
         let json = Json {
             dump: self.snapshot.dump.as_deref(),
             kernel: self.snapshot.kernel.as_deref(),
-            before: side(self.own, &self.before),
-            after: side(self.new, &self.after),
-            error_to_expect: self.errors.iter().map(expected).collect(),
+            before: Side::of(self.own, &self.before, &[]),
+            after: Side::of(self.new, &self.after, &self.errors),
+            error_to_expect: expected(&self.errors),
         };
         let text = serde_json::to_string_pretty(&json).context("JSON")?;
         Ok(text + "\n")
@@ -151,8 +215,19 @@ impl Report<'_> {
         let slabs = arrow(sum(&self.before), sum(&self.after));
         let kib = [self.before.slab_kb, self.after.slab_kb];
         row(&mut text, width, "all caches", "", &slabs, kib);
+        let sides =
+            [Side::of(self.own, &self.before, &[]), Side::of(self.new, &self.after, &self.errors)];
+        for order in orders_of(&sides) {
+            let [(slabs, kib), (slabs_after, kib_after)] =
+                [&sides[0], &sides[1]].map(|side| side.of_order(order));
+            let name = format!("of order {order}");
+            row(&mut text, width, &name, "", &arrow(slabs, slabs_after), [kib, kib_after]);
+        }
         if rest > 0 {
             let _ = writeln!(text, "{rest} more caches change less: --all shows them");
+        }
+        if let Some(range) = sides[1].totals.range().filter(|_| !self.errors.is_empty()) {
+            let _ = writeln!(text, "nine of ten guests had {range} KiB");
         }
         if let Some(line) = measured::line(&self.errors) {
             let _ = writeln!(text, "error to expect: {line}");

@@ -41,11 +41,78 @@ fn json_tells_both_sides_and_the_error_to_expect() {
     assert!(errors.iter().all(|error| error["low"].as_f64() < error["high"].as_f64()));
 }
 
+/// Each combination is a row, whose orders and totals add up, and whose interval holds the total.
+#[test]
+fn lists_and_ranges_give_a_row_each() {
+    let args = ["--cpus", "4,16", "--set", "max_order=0..1"];
+    let json = parsed(&boot("4.boot", &[&args[..], &["--json"]].concat()));
+    let variants = json["variants"].as_array().unwrap();
+    let names: Vec<&str> = variants.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let expected = ["4+max_order=0", "4+max_order=1", "16+max_order=0", "16+max_order=1"];
+    assert_eq!(names, expected.map(|name| format!("cpus={name}")));
+    for row in variants {
+        let totals = &row["totals"];
+        for key in ["slabs", "bytes"] {
+            let sum = |of: &str| -> u64 {
+                row[of].as_array().unwrap().iter().map(|it| it[key].as_u64().unwrap()).sum()
+            };
+            assert_eq!(
+                (sum("orders"), sum("caches")),
+                (sum("caches"), totals[key].as_u64().unwrap())
+            );
+        }
+        let [least, bytes, most] =
+            ["least_bytes", "bytes", "most_bytes"].map(|key| totals[key].as_u64());
+        assert!(least < bytes && bytes < most, "{totals}");
+    }
+    assert!(json["after"].is_null() && json["before"]["totals"]["bytes"].is_u64());
+    // A row is what the machine gives alone.
+    let alone = ["--cpus", "16", "--set", "max_order=1", "--json"];
+    let alone = parsed(&boot("4.boot", &alone));
+    assert_eq!(alone["after"]["totals"], variants[3]["totals"]);
+    assert_eq!(alone["after"]["caches"], variants[3]["caches"]);
+
+    let output = boot("4.boot", &args);
+    let table = text(&output.stdout);
+    let bytes = variants[2]["totals"]["bytes"].as_u64().unwrap();
+    for part in ["base ", "cpus=16+max_order=0", &(bytes >> 10).to_string(), "order 3"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert_eq!(table.matches("error to expect:").count(), 2, "orders, CPUs: {table}");
+    let same = boot("4.boot", &["--set", "max_order=3,0"]);
+    assert!(text(&same.stdout).contains(" none "), "{}", text(&same.stdout));
+}
+
+#[test]
+fn a_row_that_cannot_be_is_refused_by_its_name() {
+    for (args, words) in [
+        (&["--set", "max_order=3..0"][..], "its end is below its begin"),
+        (&["--set", "max_order="], "empty"),
+        (&["--set", "max_order"], "KEY=VALUES"),
+        (&["--set", "no_such_key=1,2"], "no_such_key"),
+        (&["--set", "cpus=1,2"], "cpus"),
+        (&["--cpus", "4,x"], "cpus takes a number"),
+        (&["--cpus", "4,4"], "stands twice"),
+        (&["--page-size", "4k,5"], "page_size=5"),
+        (&["--engine", "tiny,slab"], "replay a trace"),
+        (&["--release", "6.12,1.2"], "release=1.2"),
+        (&["--cpus", "4,16", "--possible-cpus", "8"], "cpus=16+possible_cpus=8"),
+        (&["--cpus", "1..100", "--possible-cpus", "100..200"], "vary less"),
+    ] {
+        let output = boot("4.boot", args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(words), "{args:?}: {message}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
 #[test]
 fn the_table_has_the_caches_that_change_most_and_the_sum() {
     let output = boot("4.boot", &["--set", "max_order=0"]);
     let table = text(&output.stdout);
-    for part in ["task_struct", "all caches", "more caches change less", "pairs of guests"] {
+    let parts = ["task_struct", "all caches", "of order 1", "more caches change less"];
+    for part in parts.into_iter().chain(["nine of ten guests had", "pairs of guests"]) {
         assert!(table.contains(part), "{part}: {table}");
     }
     let output = boot("4.boot", &["--all"]);

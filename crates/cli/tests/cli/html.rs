@@ -31,10 +31,11 @@ fn embedded(page: &Path) -> Value {
 fn each_page_has_the_json_that_is_printed() {
     let directory = TempDir::new().unwrap();
     let page = directory.path().join("page.html");
-    let typed: [(&[&str], i32); 5] = [
+    let typed: [(&[&str], i32); 6] = [
         (&["list", BEFORE], 0),
         (&["diff", BEFORE, AFTER], 1),
         (&["boot", SNAPSHOT, "--set", "max_order=0"], 0),
+        (&["boot", SNAPSHOT, "--set", "max_order=0..3"], 0),
         (&["replay", TRACE, "--samples", "20"], 0),
         (&["compare", TRACE, "--with", "6.1", "--with", "7.0"], 0),
     ];

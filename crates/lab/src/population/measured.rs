@@ -117,21 +117,22 @@ pub fn expected(errors: &[Measured]) -> Option<f64> {
     squares.sum::<Option<f64>>().map(f64::sqrt)
 }
 
-/// In words, the error to expect; `None` if nothing was changed.
+/// In words, the error to expect in nine of ten guests; `None` if nothing was changed.
 #[must_use]
 pub fn line(errors: &[Measured]) -> Option<String> {
     let percent = |share: f64| share * 100.0;
     let one = |error: &Measured| match error.errors {
-        None => format!("unknown with {}: no guests were compared", error.change.words()),
+        None => format!("unknown with {} (no guests were compared)", error.change.words()),
         Some(Errors { range: (low, high), expected }) => format!(
-            "{:.0} % with {} ({:+.0} to {:+.0} % on {} pairs of guests)",
+            "{:.0} % with {} ({:+.0} to {:+.0} % on {} pairs of guests, pages of {} KiB)",
             percent(expected),
             error.change.words(),
             percent(low),
             percent(high),
             error.pairs,
+            error.page_size >> 10,
         ),
     };
     let all: Vec<String> = errors.iter().map(one).collect();
-    (!all.is_empty()).then(|| format!("at most, in nine of ten guests, {}", all.join(", ")))
+    (!all.is_empty()).then(|| all.join(", "))
 }
