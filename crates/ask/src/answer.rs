@@ -169,6 +169,17 @@ impl<'a> Answerer<'a> {
         Ok(settings)
     }
 
+    /// Finds out whether a question can be answered: as [`Answerer::settings`], and whether each cache
+    /// has a geometry.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: what is asked for cannot be.
+    pub fn check(&mut self, base: &Question, changes: &Changes) -> Result<(), Error> {
+        let question = base.with(changes)?;
+        let settings = self.settings(&question, &Silent)?;
+        self.rule(question.wanted.engine, &settings)
+    }
+
     /// Runs the trace on so many CPUs that overlap in time, each with as many tasks as a traced one.
     ///
     /// # Errors

@@ -1,0 +1,59 @@
+//! Replays the points of a sweep, on all CPUs.
+//!
+//! Neighbour: [`crate::answers`] shares the CPUs out. Invariant: a trace is read once for all its points.
+
+use super::plan::Plan;
+use super::row::Row;
+use crate::answer::Answerer;
+use crate::answers::{self, Task};
+use crate::axis::Changes;
+use crate::{Error, Listener};
+use slabyard_lab::replay::contend::COSTS;
+
+/// Replays points, and hands each row over as soon as it is there, one at a time but in any order; an
+/// error of `take` ends it.
+///
+/// # Errors
+/// Where a trace is no longer what it was, or a replay fails; as `take`.
+pub fn run(
+    plan: &Plan,
+    points: &[usize],
+    listener: &dyn Listener,
+    take: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
+) -> Result<(), Error> {
+    for input in 0..plan.inputs.len() {
+        let of_it = points.iter().copied().filter(|nth| plan.points[*nth].input == input);
+        let (can, cannot): (Vec<usize>, Vec<usize>) =
+            of_it.partition(|nth| plan.points[*nth].impossible.is_none());
+        cannot.iter().filter_map(|nth| plan.impossible_row(*nth)).try_for_each(&mut *take)?;
+        if can.is_empty() {
+            continue;
+        }
+        let loaded = plan.load(input, listener)?;
+        let changes: Vec<Changes> =
+            can.iter().map(|nth| plan.points[*nth].changes.clone()).collect();
+        let task = Task {
+            loaded: &loaded,
+            base: &plan.base,
+            points: &changes,
+            costs: COSTS,
+            contention: None,
+        };
+        answers::each(&task, listener, &mut |nth, answer| take(plan.row(can[nth], &answer)))?;
+    }
+    Ok(())
+}
+
+/// Replays one point, on one CPU: for workers of other programs.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_point(plan: &Plan, nth: usize, listener: &dyn Listener) -> Result<Row, Error> {
+    if let Some(row) = plan.impossible_row(nth) {
+        return Ok(row);
+    }
+    let point = &plan.points[nth];
+    let loaded = plan.load(point.input, listener)?;
+    let answer = Answerer::new(&loaded, COSTS, listener)?.answer(&plan.base, &point.changes)?;
+    Ok(plan.row(nth, &answer))
+}
