@@ -17,6 +17,7 @@ use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
 use crate::small::SmallArgs;
 use crate::snapshot::SnapshotArgs;
+use crate::sweep::args::SweepArgs;
 use crate::top::TopArgs;
 use crate::trace::TraceCommandArgs;
 use crate::validate::ValidateArgs;
@@ -34,6 +35,7 @@ Examples:
   slabyard record -o load.slabtrace --kernel -- make -j8
   slabyard replay load.slabtrace --release 5.9
   slabyard ask load.slabtrace max_order=0..3 release=6.12,7.3
+  slabyard sweep load.slabtrace --vary max_order=0..3 --vary cpus=16,64 -o out.parquet
   slabyard compare -- python3 script.py
   slabyard reproduce 64k.max_order
   slabyard completions bash > slabyard.bash";
@@ -79,6 +81,8 @@ pub enum Command {
     Replay(Box<ReplayArgs>),
     /// Say what a load would take under other rules and on other machines, with what that is worth
     Ask(Box<AskArgs>),
+    /// Replay traces at each combination of settings, as one table; resumable, and in shards
+    Sweep(Box<SweepArgs>),
     /// Say what each allocator leaves of a small machine's memory
     Small(SmallArgs),
     /// Compute what threads of the kernel's mailing lists measured, and show both numbers

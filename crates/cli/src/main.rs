@@ -12,11 +12,12 @@
 //! 2  list  show  top  snapshot  diff  export  validate      look at a source
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
-//!    trace  geometry  boot  small  ask < replay             ask the lab
+//!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
-//! 0  failure  stdout  stderr  terminal  bars         how the command ends, reads and writes
+//! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
+//!    bars     progress
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -37,6 +38,7 @@ mod list;
 mod look;
 mod machine;
 mod pages;
+mod progress;
 mod record;
 mod replay;
 mod reproduce;
@@ -49,6 +51,7 @@ mod small;
 mod snapshot;
 mod stderr;
 mod stdout;
+mod sweep;
 mod terminal;
 mod top;
 mod trace;
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Ask(args) => ask::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Small(args) => small::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(args) => trace::run(&args),

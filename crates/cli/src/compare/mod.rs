@@ -13,7 +13,6 @@ mod json;
 mod one;
 mod page;
 mod programs;
-mod progress;
 mod table;
 mod traces;
 mod tree;

@@ -11,7 +11,7 @@ use super::child::Stop;
 use super::contender::{Contender, Counts, ServedBy};
 use super::figures::{Figures, LoadComparison, MeasureKey};
 use super::one::{Load, Output, Run, RunFiles};
-use super::progress::Progress;
+use crate::progress::Progress;
 
 use crate::failure::Failure;
 use anyhow::Context;

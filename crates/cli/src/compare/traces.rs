@@ -7,8 +7,8 @@
 use super::child::Stop;
 use super::contender::expanded;
 use super::figures::{Figures, LoadComparison, MeasureKey};
-use super::progress::Progress;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::replay::trace_args::TraceArgs;
 use crate::terminal;
 use anyhow::{Context, anyhow};

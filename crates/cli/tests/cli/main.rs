@@ -33,6 +33,7 @@ mod signals;
 mod small;
 mod stage;
 mod streams;
+mod sweeping;
 mod terminal;
 mod top;
 mod trace_files;

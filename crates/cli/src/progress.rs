@@ -1,10 +1,11 @@
-//! Shows on a terminal what the command is doing.
+//! Shows on a terminal how many runs of many are done, and the time left.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// A line on standard error; gone when this is.
+#[derive(Clone)]
 pub struct Progress(ProgressBar);
 
 impl Progress {
@@ -28,14 +29,25 @@ impl Progress {
         self.0.set_message(contender.to_owned());
     }
 
+    /// Counts runs that were done before, which say nothing of the time left.
+    pub fn done_before(&self, runs: usize) {
+        self.0.set_position(runs as u64);
+        self.0.reset_eta();
+    }
+
     /// Counts a run that ended.
     pub fn end(&self) {
         self.0.inc(1);
+    }
+
+    /// Takes the line away.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }

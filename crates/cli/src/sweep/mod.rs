@@ -1,0 +1,237 @@
+//! `slabyard sweep`: one replay at each combination of traces and settings, as one table.
+//!
+//! Neighbours: `slabyard-ask`'s sweep plans, replays, keeps the journal and writes; [`args`] has the
+//! arguments. Invariants: points that cannot be are found before anything is replayed; a file that was
+//! there is written over only with `--restart`; however the command ends, rows that are done are kept.
+
+pub mod args;
+
+use crate::failure::{Failure, signal_name};
+use crate::progress::Progress;
+use crate::stderr::say;
+use crate::stdout;
+use crate::terminal;
+use anyhow::Context;
+use args::{JoinArgs, SweepArgs, SweepCommand};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use slabyard_ask::sweep::journal::{self, Before};
+use slabyard_ask::sweep::{self, Format, Journal, Plan, Row, Shard, SweepRequest, Table};
+use slabyard_ask::{Error, Silent};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Sweeps, lists or joins.
+pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
+    if let Some(SweepCommand::Join(args)) = &args.command {
+        return join(args);
+    }
+    let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse)?;
+    if let Some(output) = args.output.as_deref().filter(|_| !args.list) {
+        Format::of(output)?;
+        apart(output, &args.files)?;
+    }
+    let asked = SweepRequest {
+        files: args.files.clone(),
+        vary: args.vary.clone(),
+        machine: args.machine.clone(),
+        keeps_impossible: args.skip_impossible || args.list,
+    };
+    let plan = sweep::plan(&asked, &terminal::Progress::new())?;
+    match &args.output {
+        Some(output) if !args.list => replay(args, &plan, shard, output),
+        _ => list(&plan, shard, args.json),
+    }
+}
+
+/// Refuses to write over what is read.
+fn apart(output: &Path, inputs: &[std::path::PathBuf]) -> Result<(), Failure> {
+    let there = output.canonicalize().ok();
+    let same = |input: &&std::path::PathBuf| there.is_some() && input.canonicalize().ok() == there;
+    match inputs.iter().find(same) {
+        None => Ok(()),
+        Some(input) => {
+            let text = format!("{} would be written over: give another -o", input.display());
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+/// Replays the points that are left, and writes the table.
+fn replay(args: &SweepArgs, plan: &Plan, shard: Shard, output: &Path) -> Result<ExitCode, Failure> {
+    let points: Vec<usize> = plan.of_shard(shard).collect();
+    if !args.restart && is_done(plan, &points, output)? {
+        return told(args, plan, &points, points.len(), output);
+    }
+    let before = if args.restart { Before::Discard } else { Before::Resume };
+    // From here on signals wait until the journal is there.
+    let signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
+    let journal = Journal::open(plan, shard, output, before)?;
+    if args.restart {
+        discard(output)?;
+    }
+    let left: Vec<usize> =
+        points.iter().copied().filter(|nth| !journal.rows().contains_key(nth)).collect();
+    let done_before = points.len() - left.len();
+    let progress = Progress::new(points.len(), false);
+    progress.done_before(done_before);
+    let journal = Arc::new(Mutex::new(journal));
+    end_on_signals(signals, &journal, &progress, points.len(), output);
+    let mut take = |row: Row| {
+        progress.begin("sweep", &plan.points[row.point()].name);
+        let taken = lock(&journal).push(row);
+        progress.end();
+        taken
+    };
+    sweep::run(plan, &left, &Silent, &mut take)?;
+    // Kept to the end, so that no signal ends us between the table and the journal.
+    let mut kept = lock(&journal);
+    kept.sync()?;
+    sweep::write(plan, kept.rows().values().cloned().collect(), output).map_err(|error| {
+        let kept = journal::beside(output);
+        let text = format!("all points are kept in {}; the same command goes on", kept.display());
+        match error {
+            Error::Cannot(error) => Error::Cannot(error.context(text)),
+            usage => usage,
+        }
+    })?;
+    kept.remove()?;
+    drop(progress);
+    told(args, plan, &points, done_before, output)
+}
+
+/// True if the table is there already.
+fn is_done(plan: &Plan, points: &[usize], output: &Path) -> Result<bool, Failure> {
+    match fs::metadata(output) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => {
+            let context = format!("cannot write {}", output.display());
+            return Err(anyhow::Error::from(error).context(context).into());
+        }
+        Ok(_) => {}
+    }
+    let table = Table::read(output);
+    if table.is_ok_and(|table| table.is_of(&plan.digest, points.iter().copied())) {
+        return Ok(true);
+    }
+    Err(Failure::Usage(format!(
+        "{} is there, and is not the table of this sweep: give another -o, or write over it with \
+         --restart",
+        output.display()
+    )))
+}
+
+fn discard(output: &Path) -> Result<(), Failure> {
+    match fs::remove_file(output) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot write over {}", output.display()))?
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ends the command at once on SIGINT or SIGTERM, but never while a row or the table is written.
+fn end_on_signals(
+    mut signals: Signals,
+    journal: &Arc<Mutex<Journal>>,
+    progress: &Progress,
+    points: usize,
+    output: &Path,
+) {
+    let (journal, progress) = (Arc::clone(journal), progress.clone());
+    let beside = journal::beside(output);
+    thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        let mut journal = lock(&journal);
+        // What the disk does not take now, the same command does again.
+        let _ = journal.sync();
+        progress.clear();
+        say(&format!(
+            "stopped by {}; {} of {points} points are done and kept in {}; the same command goes on",
+            signal_name(signal),
+            journal.rows().len(),
+            beside.display()
+        ));
+        std::process::exit(128 + signal)
+    });
+}
+
+fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says what is in the table.
+fn told(
+    args: &SweepArgs,
+    plan: &Plan,
+    points: &[usize],
+    done_before: usize,
+    output: &Path,
+) -> Result<ExitCode, Failure> {
+    let impossible = points.iter().filter(|nth| plan.points[**nth].impossible.is_some()).count();
+    if args.json {
+        let json = json!({
+            "output": output,
+            "question": plan.digest,
+            "shard": args.shard,
+            "points": points.len(),
+            "points_of_sweep": plan.points.len(),
+            "done_before": done_before,
+            "impossible": impossible,
+        });
+        return stdout::print(format!("{json:#}\n").as_bytes());
+    }
+    let mut text = format!("{}: {} points", output.display(), points.len());
+    if points.len() < plan.points.len() {
+        text.push_str(&format!(" of {}", plan.points.len()));
+    }
+    for (count, what) in [(done_before, "were done before"), (impossible, "cannot be")] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    stdout::print(format!("{text}\n").as_bytes())
+}
+
+fn list(plan: &Plan, shard: Shard, as_json: bool) -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    let mut all = Vec::new();
+    for nth in plan.of_shard(shard) {
+        let point = &plan.points[nth];
+        let why = point.impossible.as_deref();
+        all.push(json!({"point": nth, "id": point.id, "name": point.name, "impossible": why}));
+        let why = why.map(|why| format!("  cannot be: {why}")).unwrap_or_default();
+        text.push_str(&format!("{nth:>6}  {}  {}{why}\n", point.id, point.name));
+    }
+    if as_json {
+        let json =
+            json!({"question": plan.digest, "points_of_sweep": plan.points.len(), "points": all});
+        text = format!("{json:#}\n");
+    }
+    stdout::print(text.as_bytes())
+}
+
+fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
+    Format::of(&args.output)?;
+    apart(&args.output, &args.parts)?;
+    let table = sweep::join(&args.parts)?;
+    table.write(&args.output)?;
+    let (points, parts) = (table.rows.len(), args.parts.len());
+    if args.json {
+        let question = table.rows.first().map(Row::question);
+        let json = json!({
+            "output": args.output,
+            "question": question,
+            "points": points,
+            "parts": parts,
+        });
+        return stdout::print(format!("{json:#}\n").as_bytes());
+    }
+    let text = format!("{}: {points} points of {parts} parts\n", args.output.display());
+    stdout::print(text.as_bytes())
+}
