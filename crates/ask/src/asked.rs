@@ -83,14 +83,12 @@ pub fn ask(asking: &Asking<'_>, listener: &dyn Listener) -> Result<Asked, Error>
         )
     });
     let (answers, trust) = (answers?, trust.transpose()?);
-    let mut notes: Vec<String> = answers
-        .iter()
-        .flat_map(|answer| answer.notes.iter().chain(&answer.gone))
-        .cloned()
-        .collect();
+    let base = answers[0].clone();
+    let told = answers.iter().flat_map(|answer| answer.notes.iter().chain(&answer.gone));
+    // Those of the base were told when the trace was loaded.
+    let mut notes: Vec<String> = told.filter(|note| !base.notes.contains(note)).cloned().collect();
     notes.sort();
     notes.dedup();
-    let base = answers[0].clone();
     let answers = answers.into_iter().map(|answer| row(answer, &base)).collect();
     Ok(Asked { answers, trust, costs: costs::named(costs), notes })
 }
@@ -123,8 +121,20 @@ fn verdict(answer: &Answer, base: &Answer, saved: i64) -> String {
         change => format!("{:.1} % less {what}", -change),
     };
     let (ours, theirs) = (&answer.work, &base.work);
+    let waiting = answer.waits.as_ref().zip(base.waits.as_ref()).map_or_else(String::new, |(w, b)| {
+        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        format!(
+            "; with {} CPUs {} of the calls' time is waiting for locks ({} in the base), and {:.0} \
+             exchanges a million calls are under a list lock ({:.0})",
+            w.cpus,
+            percent(w.waiting),
+            percent(b.waiting),
+            w.exchanges_under_list_lock,
+            b.exchanges_under_list_lock,
+        )
+    });
     format!(
-        "{}: {memory}, {} and {}",
+        "{}: {memory}, {} and {}{waiting}",
         answer.name,
         more("time in calls", ours.ns, theirs.ns),
         more("taking of list locks", ours.list_locks, theirs.list_locks),
