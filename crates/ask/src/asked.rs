@@ -114,11 +114,15 @@ fn verdict(answer: &Answer, base: &Answer, saved: i64) -> String {
         1.. => format!("saves {kib} KiB at the peak ({share:.1} %)"),
         _ => format!("takes {kib} KiB more at the peak ({share:.1} %)"),
     };
-    let more = |what: &str, ours: f64, theirs: f64| match (ours / theirs.max(1e-9) - 1.0) * 100.0 {
+    // `few` is what less of it is called.
+    let more = |few: &str, what: &str, ours: f64, theirs: f64| match (ours / theirs.max(1e-9) - 1.0)
+        * 100.0
+    {
         _ if theirs == 0.0 && ours == 0.0 => format!("no {what}"),
-        change if change.abs() < 0.05 => format!("as much {what}"),
+        change if change.abs() < 0.05 => format!("the same {what}"),
+        change if change > 300.0 => format!("{:.1} times the {what}", change / 100.0 + 1.0),
         change if change > 0.0 => format!("{change:.1} % more {what}"),
-        change => format!("{:.1} % less {what}", -change),
+        change => format!("{:.1} % {few} {what}", -change),
     };
     let (ours, theirs) = (&answer.work, &base.work);
     let waiting = answer.waits.as_ref().zip(base.waits.as_ref()).map_or_else(String::new, |(w, b)| {
@@ -136,8 +140,8 @@ fn verdict(answer: &Answer, base: &Answer, saved: i64) -> String {
     format!(
         "{}: {memory}, {} and {}{waiting}",
         answer.name,
-        more("time in calls", ours.ns, theirs.ns),
-        more("taking of list locks", ours.list_locks, theirs.list_locks),
+        more("less", "time in calls", ours.ns, theirs.ns),
+        more("fewer", "list locks", ours.list_locks, theirs.list_locks),
     )
 }
 
