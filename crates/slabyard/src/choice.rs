@@ -33,7 +33,7 @@ impl<P: Platform> Yard<P, Any> {
     /// Gives each class slabs of the order that `order_of` says of its size, before [`Yard::init`].
     pub fn choose_orders(&self, order_of: impl Fn(u32) -> u32) {
         let classes = self.caches.classes().iter().zip(classes::ROWS);
-        classes.for_each(|(cache, (size, _))| _ = cache.engine.choose_order(order_of(size)));
+        classes.for_each(|(cache, (size, _))| _ = cache.engine.order.set(order_of(size)));
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Any {
     /// What readers see of it.
     debugging: AtomicU64,
     /// The order of slabs of a class of malloc's, if its table does not decide.
-    order: Once<u32>,
+    pub(crate) order: Once<u32>,
 }
 
 #[expect(
@@ -82,11 +82,6 @@ impl Any {
             Chosen::Slab(engine) => engine.follow_nodes(settings),
             _ => {}
         }
-    }
-
-    /// Chooses the order of a class's slabs, in granules; false if one is chosen already.
-    pub fn choose_order(&self, order: u32) -> bool {
-        self.order.set(order)
     }
 
     /// Chooses SLAB, by a policy of its free slabs; false if an engine is chosen already.

@@ -1,0 +1,143 @@
+//! Holds a setting against a load that its search did not see, in orders of the events that the trace
+//! allows, too.
+
+use super::{Point, Score, Search, best, score};
+use crate::answer::Answerer;
+use crate::axis::Changes;
+use crate::load::Loaded;
+use crate::question::Question;
+use crate::{Error, Listener, Silent};
+use serde::Serialize;
+use slabyard_lab::replay::contend::COSTS;
+use slabyard_lab::trace::{Source, Trace};
+
+/// More slow-path work than this against the default's is no equal work.
+const MOST_WORK: f64 = 1.01;
+
+/// Lowest and highest over the orders of a trace's events.
+pub type Interval = (f64, f64);
+
+/// What a load said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Who said it.
+    pub load: String,
+    /// The setting that the search found without it.
+    pub name: String,
+    /// Bytes of all slabs in the mean over time, as a part of the default's.
+    pub memory: Interval,
+    /// Slow-path work, as a part of the default's.
+    pub work: Interval,
+    /// It is smaller, and takes no more work, in every order.
+    pub holds: bool,
+}
+
+/// True if the setting is smaller in all scores, and takes no more work.
+#[must_use]
+pub fn holds(scores: &[Score]) -> bool {
+    !scores.is_empty() && scores.iter().all(|it| it.memory < 1.0 && it.work <= MOST_WORK)
+}
+
+/// Replays a load with a setting and without, as recorded and in `seeds` other orders.
+///
+/// # Errors
+/// As [`Answerer::answer`].
+pub fn scores(
+    loaded: &Loaded,
+    base: &Question,
+    changes: &Changes,
+    seeds: u64,
+) -> Result<Vec<Score>, Error> {
+    let each = |seed: u64| {
+        let mut answerer = match seed {
+            0 => Answerer::new(loaded, COSTS, &Silent)?,
+            _ => Answerer::shaken(loaded, COSTS, seed)?,
+        };
+        let default = answerer.answer(base, &Vec::new())?;
+        Ok(score(&default, &answerer.answer(base, changes)?))
+    };
+    (0..=seeds).map(each).collect()
+}
+
+/// The interval of a number over scores.
+#[must_use]
+pub fn interval(scores: &[Score], of: fn(&Score) -> f64) -> Interval {
+    let each = scores.iter().map(of);
+    each.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| (low.min(it), high.max(it)))
+}
+
+/// Tunes on all loads but one, and holds what is best against that one; `None` if nothing is better
+/// than the default there.
+///
+/// # Errors
+/// As [`Search::front`] and [`scores`].
+pub fn without(
+    search: &mut Search<'_>,
+    left_out: usize,
+    name: &str,
+    seeds: u64,
+    listener: &dyn Listener,
+) -> Result<Option<Verdict>, Error> {
+    let on: Vec<usize> = (0..search.loads.len()).filter(|load| *load != left_out).collect();
+    let front = search.front(&on, listener)?;
+    let Some(Point { name: found, changes, .. }) = best(&front) else { return Ok(None) };
+    listener.stage(&format!("judging {found} by {name}"));
+    let scores = scores(&search.loads[left_out], search.base, changes, seeds)?;
+    listener.clear();
+    Ok(Some(Verdict {
+        load: name.to_owned(),
+        name: found.clone(),
+        memory: interval(&scores, |it| it.memory),
+        work: interval(&scores, |it| it.work),
+        holds: holds(&scores),
+    }))
+}
+
+/// A load as two: what happened in the first half of its time, and what happened in the second, which
+/// begins with the caches' sizes alone.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn halves(mut loaded: Loaded) -> Result<[Loaded; 2], Error> {
+    let whole = loaded.trace.take_whole().map_err(|error| Error::Cannot(error.into()))?;
+    let (first, last) = match (whole.events.first(), whole.events.last()) {
+        (Some(first), Some(last)) => (first.time, last.time),
+        _ => return Err(Error::Usage("the trace has no event to tune by".into())),
+    };
+    let middle = first + (last - first) / 2;
+    let part = |of: &dyn Fn(u64) -> bool| Trace {
+        events: whole.events.iter().filter(|event| of(event.time)).copied().collect(),
+        names: whole.names.clone(),
+        header: whole.header.clone(),
+        lost: whole.lost,
+        damaged: Vec::new(),
+        attached: whole.attached.clone(),
+    };
+    let [before, after] = [part(&|time| time < middle), part(&|time| time >= middle)];
+    let half = |trace: Trace| Loaded {
+        trace: Source::from(trace),
+        snapshot: loaded.snapshot.clone(),
+        start: loaded.start.clone(),
+        settings: loaded.settings.clone(),
+        traced: loaded.traced,
+        is_without_slabs: loaded.is_without_slabs,
+    };
+    Ok([half(before), half(after)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A setting that is smaller where it was found must not be recommended for a load where it takes
+    /// more work, or more memory, in any order.
+    #[test]
+    fn a_setting_that_does_not_hold_is_refused() {
+        let of = |memory, work| Score { memory, peak: memory, parked: 1.0, work };
+        assert!(holds(&[of(0.9, 1.0), of(0.91, 1.005)]));
+        assert!(!holds(&[of(0.9, 1.0), of(0.9, 1.02)]), "more work");
+        assert!(!holds(&[of(0.9, 1.0), of(1.0, 1.0)]), "no smaller");
+        assert!(!holds(&[]), "nothing judged it");
+        assert_eq!(interval(&[of(0.9, 1.0), of(0.8, 1.1)], |it| it.memory), (0.8, 0.9));
+    }
+}

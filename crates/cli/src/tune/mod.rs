@@ -1,0 +1,74 @@
+//! `slabyard tune`: settings on the front of memory against slow-path work for some loads, and the one
+//! to take, if it holds on a load that it was not found by.
+//!
+//! Neighbours: `slabyard_ask::tune` searches and judges; [`args`] has the arguments, [`report`] prints.
+//! Invariant: a setting that did not hold is never printed as recommended, and the exit code is 1.
+
+pub mod args;
+mod report;
+
+use crate::failure::Failure;
+use crate::stdout;
+use crate::terminal::Progress;
+use args::TuneArgs;
+use report::Report;
+use slabyard_ask::files::shown;
+use slabyard_ask::load::{self, Loaded, TraceFile};
+use slabyard_ask::question::Question;
+use slabyard_ask::tune::{Search, best, judge};
+use slabyard_ask::{Error, Listener};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints the front, what is recommended, and how it held.
+pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
+    args.html.look_before(&args.files.iter().map(|file| file.as_path()).collect::<Vec<_>>())?;
+    let progress = Progress::new();
+    let base = question(&args.machine)?;
+    let (names, loads) = loads(args, &base, &progress)?;
+    let mut search = Search::new(&loads, &base, &progress)?;
+    let is_halved = args.files.len() == 1;
+    let judges = if is_halved { 1..2 } else { 0..loads.len() };
+    let mut verdicts = Vec::new();
+    for nth in judges {
+        verdicts.push(judge::without(&mut search, nth, &names[nth], args.seeds, &progress)?);
+    }
+    // Of a load that was cut the second half only judges.
+    let tuned: Vec<usize> = if is_halved { vec![0] } else { (0..loads.len()).collect() };
+    let front = search.front(&tuned, &progress)?;
+    let report = Report::new(&front, best(&front), &verdicts, search.replays(), is_halved);
+    args.html.write(|| report.page())?;
+    let text = if args.json { report.json()? } else { report.table() };
+    let code = stdout::print(text.as_bytes())?;
+    Ok(if report.is_recommended() { code } else { ExitCode::FAILURE })
+}
+
+fn question(machine: &[String]) -> Result<Question, Failure> {
+    let mut question = Question::default();
+    for text in machine {
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            Failure::Usage(format!("--machine {text}: expected KEY=VALUE, such as page=64k"))
+        })?;
+        question.set(key.trim(), value.trim())?;
+    }
+    Ok(question)
+}
+
+/// The loads, and what to call them: one alone as its two halves.
+fn loads(
+    args: &TuneArgs,
+    base: &Question,
+    listener: &dyn Listener,
+) -> Result<(Vec<String>, Vec<Loaded>), Failure> {
+    let load = |file: &Path| -> Result<Loaded, Error> {
+        let file = TraceFile { file: file.to_owned(), ..TraceFile::default() };
+        load::load(&file, &base.wanted, listener)
+    };
+    if let [file] = &args.files[..] {
+        let halves = judge::halves(load(file)?)?;
+        let names = ["first", "second"].map(|half| format!("{}, {half} half", shown(file)));
+        return Ok((names.into(), halves.into()));
+    }
+    let loads = args.files.iter().map(|file| load(file)).collect::<Result<_, _>>()?;
+    Ok((args.files.iter().map(|file| shown(file)).collect(), loads))
+}

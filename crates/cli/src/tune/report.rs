@@ -1,0 +1,208 @@
+//! What `slabyard tune` prints: the front as a table and as a picture, the recommended settings with how
+//! a kernel is given them, and what the judging loads said.
+
+use crate::failure::Failure;
+use crate::html;
+use crate::terminal::{Colour, Grid};
+use anyhow::Context;
+use serde::Serialize;
+use slabyard_ask::tune::judge::Verdict;
+use slabyard_ask::tune::{Point, knobs};
+use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
+use std::fmt::Write;
+
+/// Rows and columns of the picture.
+const PICTURE: (usize, usize) = (12, 60);
+
+/// All that was found.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    /// The front, smallest first, and the default.
+    front: &'a [Point],
+    /// The smallest that takes no more work than the default, if it held.
+    recommended: Option<&'a str>,
+    /// How a kernel is given it.
+    apply: Vec<String>,
+    /// The same, where it did not hold.
+    refused: Option<&'a str>,
+    /// What each judging load said; null: without it nothing was better than the default.
+    judges: &'a [Option<Verdict>],
+    replays: usize,
+    #[serde(skip)]
+    is_halved: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        front: &'a [Point],
+        best: Option<&'a Point>,
+        judges: &'a [Option<Verdict>],
+        replays: usize,
+        is_halved: bool,
+    ) -> Report<'a> {
+        let hold = judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds));
+        let recommended = best.filter(|_| hold);
+        Report {
+            front,
+            recommended: recommended.map(|it| it.name.as_str()),
+            apply: recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default(),
+            refused: best.filter(|_| !hold).map(|it| it.name.as_str()),
+            judges,
+            replays,
+            is_halved,
+        }
+    }
+
+    pub(super) fn is_recommended(&self) -> bool {
+        self.recommended.is_some()
+    }
+
+    pub(super) fn json(&self) -> Result<String, Failure> {
+        Ok(serde_json::to_string_pretty(self).context("JSON")? + "\n")
+    }
+
+    pub(super) fn table(&self) -> String {
+        let mut grid = Grid::new(&["settings", "memory", "peak", "parked", "work"]);
+        for point in self.front {
+            let score = &point.score;
+            let parts = [score.memory, score.peak, score.parked, score.work];
+            let name = if point.changes.is_empty() { "base (default)" } else { &point.name };
+            let mark = if Some(name) == self.recommended { " *" } else { "" };
+            let cells = parts.map(|part| format!("{part:.3}"));
+            grid.push([vec![format!("{name}{mark}")], cells.into()].concat());
+        }
+        let mut text = String::new();
+        grid.write(&mut text, Colour::of_stdout());
+        let _ = writeln!(text, "\nRelative to the default, from {} replays.\n", self.replays);
+        text.push_str(&self.picture());
+        text.push('\n');
+        for judge in self.judges.iter().flatten() {
+            let range = |(low, high): (f64, f64)| format!("{low:.3} to {high:.3}");
+            let _ = writeln!(
+                text,
+                "{} {} on {}, which it was not found by: memory {}, work {}",
+                judge.name,
+                if judge.holds { "holds" } else { "does not hold" },
+                judge.load,
+                range(judge.memory),
+                range(judge.work)
+            );
+        }
+        text + &self.conclusion()
+    }
+
+    fn conclusion(&self) -> String {
+        match (self.recommended, self.refused) {
+            (Some(name), _) => {
+                let whose = if self.is_halved { "the first half" } else { "all loads" };
+                let mut text = format!("* recommended, from {whose}: {name}\n");
+                self.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+                text
+            }
+            (None, Some(name)) => format!("{name} is not recommended: it does not hold\n"),
+            (None, None) => {
+                "nothing is smaller than the default and takes no more work: keep the default\n"
+                    .into()
+            }
+        }
+    }
+
+    /// Work upwards, memory to the right: `o` a point of the front, `D` the default, `*` what is
+    /// recommended.
+    fn picture(&self) -> String {
+        let (rows, columns) = PICTURE;
+        let range = |of: fn(&Point) -> f64| {
+            let each = self.front.iter().map(of);
+            each.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), it| (l.min(it), h.max(it)))
+        };
+        let (memory, work) = (range(|it| it.score.memory), range(|it| it.score.work));
+        let place = |value: f64, (low, high): (f64, f64), cells: usize| {
+            let share = if high > low { (value - low) / (high - low) } else { 0.0 };
+            (share * (cells - 1) as f64).round() as usize
+        };
+        let mut cells = vec![vec![' '; columns]; rows];
+        for point in self.front {
+            let score = &point.score;
+            let row = rows - 1 - place(score.work, work, rows);
+            let cell = &mut cells[row][place(score.memory, memory, columns)];
+            *cell = match () {
+                () if Some(point.name.as_str()) == self.recommended => '*',
+                () if point.changes.is_empty() => 'D',
+                () if *cell == ' ' => 'o',
+                () => *cell,
+            };
+        }
+        let mut text = String::new();
+        for (nth, row) in cells.iter().enumerate() {
+            let label = match nth {
+                0 => format!("{:.3}", work.1),
+                nth if nth == rows - 1 => format!("{:.3}", work.0),
+                _ => String::new(),
+            };
+            let line: String = row.iter().collect();
+            let _ = writeln!(text, "{label:>9} |{}", line.trim_end());
+        }
+        let _ = writeln!(text, "{:>9} +{}", "work", "-".repeat(columns));
+        let _ = writeln!(text, "{:>11}{:<50.3}{:>10.3} memory", "", memory.0, memory.1);
+        text
+    }
+
+    pub(super) fn page(&self) -> Result<Page, Failure> {
+        let part = |of: &str| Axis::new(of, Unit::Count);
+        let points = Series::new("front", "/front/*/score/memory", "/front/*/score/work");
+        let chart = Chart::scatter(
+            "Slow-path work against memory",
+            part("memory, relative to the default"),
+            part("work, relative to the default"),
+        )
+        .with(points.labels("/front/*/name").connected());
+        let mut table = Table::new(["settings", "memory", "peak", "parked", "work"]);
+        for point in self.front {
+            let score = &point.score;
+            let number = |it: f64| Cell::number(format!("{it:.3}"), it);
+            table.push([
+                Cell::text(point.name.clone()),
+                number(score.memory),
+                number(score.peak),
+                number(score.parked),
+                number(score.work),
+            ]);
+        }
+        Ok(html::page("Settings tuned to loads", self.json()?)
+            .with(Section::new("The front").chart(chart).table(table))
+            .with(Section::new("What to set").text(self.conclusion())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slabyard_ask::tune::Score;
+
+    /// What is best is recommended if every judge says that it holds, and with how a kernel is given
+    /// it; one judge that refuses it, or that found nothing, suffices against it.
+    #[test]
+    fn what_does_not_hold_everywhere_is_not_recommended() {
+        let score = Score { memory: 0.9, peak: 0.95, parked: 1.0, work: 0.99 };
+        let base = Score { memory: 1.0, peak: 1.0, parked: 1.0, work: 1.0 };
+        let changes = vec![("max_order".to_owned(), "1".to_owned())];
+        let point = |name: &str, changes, score| Point { name: name.into(), changes, score };
+        let front = [point("max_order=1", changes, score), point("base", Vec::new(), base)];
+        let judge = |holds| {
+            let (load, name) = ("other".into(), "max_order=1".into());
+            Some(Verdict { load, name, memory: (0.9, 0.9), work: (1.0, 1.0), holds })
+        };
+        let all = [judge(true), judge(true)];
+        let report = Report::new(&front, front.first(), &all, 9, false);
+        assert!(report.is_recommended() && report.refused.is_none());
+        let text = report.table();
+        assert!(text.contains("max_order=1 *") && text.contains("slub_max_order=1"), "{text}");
+        for judges in [[judge(true), judge(false)], [judge(true), None]] {
+            let report = Report::new(&front, front.first(), &judges, 9, false);
+            assert_eq!((report.is_recommended(), report.refused), (false, Some("max_order=1")));
+            let text = report.table();
+            assert!(!text.contains("slub_max_order=1"), "{text}");
+            assert!(text.ends_with("is not recommended: it does not hold\n"), "{text}");
+        }
+    }
+}
