@@ -148,6 +148,16 @@ impl<'a> Answerer<'a> {
         Ok(Answerer { loaded, case, costs, knows_others: false })
     }
 
+    /// The same for another order of the events, as far as their times do not tell it.
+    ///
+    /// # Errors
+    /// As [`prepare::case`].
+    pub fn shaken(loaded: &'a Loaded, costs: Costs, seed: u64) -> Result<Answerer<'a>, Error> {
+        let order = case::order_of(&loaded.snapshot).shaken(seed);
+        let case = prepare::case(EngineName::Slub, loaded, order, &Silent)?;
+        Ok(Answerer { loaded, case, costs, knows_others: false })
+    }
+
     /// The trace as it is prepared, by the rules of the last question.
     #[must_use]
     pub fn case(&self) -> &Case {

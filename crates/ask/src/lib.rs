@@ -7,7 +7,7 @@
 //!
 //! [`threads`] puts what mail threads measured beside what the lab says, and imports none of the others.
 //!
-//! Modules import downwards only: asked, sweep > trust, answers > waits > answer > costs, question, figures, prepare > load > wanted > axis, sizes,
+//! Modules import downwards only: asked, sweep, tune > trust, answers > waits > answer > costs, question, figures, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -28,6 +28,7 @@ pub mod sizes;
 pub mod sweep;
 pub mod threads;
 pub mod trust;
+pub mod tune;
 pub mod waits;
 pub mod wanted;
 

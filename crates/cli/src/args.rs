@@ -20,6 +20,7 @@ use crate::snapshot::SnapshotArgs;
 use crate::sweep::args::SweepArgs;
 use crate::top::TopArgs;
 use crate::trace::TraceCommandArgs;
+use crate::tune::args::TuneArgs;
 use crate::validate::ValidateArgs;
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -83,6 +84,8 @@ pub enum Command {
     Ask(Box<AskArgs>),
     /// Replay traces at each combination of settings, as one table; resumable, and in shards
     Sweep(Box<SweepArgs>),
+    /// Find settings that take less memory for some loads at no more slow-path work
+    Tune(TuneArgs),
     /// Say what each allocator leaves of a small machine's memory
     Small(SmallArgs),
     /// Compute what threads of the kernel's mailing lists measured, and show both numbers

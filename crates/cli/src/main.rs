@@ -56,6 +56,7 @@ mod terminal;
 mod top;
 mod trace;
 mod trace_file;
+mod tune;
 mod typed;
 mod validate;
 
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Ask(args) => ask::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Small(args) => small::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(args) => trace::run(&args),

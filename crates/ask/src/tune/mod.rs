@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             let (loaded, base) = (&self.loads[*load], self.base);
-            let task = Task { loaded, base, points: &points, costs: COSTS };
+            let task = Task { loaded, base, points: &points, costs: COSTS, contention: None };
             // What there is to say of a load is said once.
             let quiet = Quiet(listener);
             let hears: &dyn Listener = if known.is_empty() { listener } else { &quiet };

@@ -38,3 +38,4 @@ mod terminal;
 mod top;
 mod trace_files;
 mod traces;
+mod tuning;
