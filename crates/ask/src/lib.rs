@@ -7,7 +7,7 @@
 //!
 //! [`threads`] puts what mail threads measured beside what the lab says, and imports none of the others.
 //!
-//! Modules import downwards only: asked, sweep, tune > trust, answers > waits > answer > costs, question, figures, prepare > load > wanted > axis, sizes,
+//! Modules import downwards only: asked, sweep, tune > trust, answers > waits > answer > costs, question, figures, geometry, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -20,6 +20,7 @@ pub mod costs;
 mod error;
 pub mod figures;
 pub mod files;
+pub mod geometry;
 mod listener;
 pub mod load;
 pub mod prepare;

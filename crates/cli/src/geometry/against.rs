@@ -8,7 +8,7 @@ use crate::stderr::say;
 use crate::stdout;
 use anyhow::Context;
 use serde::Serialize;
-use slabyard_ask::files;
+use slabyard_ask::{files, geometry};
 use slabyard_lab::rules::Machine;
 use slabyard_lab::snapshot::{Difference, KernelSnapshot};
 use slabyard_observe::file;
@@ -74,8 +74,10 @@ fn compare(
     }
     let machine = snapshot.machine().unwrap_or(Machine::new(snapshot.page_size, 1));
     let version = args.rules.release.as_deref().or(snapshot.kernel.as_deref());
-    let (settings, note) = args
-        .settings(version, args.rules.wanted().on(machine), |settings| snapshot.boot(settings))?;
+    let wanted = args.rules.wanted();
+    let machine = wanted.on(machine);
+    let (settings, note) =
+        geometry::settings(&wanted, version, machine, |settings| snapshot.boot(settings))?;
     let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
     let compared = DumpComparison {
         dump: snapshot.dump.clone(),

@@ -1,12 +1,10 @@
-//! The arguments of `slabyard geometry`, and the kernel rules that they select.
+//! The arguments of `slabyard geometry`.
 
-use crate::failure::Failure;
 use crate::machine::RulesArgs;
 use crate::settings;
 use clap::ValueHint;
 use slabyard_ask::sizes::size;
-use slabyard_lab::rules::{self, Machine, Settings};
-use slabyard_lab::snapshot::UnknownRules;
+use slabyard_lab::rules;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,26 +39,6 @@ pub struct GeometryArgs {
     /// Bytes of an object, such as 192 or 4k [default: the kmalloc size classes]
     #[arg(value_name = "SIZE", value_parser = size)]
     pub(super) sizes: Vec<u32>,
-}
-
-impl GeometryArgs {
-    /// [`Wanted::settings`](slabyard_ask::Wanted::settings) of a version that is known, without keys that change no geometry.
-    pub(super) fn settings(
-        &self,
-        version: Option<&str>,
-        machine: Machine,
-        boot: impl FnOnce(&mut Settings) -> Result<(), UnknownRules>,
-    ) -> Result<(Settings, Option<String>), Failure> {
-        let unknown = || Failure::Usage("the kernel's version is not known; give --release".into());
-        let (settings, note) =
-            self.rules.wanted().settings(version.ok_or_else(unknown)?, machine, boot)?;
-        match settings.typed_of_calls() {
-            None => Ok((settings, note)),
-            Some(key) => Err(Failure::Usage(format!(
-                "{key} changes no geometry, but what calls do; it is for `slabyard replay --set`"
-            ))),
-        }
-    }
 }
 
 fn long_help() -> String {

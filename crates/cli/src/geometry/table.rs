@@ -2,41 +2,29 @@
 //!
 //! Neighbours: [`super::sizes`] fills it for SLUB, [`super::slab`] for SLAB.
 
-use serde::Serialize;
+use slabyard_ask::geometry::Slabs;
 use std::fmt::Write as _;
 
-/// What a row tells of its slabs, whatever the allocator, under the names that the kernel has.
-#[derive(Clone, Copy, Serialize)]
-pub(super) struct Slabs {
-    pub size: u32,
-    pub slab_size: u32,
-    pub order: u8,
-    pub objs_per_slab: u32,
-    pub waste: u32,
-}
+const HEADS: [(&str, &str); 6] = [
+    ("size", ""),
+    ("slab_size", ""),
+    ("order", ""),
+    ("slab", ""),
+    ("objs_per_slab", "objects"),
+    ("waste", "a slab"),
+];
 
-impl Slabs {
-    const HEADS: [(&'static str, &'static str); 6] = [
-        ("size", ""),
-        ("slab_size", ""),
-        ("order", ""),
-        ("slab", ""),
-        ("objs_per_slab", "objects"),
-        ("waste", "a slab"),
-    ];
-
-    fn cells(&self, page_size: u32) -> [String; 6] {
-        let slab = u64::from(page_size) << self.order;
-        let share = f64::from(self.waste) * 100.0 / slab as f64;
-        [
-            bytes(self.size.into()),
-            bytes(self.slab_size.into()),
-            self.order.to_string(),
-            bytes(slab),
-            self.objs_per_slab.to_string(),
-            format!("{} ({share:.1}%)", bytes(self.waste.into())),
-        ]
-    }
+fn cells(slabs: &Slabs, page_size: u32) -> [String; 6] {
+    let slab = u64::from(page_size) << slabs.order;
+    let share = f64::from(slabs.waste) * 100.0 / slab as f64;
+    [
+        bytes(slabs.size.into()),
+        bytes(slabs.slab_size.into()),
+        slabs.order.to_string(),
+        bytes(slab),
+        slabs.objs_per_slab.to_string(),
+        format!("{} ({share:.1}%)", bytes(slabs.waste.into())),
+    ]
 }
 
 /// Lines of slabs and of limits below their heads, aligned at the right.
@@ -45,12 +33,12 @@ pub(super) fn grid<const N: usize>(
     heads: [(&str, &str); N],
     rows: impl Iterator<Item = (Slabs, [String; N])>,
 ) -> String {
-    let heads: Vec<_> = Slabs::HEADS.into_iter().chain(heads).collect();
+    let heads: Vec<_> = HEADS.into_iter().chain(heads).collect();
     let mut grid: Vec<Vec<String>> = vec![
         heads.iter().map(|h| h.0.into()).collect(),
         heads.iter().map(|h| h.1.into()).collect(),
     ];
-    grid.extend(rows.map(|(slabs, limits)| [&slabs.cells(page_size)[..], &limits].concat()));
+    grid.extend(rows.map(|(slabs, limits)| [&cells(&slabs, page_size)[..], &limits].concat()));
     let mut text = String::new();
     for row in &grid {
         let mut line = String::new();
