@@ -26,6 +26,8 @@ use std::collections::BTreeMap;
 
 /// Moments at which memory is looked at.
 const SAMPLES: usize = 200;
+/// Samples that one replay may give: each holds a number for every cache.
+pub const MOST_SAMPLES: usize = 100_000;
 
 /// What a load takes under one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -249,7 +251,7 @@ impl<'a> Answerer<'a> {
         let question = base.with(changes).map_err(of_it)?;
         let notes = Notes::default();
         let settings = self.settings(&question, &notes).map_err(of_it)?;
-        let (figures, replayed) = self.replay(&question, &settings).map_err(of_it)?;
+        let (figures, replayed) = self.replay(&question, &settings, SAMPLES).map_err(of_it)?;
         let calls = calls(&figures.counters);
         Ok(Answer {
             name,
@@ -275,10 +277,24 @@ impl<'a> Answerer<'a> {
         })
     }
 
+    /// All figures of one replay under a question, with about so many samples over time.
+    ///
+    /// # Errors
+    /// As [`Answerer::answer`], and [`Error::Usage`] for too many samples.
+    pub fn figures(&mut self, question: &Question, samples: usize) -> Result<Figures, Error> {
+        if samples > MOST_SAMPLES {
+            let text = format!("{samples} samples: at most {MOST_SAMPLES} are kept");
+            return Err(Error::Usage(text));
+        }
+        let settings = self.settings(question, &Silent)?;
+        Ok(self.replay(question, &settings, samples)?.0)
+    }
+
     fn replay(
         &mut self,
         question: &Question,
         settings: &Settings,
+        samples: usize,
     ) -> Result<(Figures, Replayed), Error> {
         self.rule(question.wanted.engine, settings)?;
         if question.memory.is_some() && !self.knows_others {
@@ -287,7 +303,9 @@ impl<'a> Answerer<'a> {
             self.knows_others = true;
         }
         let mut plan = self.case.plan(Start::LookAhead);
-        plan.sample_every = self.case.prepared.steps.len().div_ceil(SAMPLES).max(1);
+        if samples > 0 {
+            plan.sample_every = self.case.prepared.steps.len().div_ceil(samples).max(1);
+        }
         plan.tasks = question.tasks();
         plan.memory = question.memory.map(|bytes| Limit { bytes, relief: Relief::None });
         let replayed = replay(&plan).context("the replay failed")?;

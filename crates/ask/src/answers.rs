@@ -9,6 +9,7 @@ use crate::axis::Changes;
 use crate::load::Loaded;
 use crate::question::Question;
 use crate::{Error, Listener, Silent, axis};
+use anyhow::anyhow;
 use slabyard_lab::replay::contend::Costs;
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -54,8 +55,11 @@ pub fn each(
             let mut taker = taker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (take, result) = &mut *taker;
             // What others made after an error is not taken.
-            let taken =
-                if result.is_ok() { answer.and_then(|answer| take(nth, answer)) } else { Ok(()) };
+            let taken = match result {
+                Err(_) => Ok(()),
+                Ok(()) if listener.is_stopped() => Err(anyhow!("stopped").into()),
+                Ok(()) => answer.and_then(|answer| take(nth, answer)),
+            };
             if let Err(error) = taken {
                 *result = Err(error);
                 stop.store(true, Ordering::Relaxed);
@@ -83,11 +87,11 @@ pub fn each(
 pub fn all(task: &Task<'_>, listener: &dyn Listener) -> Result<Vec<Answer>, Error> {
     let mut answers: Vec<Option<Answer>> = vec![None; task.points.len()];
     let mut done = 0;
-    listener.stage(&format!("replaying, 0 of {} done", answers.len()));
     let all = answers.len();
+    listener.done(0, all);
     let mut take = |nth: usize, answer: Answer| {
         done += 1;
-        listener.stage(&format!("replaying, {done} of {all} done"));
+        listener.done(done, all);
         answers[nth] = Some(answer);
         Ok(())
     };

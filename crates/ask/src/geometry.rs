@@ -108,7 +108,8 @@ pub fn slub(
     note.iter().for_each(|note| listener.say(note));
     let classes = geometry::kmalloc_sizes(settings.machine.page_size);
     let sizes = if sizes.is_empty() { &classes[..] } else { sizes };
-    let rows = sizes.iter().map(|size| slub_row(*size, &settings)).collect::<Result<Vec<_>, _>>()?;
+    let rows =
+        sizes.iter().map(|size| slub_row(*size, &settings)).collect::<Result<Vec<_>, _>>()?;
     Ok((settings, rows))
 }
 
@@ -137,9 +138,7 @@ pub fn slab(wanted: &Wanted, sizes: &[u32]) -> Result<(Rules, Vec<SlabRow>), Err
     match version_of(release) {
         None => return Err(Error::Usage(format!("{release} is no version; such as 6.1"))),
         Some(version) if version >= SLAB_REMOVED => {
-            return Err(Error::Usage(format!(
-                "SLAB was removed in 6.8; {release} has SLUB alone"
-            )));
+            return Err(Error::Usage(format!("SLAB was removed in 6.8; {release} has SLUB alone")));
         }
         Some(_) => {}
     }

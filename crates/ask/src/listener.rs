@@ -6,6 +6,14 @@ use std::sync::{Mutex, PoisonError};
 pub trait Listener: Sync {
     /// What is being done now, which may take long.
     fn stage(&self, what: &str);
+    /// How much of a stage of several parts is done.
+    fn done(&self, done: usize, all: usize) {
+        self.stage(&format!("replaying, {done} of {all} done"));
+    }
+    /// True if nobody waits for the answer any more: work of several parts ends.
+    fn is_stopped(&self) -> bool {
+        false
+    }
     /// It is done.
     fn clear(&self);
     /// What people should know beside the answer.

@@ -6,7 +6,7 @@ use slabyard_ask::axis::{Changes, variants};
 use slabyard_ask::load::{self, Loaded, TraceFile};
 use slabyard_ask::question::Question;
 use slabyard_ask::trust::Trust;
-use slabyard_ask::{Error, Silent, Wanted};
+use slabyard_ask::{Error, Listener, Silent, Wanted};
 use slabyard_lab::replay::contend::COSTS;
 use std::path::PathBuf;
 
@@ -95,4 +95,46 @@ fn trust_is_that_of_the_check() {
         assert!(trust.curve.expect("known") < 0.01);
         assert!(trust.line().contains(&format!("meets {goals} of {goals} goals")));
     }
+}
+
+/// Who no longer waits for answers gets none.
+struct Gone;
+
+impl Listener for Gone {
+    fn stage(&self, _: &str) {}
+    fn clear(&self) {}
+    fn say(&self, _: &str) {}
+
+    fn is_stopped(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_listener_that_goes_ends_the_work() {
+    let loaded = loaded("tr64k_hb_smp4.slabtrace");
+    let (base, points) = (Question::default(), points(&["max_order=0..3"]));
+    let task =
+        Task { loaded: &loaded, base: &base, points: &points, costs: COSTS, contention: None };
+    let mut taken = 0;
+    let result = answers::each(&task, &Gone, &mut |_, _| {
+        taken += 1;
+        Ok(())
+    });
+    assert_eq!(result.expect_err("ended").to_string(), "stopped");
+    assert_eq!(taken, 0);
+}
+
+#[test]
+fn figures_are_those_of_the_answer() {
+    let loaded = loaded("tr64k_hb_smp4.slabtrace");
+    let mut answerer = Answerer::new(&loaded, COSTS, &Silent).expect("a case");
+    let question = Question::default();
+    let answer = answerer.answer(&question, &Changes::new()).expect("an answer");
+    let figures = answerer.figures(&question, 10).expect("figures");
+    assert_eq!(figures.totals.peak_bytes, answer.memory.peak);
+    assert!((5..=11).contains(&figures.series.len()), "{}", figures.series.len());
+    assert!(answerer.figures(&question, 0).expect("figures").series.is_empty());
+    let error = answerer.figures(&question, 100_001).map(drop).expect_err("too many").to_string();
+    assert!(error.contains("at most 100000"), "{error}");
 }

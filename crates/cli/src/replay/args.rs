@@ -9,6 +9,7 @@ use crate::html::HtmlArgs;
 use crate::machine::RulesArgs;
 use clap::ValueHint;
 use slabyard_ask::Wanted;
+use slabyard_ask::answer::MOST_SAMPLES;
 use slabyard_ask::sizes::memory_size;
 use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
@@ -18,8 +19,6 @@ use slabyard_lab::rules::NodeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Samples that one replay may give: each holds a number for every cache.
-const MOST_SAMPLES: usize = 100_000;
 /// Tasks for each of the trace.
 const MOST_TASKS: u32 = 10_000;
 
