@@ -1,0 +1,130 @@
+"""The Linux kernel's slab allocators, asked from Python.
+
+Open a trace of a real kernel, replay it by other rules and on other machines, ask what variants would
+take, and read slab memory of the running kernel or of a process. Results are Arrow tables: Polars,
+pandas, pyarrow and DuckDB take them as they are.
+
+    >>> import polars, slabyard
+    >>> trace = slabyard.open("hackbench.slabtrace")
+    >>> answers = trace.ask("max_order=0..3", page="64k", cpus=64)
+    >>> polars.DataFrame(answers).select("name", "peak_bytes", "list_locks_per_million")
+    >>> print(answers.trust_line)
+
+Keys (`max_order`, `cpus`, `release`, ...) are those of `slabyard ask --help`. What the command says on
+standard error is a warning of the class `Note` here; what ends it is an exception, `UsageError` or
+`Error`, with the command's words. A function that may take long has `progress`: `True` shows a bar, and
+a function is called with a stage, what is done of it, and how much there is (0 if that is not known).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ._slabyard import (
+    Answers,
+    Error,
+    Note,
+    Replay,
+    Snapshot,
+    Table,
+    Trace,
+    UsageError,
+    __version__,
+    geometry,
+    snapshot,
+)
+
+if TYPE_CHECKING:
+    from ._slabyard import Key, Progress
+
+__all__ = [
+    "Answers",
+    "Error",
+    "Note",
+    "Replay",
+    "Snapshot",
+    "Table",
+    "Trace",
+    "UsageError",
+    "__version__",
+    "ask",
+    "geometry",
+    "list",
+    "open",
+    "replay",
+    "snapshot",
+]
+
+
+def open(
+    file: str | os.PathLike[str],
+    *,
+    start: str | os.PathLike[str] | None = None,
+    dump: str | None = None,
+    no_lists: bool = False,
+    partial: bool = False,
+    progress: Progress = None,
+) -> Trace:
+    """Reads a trace, and the snapshot that it begins with.
+
+    `start` is the snapshot taken just before the trace, if it is neither in the trace nor beside it;
+    `dump` picks one of several in its file. `no_lists` begins as if no lists had been read out of the
+    kernel, and `partial` takes what is left of a damaged trace.
+    """
+    return Trace(
+        file, start=start, dump=dump, no_lists=no_lists, partial=partial, progress=progress
+    )
+
+
+def replay(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    samples: int = 0,
+    progress: Progress = None,
+    **keys: Key,
+) -> Replay:
+    """Replays a trace once, by the rules and on the machine that `keys` name.
+
+    What is not named is the traced kernel's. With `samples` the result has about so many samples over
+    time.
+    """
+    opened = trace if isinstance(trace, Trace) else open(trace, progress=progress)
+    return opened.replay(samples=samples, progress=progress, **keys)
+
+
+def ask(
+    trace: Trace | str | os.PathLike[str],
+    *variants: str,
+    costs: str = "measured",
+    cost: dict[str, int] | None = None,
+    contention: int | None = None,
+    check: bool = True,
+    progress: Progress = None,
+    **keys: Key,
+) -> Answers:
+    """Answers what a load takes with each of the variants, such as `"max_order=0..3"`.
+
+    `keys` hold in each row, the base's too. `costs` of operations are `"measured"` on this machine or
+    those of the lab's `"table"`, with those of `cost` (nanoseconds) in place. `contention` lets so many
+    CPUs overlap in time. Without `check` the trace's own run is not checked, and `trust` is `None`.
+    """
+    opened = trace if isinstance(trace, Trace) else open(trace, progress=progress)
+    return opened.ask(
+        *variants,
+        costs=costs,
+        cost=cost,
+        contention=contention,
+        check=check,
+        progress=progress,
+        **keys,
+    )
+
+
+def list(source: str | int | os.PathLike[str] = "kernel") -> Table:
+    """The caches of the running `"kernel"`, of a process by its id, or of a snapshot's or core's file.
+
+    A row has all fields that `slabyard list --help` names. A kernel only bounds some of them: then the
+    field is null, and both ends are in `..._low` and `..._high`.
+    """
+    return snapshot(source).caches

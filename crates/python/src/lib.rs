@@ -1,0 +1,47 @@
+//! The native part of the Python package `slabyard`: the lab's questions and the readers of slab
+//! memory, with their results as Arrow tables.
+//!
+//! Neighbours: `slabyard-ask` loads, replays and answers, `slabyard-observe` reads; the package's
+//! Python files have what needs Python alone. Invariants: nothing is computed here that the command
+//! does not compute by the same call; the interpreter's lock is free while it works.
+//!
+//! Modules import downwards only: trace > asked, replayed, geometry, look > arguments, columns, table, work > error.
+
+mod arguments;
+mod asked;
+mod columns;
+mod error;
+mod geometry;
+mod look;
+mod replayed;
+mod table;
+mod trace;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The native part of `slabyard`.
+#[pymodule]
+mod _slabyard {
+    #[pymodule_export]
+    use crate::asked::Answers;
+    #[pymodule_export]
+    use crate::error::{Error, Note, UsageError};
+    #[pymodule_export]
+    use crate::geometry::geometry;
+    #[pymodule_export]
+    use crate::look::{Snapshot, snapshot};
+    #[pymodule_export]
+    use crate::replayed::Replay;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::trace::Trace;
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
