@@ -136,7 +136,7 @@ impl Tasks {
         }
         self.ran_last[cpu] = index;
         let task = &mut self.tasks[index as usize];
-        if task.cpu != NOBODY {
+        if task.cpu != NOBODY && task.left > 0 {
             self.load[task.cpu as usize] -= 1;
         }
         let left = task.left.saturating_sub(1);
@@ -150,9 +150,9 @@ impl Tasks {
         self.there[cpu] = false;
         for task in 0..self.tasks.len() {
             let Task { cpu: on, left, .. } = self.tasks[task];
-            if on == cpu as u32 && left > 0 {
+            if on == cpu as u32 {
                 let idlest = self.idlest();
-                self.load[idlest] += 1;
+                self.load[idlest] += u32::from(left > 0);
                 self.tasks[task].cpu = idlest as u32;
             }
         }
@@ -192,12 +192,12 @@ impl Tasks {
 
     fn place(&mut self, task: usize, now_ns: u64) -> usize {
         let Task { mut cpu, ran_ns, left } = self.tasks[task];
-        let woke = now_ns.saturating_sub(ran_ns) > WAKE_NS;
-        if cpu == NOBODY || woke {
+        let (woke, counts) = (now_ns.saturating_sub(ran_ns) > WAKE_NS, left > 0);
+        if cpu == NOBODY || (woke && counts) {
             let idlest = self.idlest();
             if cpu == NOBODY {
                 cpu = idlest as u32;
-                self.load[idlest] += 1;
+                self.load[idlest] += u32::from(counts);
             } else if self.load[cpu as usize] >= self.load[idlest] + 2 {
                 self.load[cpu as usize] -= 1;
                 self.load[idlest] += 1;
