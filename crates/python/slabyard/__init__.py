@@ -21,12 +21,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ._cluster import sweep
 from ._slabyard import (
     Answers,
     Error,
     Note,
     Replay,
     Snapshot,
+    Sweep,
     Table,
     Trace,
     UsageError,
@@ -44,6 +46,7 @@ __all__ = [
     "Note",
     "Replay",
     "Snapshot",
+    "Sweep",
     "Table",
     "Trace",
     "UsageError",
@@ -54,6 +57,7 @@ __all__ = [
     "open",
     "replay",
     "snapshot",
+    "sweep",
 ]
 
 

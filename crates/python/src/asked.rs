@@ -45,7 +45,8 @@ pub fn ask(
     let costs = costs::typed(from, &costs.typed)?;
     let asking = Asking { file, loaded, base, variants, costs, contention, is_checked };
     let asked = asked::ask(&asking, watch)?;
-    asked.notes.iter().for_each(|note| watch.say(note));
+    let of_base = asked.answers.first().map_or(&[][..], |row| &row.answer.notes);
+    of_base.iter().chain(&asked.notes).for_each(|note| watch.say(note));
     let mut all = vec![named("name", "name", Holds::Text)];
     all.extend(keys(variants));
     all.extend(answer_columns());

@@ -5,7 +5,7 @@
 //! Python files have what needs Python alone. Invariants: nothing is computed here that the command
 //! does not compute by the same call; the interpreter's lock is free while it works.
 //!
-//! Modules import downwards only: trace > asked, replayed, geometry, look > arguments, columns, table, work > error.
+//! Modules import downwards only: trace > asked, replayed, sweep, geometry, look > arguments, columns, table, work > error.
 
 mod arguments;
 mod asked;
@@ -14,6 +14,7 @@ mod error;
 mod geometry;
 mod look;
 mod replayed;
+mod sweep;
 mod table;
 mod trace;
 mod work;
@@ -33,6 +34,8 @@ mod _slabyard {
     use crate::look::{Snapshot, snapshot};
     #[pymodule_export]
     use crate::replayed::Replay;
+    #[pymodule_export]
+    use crate::sweep::{Plan, Sweep};
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

@@ -9,3 +9,5 @@ assert_type(trace.replay(max_order=1, samples=10).caches, slabyard.Table)
 assert_type(slabyard.list(4711), slabyard.Table)
 assert_type(slabyard.geometry(192, "4k", page="64k").column_names, list[str])
 trace.replay(samples="many")  # type: ignore[arg-type]
+assert_type(slabyard.sweep("load.slabtrace", {"max_order": range(4), "release": ["6.12"]}), slabyard.Sweep)
+slabyard.sweep("load.slabtrace")  # type: ignore[call-arg]
