@@ -1,7 +1,7 @@
 //! Holds a setting against a load that its search did not see, in orders of the events that the trace
 //! allows, too.
 
-use super::{Point, Score, Search, best, score};
+use super::{EQUAL_WORK, Point, Score, Search, best, score};
 use crate::answer::Answerer;
 use crate::axis::Changes;
 use crate::load::Loaded;
@@ -10,9 +10,6 @@ use crate::{Error, Listener, Silent};
 use serde::Serialize;
 use slabyard_lab::replay::contend::COSTS;
 use slabyard_lab::trace::{Source, Trace};
-
-/// More slow-path work than this against the default's is no equal work.
-const MOST_WORK: f64 = 1.01;
 
 /// Lowest and highest over the orders of a trace's events.
 pub type Interval = (f64, f64);
@@ -35,7 +32,7 @@ pub struct Verdict {
 /// True if the setting is smaller in all scores, and takes no more work.
 #[must_use]
 pub fn holds(scores: &[Score]) -> bool {
-    !scores.is_empty() && scores.iter().all(|it| it.memory < 1.0 && it.work <= MOST_WORK)
+    !scores.is_empty() && scores.iter().all(|it| it.memory < 1.0 && it.work <= EQUAL_WORK)
 }
 
 /// Replays a load with a setting and without, as recorded and in `seeds` other orders.

@@ -15,10 +15,13 @@ The kernel, its machine and what it was booted with are the traces', but for --m
 const LONG: &str = "\
 Varied are max_order, min_partial, and cpu_partial or sheaf_capacity and max_full_sheaves, whichever
 the kernel has, each for all caches. A coarse grid is replayed, then the neighbours of the points that
-no other point beats. Memory is that of all slabs in the mean over time; work is refills, list locks
-and page calls by the costs of `slabyard replay --contention`; all are shown relative to the default.
+no other point beats. Memory is that of all slabs in the mean over time; work is what calls do beyond
+their fast path (calls that leave their CPU, exchanges, list locks that another CPU held last, objects
+that are moved, page calls) by the costs of `slabyard replay --contention`; all are shown relative to
+the default.
 
-What is recommended is the smallest point that takes no more work than the default. With several traces
+What is recommended is the smallest point that takes at most 1 % more work than the default, if it takes
+at least 1 % less memory. With several traces
 each judges what is best for the others; one trace is cut into halves by time, and the second judges
 the first's. It holds where it is smaller, and takes at most 1 % more work, as recorded and in each of
 --seeds other orders that the trace's times allow.

@@ -188,6 +188,7 @@ fn every_key_changes_something() {
                 assert_ne!(on_size(&[]), on_size(&["--set=order_formula=fewer_objects"]));
                 continue;
             }
+            "order_rule" => (plain, "auto"),
             "reclaim" => (SLAB, "2.5.39"),
             "arrays" => (SLAB, "0"),
             "pressure_ms" => {

@@ -21,15 +21,29 @@ fn front(output: &Output) -> Vec<(String, f64, f64)> {
     points.collect()
 }
 
-/// What is best in the first half of hackbench takes more work in the second, and is refused: the
-/// planted load for which a tuned setting does not hold.
+/// What is best for one guest takes more work on the other, and is refused: the load for which a tuned
+/// setting does not hold.
 #[test]
-fn a_setting_that_does_not_hold_on_the_other_half_is_not_recommended() {
-    let output = tune(&["tr64k_hb_smp4"], &[]);
+fn a_setting_that_does_not_hold_on_another_load_is_not_recommended() {
+    let output = tune(&["guest_4", "guest_order1"], &["--machine", "page=16k"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("does not hold on") && text.contains("is not recommended"), "{text}");
+    assert!(text.contains("is not recommended: it does not hold"), "{text}");
     assert!(!text.contains("* recommended"), "{text}");
+}
+
+/// On pages of 64 KiB with 64 CPUs a tenth of the memory is saved for at most 1 % more work, and the
+/// half of the trace that took no part in the search says so, too.
+#[test]
+fn a_setting_that_holds_is_recommended_with_what_applies_it() {
+    let machine = ["--machine", "cpus=64,possible=512"];
+    let output = tune(&["tr64k_hb_smp4"], &machine);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("* recommended") && text.contains("slub_max_order="), "{text}");
+    let json = tune(&["tr64k_hb_smp4"], &[&machine[..], &["--json"]].concat());
+    let best = front(&json).into_iter().find(|(_, _, work)| *work <= 1.01).expect("a point");
+    assert!(best.1 <= 0.9 && text.contains(&best.0), "{best:?}: {text}");
 }
 
 #[test]
