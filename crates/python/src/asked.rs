@@ -5,8 +5,8 @@ use crate::columns::{Column, Holds, named, table};
 use crate::error::cannot;
 use crate::table::Table;
 use crate::work::Watch;
-use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use slabyard_ask::asked::{Asked, Asking};
 use slabyard_ask::axis::Changes;
 use slabyard_ask::load::{Loaded, TraceFile};
@@ -17,7 +17,9 @@ use slabyard_lab::replay::contend::COSTS;
 /// What a load takes under each variant, with the base in the first row.
 #[pyclass(frozen, module = "slabyard")]
 pub struct Answers {
-    rows: RecordBatch,
+    /// The rows, the base's first.
+    #[pyo3(get)]
+    table: Table,
     asked: Asked,
 }
 
@@ -50,7 +52,7 @@ pub fn ask(
     let mut all = vec![named("name", "name", Holds::Text)];
     all.extend(keys(variants));
     all.extend(answer_columns());
-    Ok(Answers { rows: table(&all, &asked.answers)?, asked })
+    Ok(Answers { table: table(&all, &asked.answers)?, asked })
 }
 
 /// A column for each key that is varied; null where the base's value holds.
@@ -113,12 +115,6 @@ fn answer_columns() -> Vec<Column> {
 
 #[pymethods]
 impl Answers {
-    /// The rows, the base's first.
-    #[getter]
-    fn table(&self) -> Table {
-        Table::of(self.rows.clone())
-    }
-
     /// What the answers are worth, as `slabyard ask --json` has it; `None` if it was not asked for.
     #[getter]
     fn trust<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -154,17 +150,16 @@ impl Answers {
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = requested_schema;
-        Ok(self.table().stream(py)?.into_any())
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.table.__arrow_c_stream__(py, requested_schema)
     }
 
     fn __len__(&self) -> usize {
-        self.rows.num_rows()
+        self.table.__len__()
     }
 
     fn __repr__(&self) -> String {
         let line = self.trust_line().unwrap_or_else(|| "not checked".into());
-        format!("<slabyard.Answers: {} rows; {line}>", self.rows.num_rows())
+        format!("<slabyard.Answers: {} rows; {line}>", self.table.__len__())
     }
 }

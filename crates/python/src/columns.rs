@@ -4,6 +4,7 @@
 //! Invariants: the columns of a table and their types do not depend on the rows; what a row does not
 //! know is null, never 0.
 
+use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
@@ -49,10 +50,7 @@ pub fn named(name: &str, path: &str, holds: Holds) -> Column {
 }
 
 /// The table of rows.
-pub fn table<R: Serialize>(
-    columns: &[Column],
-    rows: impl IntoIterator<Item = R>,
-) -> Result<RecordBatch> {
+pub fn table<R: Serialize>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Result<Table> {
     let rows: Result<Vec<Value>, _> = rows.into_iter().map(serde_json::to_value).collect();
     let rows = rows.context("a row")?;
     let mut fields = Vec::new();
@@ -77,7 +75,7 @@ pub fn table<R: Serialize>(
         fields.push(Field::new(&column.name, kind, true));
         arrays.push(array);
     }
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+    Ok(Table::of(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?))
 }
 
 fn at<'v>(row: &'v Value, path: &str) -> &'v Value {

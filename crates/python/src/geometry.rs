@@ -32,7 +32,7 @@ pub fn geometry(
         .collect();
     let (sizes, wanted) = (sizes?, question.wanted);
     let of_slabs = ["size", "slab_size", "order", "objs_per_slab", "waste"];
-    let rows = work::run(py, None, move |watch| {
+    work::run(py, None, move |watch| {
         let mut all = columns(Holds::Count, &of_slabs);
         if wanted.engine == EngineName::Slab {
             let (_, rows) = rules::slab(&wanted, &sizes)?;
@@ -47,6 +47,5 @@ pub fn geometry(
             ["cpu_partial", "cpu_partial_slabs", "min_partial", "sheaf_capacity", "obj_ext"];
         all.extend(columns(Holds::Count, &of_slub));
         Ok(table(&all, &rows)?)
-    });
-    rows.map(Table::of)
+    })
 }

@@ -5,7 +5,7 @@
 //! Python files have what needs Python alone. Invariants: nothing is computed here that the command
 //! does not compute by the same call; the interpreter's lock is free while it works.
 //!
-//! Modules import downwards only: trace > asked, replayed, sweep, geometry, look > arguments, columns, table, work > error.
+//! Modules import downwards only: trace > asked, replayed, sweep, geometry, look > arguments, columns, work > table > error.
 
 mod arguments;
 mod asked;

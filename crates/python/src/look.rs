@@ -8,8 +8,8 @@ use crate::columns::{Column, Holds, named, table};
 use crate::error::cannot;
 use crate::table::Table;
 use crate::work;
-use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use serde_json::{Map, Value as Json};
 use slabyard_ask::Error;
 use slabyard_observe::fields::{self, FIELDS, TOTALS, Unit};
@@ -24,7 +24,9 @@ const BOUNDED: [&str; 6] = ["live", "parked", "used", "live_bytes", "parked_cpu"
 #[pyclass(frozen, module = "slabyard")]
 pub struct Snapshot {
     sample: Sample,
-    caches: RecordBatch,
+    /// A row for each cache, with all fields that `slabyard list --help` names.
+    #[pyo3(get)]
+    caches: Table,
 }
 
 /// Reads the running `kernel`, a process by its id, or the file of a snapshot or a core.
@@ -66,7 +68,7 @@ pub fn snapshot(
     })
 }
 
-fn rows(sample: &Sample) -> Result<RecordBatch, Error> {
+fn rows(sample: &Sample) -> Result<Table, Error> {
     let row = |cache| {
         let mut row = Map::new();
         for field in FIELDS {
@@ -125,12 +127,6 @@ fn list_columns() -> Vec<Column> {
 
 #[pymethods]
 impl Snapshot {
-    /// A row for each cache, with all fields that `slabyard list --help` names.
-    #[getter]
-    fn caches(&self) -> Table {
-        Table::of(self.caches.clone())
-    }
-
     /// The whole of the source, by the names of `slabyard list --json`; a number that is only bounded is
     /// a list of both ends.
     #[getter]
@@ -173,16 +169,15 @@ impl Snapshot {
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = requested_schema;
-        Ok(self.caches().stream(py)?.into_any())
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.caches.__arrow_c_stream__(py, requested_schema)
     }
 
     fn __len__(&self) -> usize {
-        self.caches.num_rows()
+        self.caches.__len__()
     }
 
     fn __repr__(&self) -> String {
-        format!("<slabyard.Snapshot: {} caches>", self.caches.num_rows())
+        format!("<slabyard.Snapshot: {} caches>", self.caches.__len__())
     }
 }

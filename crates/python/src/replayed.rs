@@ -4,8 +4,8 @@ use crate::arguments::values;
 use crate::columns::{Column, Holds, columns, named, table};
 use crate::table::Table;
 use crate::work::Watch;
-use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use serde::Serialize;
 use serde_json::Value as Json;
 use slabyard_ask::answer::Answerer;
@@ -19,10 +19,19 @@ use std::collections::BTreeMap;
 /// What a replay did: `slabyard.replay()` makes one.
 #[pyclass(frozen, module = "slabyard")]
 pub struct Replay {
-    caches: RecordBatch,
-    counters: RecordBatch,
-    samples: RecordBatch,
-    cache_samples: RecordBatch,
+    /// A row for each cache: its slabs by these rules, what it made and gave back, and what it held
+    /// before and after, in objects unless a name says else.
+    #[pyo3(get)]
+    caches: Table,
+    /// A row for each cache with its counters, by the kernel's names.
+    #[pyo3(get)]
+    counters: Table,
+    /// A row for each sample: all caches together, in bytes but for `slabs`.
+    #[pyo3(get)]
+    samples: Table,
+    /// A row for each sample and cache whose slabs change, in objects unless a name says else.
+    #[pyo3(get)]
+    cache_samples: Table,
     totals: Json,
     /// The counters of all caches together.
     #[pyo3(get)]
@@ -156,7 +165,7 @@ fn sample_columns() -> Vec<Column> {
     columns(Holds::Count, &paths)
 }
 
-fn caches(figures: &Figures) -> anyhow::Result<RecordBatch> {
+fn caches(figures: &Figures) -> anyhow::Result<Table> {
     let rows = figures.caches.iter().map(|cache| CacheRow {
         cache,
         before: &cache.before,
@@ -165,14 +174,14 @@ fn caches(figures: &Figures) -> anyhow::Result<RecordBatch> {
     table(&cache_columns(), rows)
 }
 
-fn counters(figures: &Figures) -> anyhow::Result<RecordBatch> {
+fn counters(figures: &Figures) -> anyhow::Result<Table> {
     let mut all = columns(Holds::Text, &["name"]);
     let names = figures::named(&figures.counters);
     all.extend(names.map(|(name, _)| named(name, &format!("counters.{name}"), Holds::Count)));
     table(&all, &figures.caches)
 }
 
-fn cache_samples(figures: &Figures) -> anyhow::Result<RecordBatch> {
+fn cache_samples(figures: &Figures) -> anyhow::Result<Table> {
     let mut all = columns(Holds::Count, &["time_ns"]);
     all.extend(columns(Holds::Text, &["name"]));
     all.extend(columns(Holds::Count, &STATE));
@@ -185,31 +194,6 @@ fn cache_samples(figures: &Figures) -> anyhow::Result<RecordBatch> {
 
 #[pymethods]
 impl Replay {
-    /// A row for each cache: its slabs by these rules, what it made and gave back, and what it held
-    /// before and after, in objects unless a name says else.
-    #[getter]
-    fn caches(&self) -> Table {
-        Table::of(self.caches.clone())
-    }
-
-    /// A row for each cache with its counters, by the kernel's names.
-    #[getter]
-    fn counters(&self) -> Table {
-        Table::of(self.counters.clone())
-    }
-
-    /// A row for each sample: all caches together, in bytes but for `slabs`.
-    #[getter]
-    fn samples(&self) -> Table {
-        Table::of(self.samples.clone())
-    }
-
-    /// A row for each sample and cache whose slabs change, in objects unless a name says else.
-    #[getter]
-    fn cache_samples(&self) -> Table {
-        Table::of(self.cache_samples.clone())
-    }
-
     /// All caches together: `peak_bytes`, `allocated`, what they hold `before` and `after`, and more, as
     /// in `slabyard replay --json`.
     #[getter]
@@ -223,13 +207,12 @@ impl Replay {
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = requested_schema;
-        Ok(self.caches().stream(py)?.into_any())
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.caches.__arrow_c_stream__(py, requested_schema)
     }
 
     fn __repr__(&self) -> String {
-        let (caches, rules) = (self.caches.num_rows(), &self.rules);
+        let (caches, rules) = (self.caches.__len__(), &self.rules);
         format!("<slabyard.Replay: {caches} caches by the rules of {rules}>")
     }
 }

@@ -9,8 +9,8 @@ use crate::columns::{Column, Holds, named, table};
 use crate::error::{cannot, raised};
 use crate::table::Table;
 use crate::work;
-use arrow_array::RecordBatch;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use serde_json::Value as Json;
 use slabyard_ask::Listener as _;
 use slabyard_ask::sweep::columns::{ColumnKind, Value};
@@ -27,7 +27,9 @@ pub struct Plan(Arc<sweep::Plan>);
 pub struct Sweep {
     plan: Arc<sweep::Plan>,
     rows: Vec<Row>,
-    table: RecordBatch,
+    /// A row for each point, as `slabyard sweep` writes it.
+    #[pyo3(get)]
+    table: Table,
 }
 
 #[pymethods]
@@ -102,7 +104,7 @@ impl Plan {
     }
 }
 
-fn arrow(plan: &sweep::Plan, rows: &[Row]) -> anyhow::Result<RecordBatch> {
+fn arrow(plan: &sweep::Plan, rows: &[Row]) -> anyhow::Result<Table> {
     let column = |(nth, column): (usize, &sweep::columns::Column)| -> Column {
         let holds = match column.kind {
             ColumnKind::Whole => Holds::Count,
@@ -126,12 +128,6 @@ fn json(value: &Value) -> Json {
 
 #[pymethods]
 impl Sweep {
-    /// A row for each point, as `slabyard sweep` writes it.
-    #[getter]
-    fn table(&self) -> Table {
-        Table::of(self.table.clone())
-    }
-
     /// Writes the table to a `.csv`, `.json` or `.parquet` file: byte for byte what `slabyard sweep`
     /// writes.
     fn write(&self, file: PathBuf) -> PyResult<()> {
@@ -150,9 +146,8 @@ impl Sweep {
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = requested_schema;
-        Ok(self.table().stream(py)?.into_any())
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.table.__arrow_c_stream__(py, requested_schema)
     }
 
     fn __len__(&self) -> usize {

@@ -18,19 +18,13 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 /// Rows with named columns, as Arrow keeps them: `polars.DataFrame(table)` or `pyarrow.table(table)`
 /// take it without copying its numbers.
 #[pyclass(frozen, module = "slabyard")]
+#[derive(Clone)]
 pub struct Table(RecordBatch);
 
 impl Table {
     /// Rows as they are.
     pub fn of(rows: RecordBatch) -> Table {
         Table(rows)
-    }
-
-    /// The rows by Arrow's C interface.
-    pub fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let reader = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
-        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     fn values<'py>(&self, py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
@@ -65,14 +59,16 @@ impl Table {
 impl Table {
     /// The table as a stream of Arrow's C interface.
     #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
+    pub fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer give what it has.
         let _ = requested_schema;
-        self.stream(py)
+        let reader = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// The schema by Arrow's C interface.
@@ -107,7 +103,7 @@ impl Table {
         Ok(rows)
     }
 
-    fn __len__(&self) -> usize {
+    pub fn __len__(&self) -> usize {
         self.0.num_rows()
     }
 
