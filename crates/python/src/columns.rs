@@ -6,10 +6,11 @@
 
 use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+use arrow_array::builder::{
+    ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, UInt64Builder,
 };
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Field, Schema};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -49,48 +50,78 @@ pub fn named(name: &str, path: &str, holds: Holds) -> Column {
     Column { name: name.to_owned(), path: path.to_owned(), holds }
 }
 
-/// The table of rows.
+/// The table of rows, which are taken one by one: those of a long series are many.
 pub fn table<R: Serialize>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> Result<Table> {
-    let rows: Result<Vec<Value>, _> = rows.into_iter().map(serde_json::to_value).collect();
-    let rows = rows.context("a row")?;
-    let mut fields = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    for column in columns {
-        let values: Vec<&Value> = rows.iter().map(|row| at(row, &column.path)).collect();
-        let (kind, array): (DataType, ArrayRef) = match column.holds {
-            Holds::Count => {
-                (DataType::UInt64, Arc::new(UInt64Array::from(each(&values, Value::as_u64)?)))
-            }
-            Holds::Difference => {
-                (DataType::Int64, Arc::new(Int64Array::from(each(&values, Value::as_i64)?)))
-            }
-            Holds::Real => {
-                (DataType::Float64, Arc::new(Float64Array::from(each(&values, Value::as_f64)?)))
-            }
-            Holds::Text => (DataType::Utf8, Arc::new(StringArray::from(each(&values, text)?))),
-            Holds::Flag => {
-                (DataType::Boolean, Arc::new(BooleanArray::from(each(&values, Value::as_bool)?)))
-            }
-        };
-        fields.push(Field::new(&column.name, kind, true));
-        arrays.push(array);
+    let mut all: Vec<Cells> = columns.iter().map(|column| Cells::of(column.holds)).collect();
+    for row in rows {
+        let row = serde_json::to_value(row).context("a row")?;
+        for (column, cells) in columns.iter().zip(&mut all) {
+            cells.push(at(&row, &column.path)).with_context(|| column.name.clone())?;
+        }
     }
-    Ok(Table::of(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?))
+    let arrays: Vec<ArrayRef> = all.into_iter().map(Cells::finish).collect();
+    let fields = columns.iter().zip(&arrays);
+    let fields = fields.map(|(c, array)| Field::new(&c.name, array.data_type().clone(), true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    Ok(Table::of(RecordBatch::try_new(Arc::new(schema), arrays)?))
 }
 
 fn at<'v>(row: &'v Value, path: &str) -> &'v Value {
-    path.split('.').fold(row, |value, key| match (value, key.parse::<usize>()) {
-        (Value::Array(_), Ok(nth)) => &value[nth],
+    path.split('.').fold(row, |value, key| match value {
+        Value::Array(_) => key.parse().map_or(&Value::Null, |nth: usize| &value[nth]),
         _ => &value[key],
     })
 }
 
-fn each<T>(values: &[&Value], of: impl Fn(&Value) -> Option<T>) -> Result<Vec<Option<T>>> {
-    let one = |value: &&Value| match value {
+/// The values of a column so far.
+enum Cells {
+    Count(UInt64Builder),
+    Difference(Int64Builder),
+    Real(Float64Builder),
+    Text(StringBuilder),
+    Flag(BooleanBuilder),
+}
+
+impl Cells {
+    fn of(holds: Holds) -> Cells {
+        match holds {
+            Holds::Count => Cells::Count(UInt64Builder::new()),
+            Holds::Difference => Cells::Difference(Int64Builder::new()),
+            Holds::Real => Cells::Real(Float64Builder::new()),
+            Holds::Text => Cells::Text(StringBuilder::new()),
+            Holds::Flag => Cells::Flag(BooleanBuilder::new()),
+        }
+    }
+
+    fn push(&mut self, value: &Value) -> Result<()> {
+        match self {
+            Cells::Count(cells) => cells.append_option(known(value, Value::as_u64)?),
+            Cells::Difference(cells) => cells.append_option(known(value, Value::as_i64)?),
+            Cells::Real(cells) => cells.append_option(known(value, Value::as_f64)?),
+            Cells::Text(cells) => cells.append_option(known(value, text)?),
+            Cells::Flag(cells) => cells.append_option(known(value, Value::as_bool)?),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let cells: &mut dyn ArrayBuilder = match &mut self {
+            Cells::Count(cells) => cells,
+            Cells::Difference(cells) => cells,
+            Cells::Real(cells) => cells,
+            Cells::Text(cells) => cells,
+            Cells::Flag(cells) => cells,
+        };
+        cells.finish()
+    }
+}
+
+/// `None` for what is not known.
+fn known<T>(value: &Value, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
+    match value {
         Value::Null => Ok(None),
         value => of(value).map(Some).ok_or_else(|| anyhow!("{value} is of another kind")),
-    };
-    values.iter().map(one).collect()
+    }
 }
 
 fn text(value: &Value) -> Option<String> {
