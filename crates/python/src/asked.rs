@@ -9,10 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use slabyard_ask::asked::{Asked, Asking};
 use slabyard_ask::axis::Changes;
-use slabyard_ask::load::{Loaded, TraceFile};
-use slabyard_ask::question::Question;
-use slabyard_ask::{Error, Listener as _, asked, costs};
-use slabyard_lab::replay::contend::COSTS;
+use slabyard_ask::{Error, Listener as _, asked};
 
 /// What a load takes under each variant, with the base in the first row.
 #[pyclass(frozen, module = "slabyard")]
@@ -23,34 +20,13 @@ pub struct Answers {
     asked: Asked,
 }
 
-/// Where costs are from, as it is typed.
-pub struct CostsAsked {
-    /// Measured on this machine, else the lab's table.
-    pub are_measured: bool,
-    /// `NAME=NANOSECONDS`.
-    pub typed: Vec<String>,
-}
-
 /// Replays the base and each variant.
-#[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-pub fn ask(
-    file: &TraceFile,
-    loaded: &Loaded,
-    base: &Question,
-    variants: &[Changes],
-    costs: &CostsAsked,
-    contention: Option<u32>,
-    is_checked: bool,
-    watch: &Watch,
-) -> Result<Answers, Error> {
-    let from = if costs.are_measured { costs::measured() } else { COSTS };
-    let costs = costs::typed(from, &costs.typed)?;
-    let asking = Asking { file, loaded, base, variants, costs, contention, is_checked };
-    let asked = asked::ask(&asking, watch)?;
+pub fn ask(asking: &Asking<'_>, watch: &Watch) -> Result<Answers, Error> {
+    let asked = asked::ask(asking, watch)?;
     let of_base = asked.answers.first().map_or(&[][..], |row| &row.answer.notes);
     of_base.iter().chain(&asked.notes).for_each(|note| watch.say(note));
     let mut all = vec![named("name", "name", Holds::Text)];
-    all.extend(keys(variants));
+    all.extend(keys(asking.variants));
     all.extend(answer_columns());
     Ok(Answers { table: table(&all, &asked.answers)?, asked })
 }

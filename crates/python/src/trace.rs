@@ -3,14 +3,16 @@
 //! Neighbours: [`crate::asked`] and [`crate::replayed`] have the results.
 
 use crate::arguments::{question, texts};
-use crate::asked::{self, Answers, CostsAsked};
+use crate::asked::{self, Answers};
 use crate::error::{UsageError, raised};
 use crate::replayed::{self, Replay};
 use crate::work;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use slabyard_ask::asked::Asking;
 use slabyard_ask::load::{self, Loaded, TraceFile};
-use slabyard_ask::{Wanted, axis};
+use slabyard_ask::{Wanted, axis, costs};
+use slabyard_lab::replay::contend::COSTS;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ use std::sync::Arc;
 /// A kernel's trace and the snapshot that it begins with: `slabyard.open()` makes one.
 #[pyclass(frozen, module = "slabyard")]
 pub struct Trace {
-    pub(crate) file: Arc<TraceFile>,
-    pub(crate) loaded: Arc<Loaded>,
+    file: Arc<TraceFile>,
+    loaded: Arc<Loaded>,
 }
 
 #[pymethods]
@@ -79,14 +81,24 @@ impl Trace {
         let (file, loaded) = (Arc::clone(&self.file), Arc::clone(&self.loaded));
         let base = question(keys)?;
         let typed = cost.into_iter().flatten().map(|(name, ns)| format!("{name}={ns}"));
+        let typed: Vec<String> = typed.collect();
         let are_measured = match costs {
             "measured" => true,
             "table" => false,
             _ => return Err(UsageError::new_err("costs is \"measured\" or \"table\"")),
         };
-        let costs = CostsAsked { are_measured, typed: typed.collect() };
         work::run(py, progress, move |watch| {
-            asked::ask(&file, &loaded, &base, &variants, &costs, contention, check, watch)
+            let from = if are_measured { costs::measured() } else { COSTS };
+            let asking = Asking {
+                file: &file,
+                loaded: &loaded,
+                base: &base,
+                variants: &variants,
+                costs: costs::typed(from, &typed)?,
+                contention,
+                is_checked: check,
+            };
+            asked::ask(&asking, watch)
         })
     }
 
