@@ -128,7 +128,8 @@ def ask(
 def list(source: str | int | os.PathLike[str] = "kernel") -> Table:
     """The caches of the running `"kernel"`, of a process by its id, or of a snapshot's or core's file.
 
-    A row has all fields that `slabyard list --help` names. A kernel only bounds some of them: then the
-    field is null, and both ends are in `..._low` and `..._high`.
+    A row has all fields that `slabyard list --help` names. Some are only bounded, by a kernel or because
+    they moved while they were read: then the field is null, and both ends are in `..._low` and
+    `..._high`, which are the number itself where it is exact.
     """
     return snapshot(source).caches

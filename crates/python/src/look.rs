@@ -11,14 +11,14 @@ use crate::work;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Map, Value as Json};
-use slabyard_ask::Error;
-use slabyard_observe::fields::{self, FIELDS, TOTALS, Unit};
+use slabyard_ask::{Error, Listener as _};
+use slabyard_observe::fields::{self, FIELDS, Field, FieldKind, TOTALS, Unit};
 use slabyard_observe::source::{self, ReadScope, SourceName};
-use slabyard_observe::{Snapshot as Sample, Value, file};
+use slabyard_observe::view::cell::clean;
+use slabyard_observe::view::json::ValueJson;
+use slabyard_observe::{Cache, Snapshot as Sample, file};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// The fields that a kernel may only bound: it does not say how many of its active objects are free.
-const BOUNDED: [&str; 6] = ["live", "parked", "used", "live_bytes", "parked_cpu", "parked_node"];
 
 /// The slab memory of one allocator at one moment.
 #[pyclass(frozen, module = "slabyard")]
@@ -56,11 +56,8 @@ pub fn snapshot(
         let sample = source::sample(&named, want).map_err(anyhow::Error::from)?;
         if matches!(named, SourceName::Kernel | SourceName::Process(_)) {
             for missing in &sample.missing {
-                let (what, why) = (&missing.what, &missing.why);
-                slabyard_ask::Listener::say(
-                    watch,
-                    &format!("{named}: not all of it could be read: {what}: {why}"),
-                );
+                let (what, why) = (clean(&missing.what), clean(&missing.why));
+                watch.say(&format!("{named}: not all of it could be read: {what}: {why}"));
             }
         }
         let caches = rows(&sample)?;
@@ -69,40 +66,35 @@ pub fn snapshot(
 }
 
 fn rows(sample: &Sample) -> Result<Table, Error> {
-    let row = |cache| {
+    let row = |cache: &Cache| -> serde_json::Result<Map<String, Json>> {
         let mut row = Map::new();
         for field in FIELDS {
             let value = fields::value(field, sample, cache);
-            if let Some((low, high)) = value.as_ref().and_then(Value::bounds) {
-                row.insert(format!("{}_low", field.name), number(low, field.unit));
-                row.insert(format!("{}_high", field.name), number(high, field.unit));
+            let value = serde_json::to_value(ValueJson(value.as_ref(), field.unit))?;
+            if is_bounded(field) {
+                let (low, high) = match &value {
+                    Json::Array(ends) => (&ends[0], &ends[1]),
+                    exact => (exact, exact),
+                };
+                row.insert(format!("{}_low", field.name), low.clone());
+                row.insert(format!("{}_high", field.name), high.clone());
             }
-            let value = match value {
-                Some(Value::Exact(exact)) => number(exact, field.unit),
-                Some(Value::Text(text)) => Json::String(text),
-                Some(Value::Range(..)) | None => Json::Null,
-            };
-            row.insert(field.name.into(), value);
+            let exact = Some(value).filter(|value| !value.is_array());
+            row.insert(field.name.into(), exact.unwrap_or_default());
         }
-        row
-    };
-    let rows = sample.caches.iter().map(|cache| {
-        let mut row = row(cache);
         row.insert("name".into(), cache.name.clone().into());
         row.insert("id".into(), cache.id.clone().into());
         row.insert("other_names".into(), cache.aliases.clone().into());
-        row
-    });
-    Ok(table(&list_columns(), rows)?)
+        Ok(row)
+    };
+    let rows = sample.caches.iter().map(row).collect::<Result<Vec<_>, _>>();
+    Ok(table(&list_columns(), rows.map_err(anyhow::Error::from)?)?)
 }
 
-/// As the command's JSON has it: a share is a fraction of 1.
-fn number(number: u64, unit: Unit) -> Json {
-    match unit {
-        Unit::Share => (number as f64 / 1e4).into(),
-        Unit::Hundredths => (number as f64 / 1e2).into(),
-        _ => number.into(),
-    }
+/// True for what goes up and down: of a process it moves while it is read, and of the kernel's active
+/// objects nobody says how many are free.
+fn is_bounded(field: &Field) -> bool {
+    field.kind == FieldKind::Gauge && field.unit != Unit::Text
 }
 
 fn list_columns() -> Vec<Column> {
@@ -115,7 +107,7 @@ fn list_columns() -> Vec<Column> {
             _ => Holds::Count,
         };
         all.push(named(field.name, field.name, holds));
-        if BOUNDED.contains(&field.name) {
+        if is_bounded(field) {
             for end in ["low", "high"] {
                 let name = format!("{}_{end}", field.name);
                 all.push(named(&name, &name, holds));
@@ -131,12 +123,9 @@ impl Snapshot {
     /// a list of both ends.
     #[getter]
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let known = |name: &str| self.sample.total(name);
-        let all: Map<String, Json> = TOTALS
-            .iter()
-            .map(|total| Ok((total.name.to_owned(), serde_json::to_value(known(total.name))?)))
-            .collect::<Result<_, serde_json::Error>>()
-            .map_err(cannot)?;
+        let known = |total: &'static Field| ValueJson(self.sample.total(total.name), total.unit);
+        let all: BTreeMap<&str, ValueJson<'_>> =
+            TOTALS.iter().map(|total| (total.name, known(total))).collect();
         values(py, &all)
     }
 

@@ -120,8 +120,8 @@ impl Serialize for Totals<'_> {
     }
 }
 
-/// A value by its unit.
-pub(super) struct ValueJson<'a>(pub(super) Option<&'a Value>, pub(super) Unit);
+/// A value by its unit, as every output of JSON has it.
+pub struct ValueJson<'a>(pub Option<&'a Value>, pub Unit);
 
 impl Serialize for ValueJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
