@@ -113,10 +113,26 @@ pub fn run<T: Send + 'static>(
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(raised)
 }
 
-/// Warns of what the command would say on standard error.
-pub fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+/// Warns of what the command would say on standard error, where the package was called: Python says the
+/// same of one line once.
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = CString::new(text.replace('\0', " "))?;
-    PyErr::warn(py, &py.get_type::<Note>(), &text, 1)
+    PyErr::warn(py, &py.get_type::<Note>(), &text, own_frames(py)? + 1)
+}
+
+/// How many functions of the package's Python files are between its caller and here.
+fn own_frames(py: Python<'_>) -> PyResult<i32> {
+    let mut frame = py.import("sys")?.call_method0("_getframe")?;
+    let mut own = 0;
+    while !frame.is_none() {
+        let package = frame.getattr("f_globals")?.call_method1("get", ("__package__",))?;
+        if !package.eq("slabyard")? {
+            break;
+        }
+        own += 1;
+        frame = frame.getattr("f_back")?;
+    }
+    Ok(own)
 }
 
 /// Who is told how far the work is.

@@ -231,3 +231,15 @@ def test_a_wrong_variant_is_a_usage_error(guest, guest_file, command) -> None:
 def test_notes_are_warnings(traces) -> None:
     with pytest.warns(slabyard.Note, match="kernel 9.9 follows the preset"):
         slabyard.geometry(192, release="9.9", cpus=4)
+
+
+def test_a_note_names_the_line_that_called(guest_file) -> None:
+    """Else Python says it once a session, whichever traces it is of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        slabyard.open(guest_file)
+        slabyard.replay(guest_file)
+        slabyard.Trace(guest_file)
+    assert {note.filename for note in caught} == {__file__}
+    of_file = [note for note in caught if "found beside the trace" in str(note.message)]
+    assert len({note.lineno for note in of_file}) == len(of_file) == 3
