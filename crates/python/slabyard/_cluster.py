@@ -2,8 +2,9 @@
 
 Each point of a sweep is a task of its own. A worker plans the same sweep from the same files, so the
 traces must be where all workers see them under one path; it refuses to run if the digest of its plan is
-another one. What it returns is one line with a checksum. Lines of killed workers are made again by the
-cluster's own retries, and the table is that of `slabyard sweep` whoever replayed what.
+another one. What it returns is one line with a checksum. Dask and Ray run the points of a killed worker
+again; an executor of processes raises `BrokenProcessPool` instead. The table is that of
+`slabyard sweep` whoever replayed what.
 """
 
 from __future__ import annotations
