@@ -9,9 +9,11 @@ again; an executor of processes raises `BrokenProcessPool` instead. The table is
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ._progress import Bar
@@ -143,18 +145,8 @@ def _of_executor(executor: Any, tasks: list[tuple[_Asked, str, int]]) -> Iterato
             future.cancel()
 
 
-class _shown:
-    """A progress function, closed at the end."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._bar = Bar() if progress is True else None
-        self._show: Callable[[str, int, int], object] = (
-            self._bar or (progress if callable(progress) else lambda *_: None)
-        )
-
-    def __enter__(self) -> Callable[[str, int, int], object]:
-        return self._show
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+def _shown(progress: Progress) -> AbstractContextManager[Callable[[str, int, int], object]]:
+    """A progress function; our own bar is closed at the end."""
+    if progress is True:
+        return contextlib.closing(Bar())
+    return contextlib.nullcontext(progress if callable(progress) else lambda *_: None)
