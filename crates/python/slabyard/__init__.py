@@ -19,7 +19,7 @@ a function is called with a stage, what is done of it, and how much there is (0 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ._cluster import sweep
 from ._slabyard import (
@@ -100,7 +100,7 @@ def replay(
 def ask(
     trace: Trace | str | os.PathLike[str],
     *variants: str,
-    costs: str = "measured",
+    costs: Literal["measured", "table"] = "measured",
     cost: dict[str, int] | None = None,
     contention: int | None = None,
     check: bool = True,

@@ -49,7 +49,7 @@ class Trace:
     def ask(
         self,
         *variants: str,
-        costs: Literal["measured", "table"] | str = "measured",
+        costs: Literal["measured", "table"] = "measured",
         cost: dict[str, int] | None = None,
         contention: int | None = None,
         check: bool = True,
