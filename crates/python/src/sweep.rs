@@ -77,7 +77,7 @@ impl Plan {
             sweep::run(&plan, &points, watch, &mut |row| {
                 lines.push(row.line());
                 watch.done(lines.len(), all);
-                watch.go_on()
+                Ok(())
             })?;
             Ok(lines)
         })
