@@ -15,7 +15,7 @@ use crate::{Error, Listener, Silent, prepare};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_kernels::engines::EngineName;
-use slabyard_lab::accuracy::{Accuracy, Change};
+use slabyard_lab::accuracy::{self, Change};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::replay::contend::Costs;
@@ -270,7 +270,7 @@ impl<'a> Answerer<'a> {
                 .and_then(|told| Some(told.failed.as_ref()?.time_ns)),
             unlike: figures.unlike.clone(),
             gone: figures.gone.clone(),
-            error: error_of(&figures.changes),
+            error: accuracy::range(&figures.changes),
             changed: figures.changes.iter().map(|change| change.name()).collect(),
             notes: notes.into_texts(),
             waits: None,
@@ -414,14 +414,4 @@ fn work(counters: &Counters, calls: u64, costs: Costs) -> Work {
         page_calls: million(page_calls),
         ns: ns / calls.max(1) as f64,
     }
-}
-
-/// The range over all changes, if all were measured.
-fn error_of(changes: &[Change]) -> Option<(f64, f64)> {
-    let all = changes.iter().map(|change| Accuracy::of(*change).off);
-    let range = all.reduce(|a, b| {
-        let ((low, high), (lower, higher)) = (a?, b?);
-        Some((low.min(lower), high.max(higher)))
-    });
-    range.flatten()
 }

@@ -172,18 +172,25 @@ impl Pair {
     }
 }
 
-/// The same in few words, for a table: the range over all changes, if all were measured.
+/// The lowest and the highest of (foretold - real) / real over all changes; `None` if there are none,
+/// or one of them was not measured.
 #[must_use]
-pub fn cell(changes: &[Change]) -> Option<String> {
-    if changes.is_empty() {
-        return None;
-    }
+pub fn range(changes: &[Change]) -> Option<(f64, f64)> {
     let all = changes.iter().map(|change| Accuracy::of(*change).off);
     let range = all.reduce(|a, b| {
         let ((low, high), (lower, higher)) = (a?, b?);
         Some((low.min(lower), high.max(higher)))
     });
-    Some(match range.flatten() {
+    range.flatten()
+}
+
+/// The same in few words, for a table; `None` without changes.
+#[must_use]
+pub fn cell(changes: &[Change]) -> Option<String> {
+    if changes.is_empty() {
+        return None;
+    }
+    Some(match range(changes) {
         Some((low, high)) => format!("{:+.0} to {:+.0} %", low * 100.0, high * 100.0),
         None => "not measured".into(),
     })
