@@ -3,7 +3,7 @@
 //! Neighbours: [`crate::axis`] reads the values that a key takes; [`crate::answer`] answers.
 //! [`MACHINE_KEYS`] is the one table of keys that are no settings of `slabyard replay --set`.
 
-use crate::axis::Changes;
+use crate::axis::{Axis, Changes};
 use crate::sizes::{memory_size, size};
 use crate::{Error, Wanted};
 use slabyard_kernels::engines::{ENGINES, EngineName};
@@ -150,6 +150,51 @@ impl Question {
     }
 }
 
+/// What holds for all rows, as it is typed: `page=64k,cpus=16`; nothing in an empty text. A value may
+/// have commas where no key follows.
+///
+/// # Errors
+/// [`Error::Usage`]: a key has no value, or several; or it stands twice.
+pub fn machine(text: &str) -> Result<Changes, Error> {
+    let mut changes = Changes::new();
+    for pair in pairs(text) {
+        let axis = Axis::parse(&pair).ok();
+        let one =
+            axis.and_then(|axis| Some((axis.key, <[String; 1]>::try_from(axis.values).ok()?)));
+        let Some((key, [value])) = one else {
+            return Err(Error::Usage(format!(
+                "machine {pair}: expected KEY=VALUE with one value, such as page=64k; vary a key that \
+                 has several"
+            )));
+        };
+        let key = canonical(&key).to_owned();
+        if changes.iter().any(|(before, _)| *before == key) {
+            return Err(Error::Usage(format!("machine {text}: {key} stands twice")));
+        }
+        changes.push((key, value));
+    }
+    Ok(changes)
+}
+
+/// The pairs of a text, with the commas of their values.
+fn pairs(text: &str) -> Vec<String> {
+    let mut pairs: Vec<String> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
+        match pairs.last_mut().filter(|_| !part.contains('=')) {
+            Some(last) => *last = format!("{last},{part}"),
+            None => pairs.push(part.to_owned()),
+        }
+    }
+    pairs
+}
+
+/// The name of a key that has two.
+#[must_use]
+pub(crate) fn canonical(key: &str) -> &str {
+    let row = MACHINE_KEYS.iter().find(|row| row.alias == key);
+    row.map_or(key, |row| row.name)
+}
+
 fn refused(key: &str, value: &str, takes: &str) -> Error {
     Error::Usage(format!("{key}={value}: {key} takes {takes}"))
 }
@@ -187,6 +232,24 @@ mod tests {
         {
             let error = Question::default().set(key, value).expect_err(key).to_string();
             assert!(error.contains(" takes "), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_machine_is_read_by_keys() {
+        let read = |text: &str| machine(text).map(|all| crate::axis::name(&all));
+        assert_eq!(read("page_size=64k, cpus=16").ok().as_deref(), Some("page=64k+cpus=16"));
+        assert_eq!(
+            read("cpu_partial=8192:1,4096:2,cpus=4").ok().as_deref(),
+            Some("cpu_partial=8192:1,4096:2+cpus=4")
+        );
+        assert_eq!(read(" ").ok().as_deref(), Some("base"));
+        let set = machine("cpus=2,possible=8").and_then(|all| Question::default().with(&all));
+        assert_eq!(set.expect("a machine").wanted.possible_cpus, Some(8));
+        for text in
+            ["page", "page=", "page=4k,16", "cpus=1,2", "cpus=2..3", "cpus=1,online=2", ",cpus=1"]
+        {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 }

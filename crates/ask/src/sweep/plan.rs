@@ -12,7 +12,7 @@ use crate::answer::{Answer, Answerer};
 use crate::axis::{self, Axis, Changes};
 use crate::files;
 use crate::load::{self, Loaded, TraceFile};
-use crate::question::{MACHINE_KEYS, Question};
+use crate::question::{self, Question};
 use crate::{Error, Listener, Silent, Wanted};
 use anyhow::{Context, anyhow};
 use slabyard_lab::replay::contend::COSTS;
@@ -82,11 +82,8 @@ pub struct Point {
 /// [`Error::Usage`]: an unknown key, an empty or repeated axis, too many points, a file twice, or a
 /// point that cannot be, which is named; [`Error::Cannot`]: a file that cannot be read.
 pub fn plan(asked: &SweepRequest, listener: &dyn Listener) -> Result<Plan, Error> {
-    let machine = axis_of_machine(&asked.machine)?;
-    let mut base = Question::default();
-    for (key, value) in &machine {
-        base.set(key, value)?;
-    }
+    let machine = question::machine(&asked.machine)?;
+    let base = Question::default().with(&machine)?;
     let axes = axes(&asked.vary, &machine)?;
     let product = axis::product(&axes)?;
     if product.len() * asked.files.len() > axis::MOST_POINTS {
@@ -127,33 +124,6 @@ pub fn plan(asked: &SweepRequest, listener: &dyn Listener) -> Result<Plan, Error
     Ok(plan)
 }
 
-/// `KEY=VALUE,...`, whose values may have commas where no key follows.
-fn axis_of_machine(text: &str) -> Result<Changes, Error> {
-    let mut changes = Changes::new();
-    for item in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
-        match (item.split_once('='), changes.last_mut()) {
-            (Some((key, value)), _) if !value.trim().is_empty() => {
-                changes.push((canonical(key.trim()), value.trim().to_owned()));
-            }
-            (None, Some((_, value))) if value.contains(':') && item.contains(':') => {
-                value.push(',');
-                value.push_str(item);
-            }
-            _ => {
-                return Err(Error::Usage(format!(
-                    "machine {text}: expected KEY=VALUE,... such as page=64k,cpus=16"
-                )));
-            }
-        }
-    }
-    let twice = (1..changes.len())
-        .find(|nth| changes[..*nth].iter().any(|before| before.0 == changes[*nth].0));
-    match twice {
-        None => Ok(changes),
-        Some(nth) => Err(Error::Usage(format!("machine {text}: {} stands twice", changes[nth].0))),
-    }
-}
-
 fn axes(vary: &[String], machine: &Changes) -> Result<Vec<Axis>, Error> {
     if vary.is_empty() {
         let text = "a sweep varies something: give an axis, such as max_order=0..3";
@@ -162,7 +132,7 @@ fn axes(vary: &[String], machine: &Changes) -> Result<Vec<Axis>, Error> {
     let mut axes = Vec::new();
     for text in vary {
         let mut axis = Axis::parse(text)?;
-        axis.key = canonical(&axis.key);
+        axis.key = question::canonical(&axis.key).to_owned();
         if machine.iter().any(|(key, _)| *key == axis.key) {
             let text = format!("{} is varied and set for all points: do one of both", axis.key);
             return Err(Error::Usage(text));
@@ -170,12 +140,6 @@ fn axes(vary: &[String], machine: &Changes) -> Result<Vec<Axis>, Error> {
         axes.push(axis);
     }
     Ok(axes)
-}
-
-/// The name of a key that has two.
-fn canonical(key: &str) -> String {
-    let row = MACHINE_KEYS.iter().find(|row| row.alias == key);
-    row.map_or(key, |row| row.name).to_owned()
 }
 
 impl Plan {
@@ -349,23 +313,4 @@ fn digest(file: &Path, start: &Path) -> Result<String, Error> {
         }
     }
     Ok(format!("{:032x}", hash.finish_128()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_machine_is_read_by_keys() {
-        let read = |text: &str| axis_of_machine(text).map(|all| axis::name(&all));
-        assert_eq!(read("page_size=64k, cpus=16").ok().as_deref(), Some("page=64k+cpus=16"));
-        assert_eq!(
-            read("cpu_partial=8192:1,4096:2,cpus=4").ok().as_deref(),
-            Some("cpu_partial=8192:1,4096:2+cpus=4")
-        );
-        assert_eq!(read(" ").ok().as_deref(), Some("base"));
-        for text in ["page", "page=", "page=4k,16", "cpus=1,online=2", ",cpus=1"] {
-            assert!(read(text).is_err(), "{text}");
-        }
-    }
 }

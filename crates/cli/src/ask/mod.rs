@@ -15,9 +15,9 @@ use anyhow::Context as _;
 use args::{AskArgs, WhichCosts};
 use serde::Serialize;
 use slabyard_ask::asked::{Asked, Asking, ask};
-use slabyard_ask::axis::{Axis, variants};
+use slabyard_ask::axis::variants;
 use slabyard_ask::load::{self, Loaded};
-use slabyard_ask::question::Question;
+use slabyard_ask::question::{self, Question};
 use slabyard_ask::{Listener as _, costs};
 use slabyard_lab::replay::contend::COSTS;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ struct Json<'a> {
 pub fn run(args: &AskArgs) -> Result<ExitCode, Failure> {
     let file = args.trace.file();
     args.html.look_before(&[&file.file])?;
-    let base = base(&args.machine)?;
+    let base = Question::default().with(&question::machine(&args.machine.join(","))?)?;
     let variants = variants(&args.variants)?;
     let costs = match args.costs {
         WhichCosts::Measured => costs::measured(),
@@ -78,32 +78,6 @@ pub fn run(args: &AskArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(doubtful)))
 }
 
-/// What holds in all rows.
-fn base(machine: &[String]) -> Result<Question, Failure> {
-    let mut base = Question::default();
-    for text in machine.iter().flat_map(|text| pairs(text)) {
-        let axis = Axis::parse(&text)?;
-        let [value] = axis.values.as_slice() else {
-            let why = "--machine holds for all rows: give one value, and vary it as a VARIANT";
-            return Err(Failure::Usage(format!("{text}: {why}")));
-        };
-        base.set(&axis.key, value)?;
-    }
-    Ok(base)
-}
-
-/// `KEY=VALUE` pairs apart by commas; a value may have commas itself.
-fn pairs(text: &str) -> Vec<String> {
-    let mut pairs: Vec<String> = Vec::new();
-    for part in text.split(',') {
-        match pairs.last_mut().filter(|_| !part.contains('=')) {
-            Some(last) => *last = format!("{last},{part}"),
-            None => pairs.push(part.to_owned()),
-        }
-    }
-    pairs
-}
-
 fn heading(loaded: &Loaded, args: &AskArgs) -> String {
     let (first, last) = loaded.trace.span().into_inner();
     let machine = &loaded.settings.machine;
@@ -118,25 +92,4 @@ fn heading(loaded: &Loaded, args: &AskArgs) -> String {
         machine.possible_cpus,
         machine.page_size >> 10,
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pairs_keep_the_commas_of_their_values() {
-        assert_eq!(pairs("page=64k,cpus=16"), ["page=64k", "cpus=16"]);
-        assert_eq!(
-            pairs("cpu_partial=8192:1,4096:2,cpus=4"),
-            ["cpu_partial=8192:1,4096:2", "cpus=4"]
-        );
-    }
-
-    #[test]
-    fn the_base_takes_one_value_of_each_key() {
-        assert!(base(&["cpus=1,2".into()]).is_err());
-        assert!(base(&["cpus=2..3".into()]).is_err());
-        assert_eq!(base(&["cpus=2,possible=8".into()]).unwrap().wanted.possible_cpus, Some(8));
-    }
 }

@@ -38,7 +38,7 @@ pub struct TuneArgs {
     pub(super) files: Vec<PathBuf>,
     /// Another machine or other rules than the traces': page, cpus, possible, nodes, release, or a key
     /// of `slabyard replay --set`
-    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "KEY=VALUE,...")]
     pub(super) machine: Vec<String>,
     /// Other orders of the judging load's events
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(..=100))]

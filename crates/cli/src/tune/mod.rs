@@ -14,7 +14,7 @@ use args::TuneArgs;
 use report::Report;
 use slabyard_ask::files::shown;
 use slabyard_ask::load::{self, Loaded, TraceFile};
-use slabyard_ask::question::Question;
+use slabyard_ask::question::{self, Question};
 use slabyard_ask::tune::{Search, best, judge};
 use slabyard_ask::{Error, Listener};
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     args.html.look_before(&args.files.iter().map(|file| file.as_path()).collect::<Vec<_>>())?;
     let progress = Progress::new();
-    let base = question(&args.machine)?;
+    let base = Question::default().with(&question::machine(&args.machine.join(","))?)?;
     let (names, loads) = loads(args, &base, &progress)?;
     let mut search = Search::new(&loads, &base, &progress)?;
     let is_halved = args.files.len() == 1;
@@ -41,17 +41,6 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let text = if args.json { report.json()? } else { report.table() };
     let code = stdout::print(text.as_bytes())?;
     Ok(if report.is_recommended() { code } else { ExitCode::FAILURE })
-}
-
-fn question(machine: &[String]) -> Result<Question, Failure> {
-    let mut question = Question::default();
-    for text in machine {
-        let (key, value) = text.split_once('=').ok_or_else(|| {
-            Failure::Usage(format!("--machine {text}: expected KEY=VALUE, such as page=64k"))
-        })?;
-        question.set(key.trim(), value.trim())?;
-    }
-    Ok(question)
 }
 
 /// The loads, and what to call them: one alone as its two halves.

@@ -92,7 +92,7 @@ fn nonsense_is_refused_before_any_replay() {
         (&["max_order=1,max_order=2"], 2, "max_order takes an order"),
         (&["release=2.6"], 2, "older than the oldest preset"),
         (&["cpu_partial=2", "--machine", "release=7.3"], 2, "needs CPU partial lists"),
-        (&["--machine", "cpus=1,2"], 2, "vary it as a VARIANT"),
+        (&["--machine", "cpus=1,2"], 2, "vary a key that has several"),
         (&["--machine", "page=5k"], 2, "a page has"),
         (&["engine=slob"], 2, "engine takes slub, slab or tiny"),
         (&["--contention=0"], 2, "--contention"),
