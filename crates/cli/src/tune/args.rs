@@ -21,10 +21,9 @@ that are moved, page calls) by the costs of `slabyard replay --contention`; all 
 the default.
 
 What is recommended is the smallest point that takes at most 1 % more work than the default, if it takes
-at least 1 % less memory. With several traces
-each judges what is best for the others; one trace is cut into halves by time, and the second judges
-the first's. It holds where it is smaller, and takes at most 1 % more work, as recorded and in each of
---seeds other orders that the trace's times allow.
+at least 1 % less memory. With several traces each judges what is best for the others; one trace is cut
+into halves by time, and the second judges the first's. It holds where it is smaller, and takes at most
+1 % more work, as recorded and in each of --seeds other orders that the trace's times allow.
 
 Exit codes: 0 done; 1 nothing is better than the default, or it does not hold, and is not recommended;
 2 usage or a setting that cannot be; 3 a file that cannot be read or is damaged.";
