@@ -127,7 +127,8 @@ impl Memory {
     }
 }
 
-/// A trace that is ready for questions.
+/// A trace that is ready for questions; copies share its steps.
+#[derive(Clone)]
 pub struct Answerer<'a> {
     loaded: &'a Loaded,
     case: Case,
@@ -154,10 +155,10 @@ impl<'a> Answerer<'a> {
     ///
     /// # Errors
     /// As [`prepare::case`].
-    pub fn shaken(loaded: &'a Loaded, costs: Costs, seed: u64) -> Result<Answerer<'a>, Error> {
-        let order = case::order_of(&loaded.snapshot).shaken(seed);
-        let case = prepare::case(EngineName::Slub, loaded, order, &Silent)?;
-        Ok(Answerer { loaded, case, costs, knows_others: false })
+    pub fn shaken(&self, seed: u64) -> Result<Answerer<'a>, Error> {
+        let order = case::order_of(&self.loaded.snapshot).shaken(seed);
+        let case = prepare::case(EngineName::Slub, self.loaded, order, &Silent)?;
+        Ok(Answerer { case, knows_others: false, ..*self })
     }
 
     /// The trace as it is prepared, by the rules of the last question.

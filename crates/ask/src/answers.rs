@@ -5,27 +5,21 @@
 //! that a wrong one costs nothing.
 
 use crate::answer::{Answer, Answerer};
-use crate::axis::Changes;
-use crate::load::Loaded;
+use crate::axis::{self, Changes};
 use crate::question::Question;
-use crate::{Error, Listener, Silent, axis};
+use crate::{Error, Listener};
 use anyhow::anyhow;
-use slabyard_lab::replay::contend::Costs;
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// One trace and what is asked about it.
+/// What is asked about a trace.
 pub struct Task<'a> {
-    /// The trace.
-    pub loaded: &'a Loaded,
     /// What each point begins with.
     pub base: &'a Question,
     /// What each answer is asked to change.
     pub points: &'a [Changes],
-    /// What a call's time counts with.
-    pub costs: Costs,
     /// CPUs that overlap in time, if waits are asked for.
     pub contention: Option<u32>,
 }
@@ -34,20 +28,27 @@ pub struct Task<'a> {
 /// time but in any order; an error of `take` ends it.
 ///
 /// # Errors
-/// As [`Answerer::answer`], of the first point that is wrong; then no point was answered.
-/// As `take`.
+/// As [`Answerer::check`], of the first point that is wrong; then no point was answered. As
+/// [`Answerer::answer_with`] and `take`.
 pub fn each(
+    first: &mut Answerer<'_>,
     task: &Task<'_>,
     listener: &dyn Listener,
     take: &mut (dyn FnMut(usize, Answer) -> Result<(), Error> + Send),
 ) -> Result<(), Error> {
-    let &Task { loaded, base, points, costs, contention } = task;
-    let mut first = Answerer::new(loaded, costs, listener)?;
-    check(&first, base, points)?;
+    let &Task { base, points, contention } = task;
+    for changes in points {
+        first.check(base, changes).map_err(|error| match error {
+            Error::Usage(text) if !changes.is_empty() => {
+                Error::Usage(format!("{}: {text}", axis::name(changes)))
+            }
+            other => other,
+        })?;
+    }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let taker = Mutex::new((take, Ok(())));
-    let work = |answerer: &mut Answerer<'_>| {
+    let work = &|answerer: &mut Answerer<'_>| {
         while !stop.load(Ordering::Relaxed) {
             let nth = next.fetch_add(1, Ordering::Relaxed);
             let Some(changes) = points.get(nth) else { return };
@@ -68,14 +69,10 @@ pub fn each(
     };
     thread::scope(|scope| {
         for _ in 1..cpus.min(points.len()) {
-            scope.spawn(|| {
-                // Where memory is short the first one, which has the same trace, does it alone.
-                if let Ok(mut another) = Answerer::new(loaded, costs, &Silent) {
-                    work(&mut another);
-                }
-            });
+            let mut another = first.clone();
+            scope.spawn(move || work(&mut another));
         }
-        work(&mut first);
+        work(first);
     });
     taker.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).1
 }
@@ -84,7 +81,11 @@ pub fn each(
 ///
 /// # Errors
 /// As [`each`].
-pub fn all(task: &Task<'_>, listener: &dyn Listener) -> Result<Vec<Answer>, Error> {
+pub fn all(
+    first: &mut Answerer<'_>,
+    task: &Task<'_>,
+    listener: &dyn Listener,
+) -> Result<Vec<Answer>, Error> {
     let mut answers: Vec<Option<Answer>> = vec![None; task.points.len()];
     let mut done = 0;
     let all = answers.len();
@@ -95,20 +96,7 @@ pub fn all(task: &Task<'_>, listener: &dyn Listener) -> Result<Vec<Answer>, Erro
         answers[nth] = Some(answer);
         Ok(())
     };
-    each(task, listener, &mut take)?;
+    each(first, task, listener, &mut take)?;
     listener.clear();
     Ok(answers.into_iter().flatten().collect())
-}
-
-fn check(answerer: &Answerer<'_>, base: &Question, points: &[Changes]) -> Result<(), Error> {
-    for changes in points {
-        let asked = base.with(changes).and_then(|question| answerer.settings(&question, &Silent));
-        asked.map_err(|error| match error {
-            Error::Usage(text) if !changes.is_empty() => {
-                Error::Usage(format!("{}: {text}", axis::name(changes)))
-            }
-            other => other,
-        })?;
-    }
-    Ok(())
 }

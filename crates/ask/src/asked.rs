@@ -3,7 +3,7 @@
 //! Neighbours: [`crate::answers`] runs them, [`crate::trust`] checks the trace. Invariant: the first
 //! answer is the base's.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Answerer};
 use crate::answers::{self, Task};
 use crate::axis::Changes;
 use crate::costs;
@@ -66,15 +66,17 @@ pub struct Row {
 /// Asks.
 ///
 /// # Errors
-/// As [`answers::each`] and [`Trust::of`].
+/// As [`Answerer::new`], [`answers::each`] and [`Trust::of`].
 pub fn ask(asking: &Asking<'_>, listener: &dyn Listener) -> Result<Asked, Error> {
     let &Asking { file, loaded, base, variants, costs, contention, is_checked } = asking;
     let mut points = vec![Changes::new()];
     points.extend_from_slice(variants);
-    let task = Task { loaded, base, points: &points, costs, contention };
+    let task = Task { base, points: &points, contention };
+    let mut answerer = Answerer::new(loaded, costs, listener)?;
+    let own = is_checked.then(|| answerer.case().clone());
     let (answers, trust) = thread::scope(|scope| {
-        let checks = is_checked.then(|| scope.spawn(|| Trust::of(file, loaded, listener)));
-        let answers = answers::all(&task, listener);
+        let checks = own.map(|case| scope.spawn(move || Trust::of(file, loaded, case, listener)));
+        let answers = answers::all(&mut answerer, &task, listener);
         (
             answers,
             checks.map(|checks| {

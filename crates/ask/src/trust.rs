@@ -9,7 +9,7 @@ use crate::{Error, Listener, Wanted, prepare};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_kernels::engines::EngineName;
-use slabyard_lab::case;
+use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, TraceOrigin, goals};
 use slabyard_lab::check::{self, shown};
 use slabyard_lab::replay::Start;
@@ -35,14 +35,17 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Checks the trace's own run.
+    /// Checks the own run of a trace that is prepared in the order of its events.
     ///
     /// # Errors
-    /// As [`prepare::case`], and where the model fails.
-    pub fn of(file: &TraceFile, loaded: &Loaded, listener: &dyn Listener) -> Result<Trust, Error> {
+    /// Where the traced kernel's rules are not known, or the model fails.
+    pub fn of(
+        file: &TraceFile,
+        loaded: &Loaded,
+        mut case: Case,
+        listener: &dyn Listener,
+    ) -> Result<Trust, Error> {
         listener.stage("checking the trace's own run");
-        let order = case::order_of(&loaded.snapshot);
-        let mut case = prepare::case(EngineName::Slub, loaded, order, &crate::Silent)?;
         let doubtful = prepare::doubts(file, loaded, &case, listener);
         let has_lists = loaded.trace.attachment(LISTS).is_some();
         if loaded.is_without_slabs {
@@ -63,8 +66,10 @@ impl Trust {
         prepare::rule(&mut case, EngineName::Slub, loaded, &own).map_err(Error::usage)?;
         let start = Start::LookAhead;
         let report = check::check(&case.plan(start)).context("the replay failed")?;
-        let traced =
-            if order.pause_ns.is_some() { TraceOrigin::Guest } else { TraceOrigin::Hardware };
+        let traced = match case::order_of(&loaded.snapshot).pause_ns {
+            Some(_) => TraceOrigin::Guest,
+            None => TraceOrigin::Hardware,
+        };
         let goals: Vec<Goal> = goals(&report, &Context { prepared: &case.prepared, start, traced });
         let caches = &case.prepared.caches;
         let judged = (0..caches.len()).filter(|nth| caches[*nth].left_out.is_none());

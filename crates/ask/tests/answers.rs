@@ -28,10 +28,9 @@ fn points(texts: &[&str]) -> Vec<Changes> {
 
 fn ask(loaded: &Loaded, texts: &[&str]) -> Result<Vec<Answer>, Error> {
     let (base, points) = (Question::default(), points(texts));
-    answers::all(
-        &Task { loaded, base: &base, points: &points, costs: COSTS, contention: None },
-        &Silent,
-    )
+    let mut answerer = Answerer::new(loaded, COSTS, &Silent)?;
+    let task = Task { base: &base, points: &points, contention: None };
+    answers::all(&mut answerer, &task, &Silent)
 }
 
 /// All CPUs give the answers of one, and in each answer the parts make up the whole.
@@ -90,7 +89,10 @@ fn a_machine_that_runs_out_of_memory_says_when() {
 fn trust_is_that_of_the_check() {
     let (hackbench, guest) = ("hackbench.slabtrace", "tr64k_hb_smp4.slabtrace");
     for (name, goals) in [(hackbench, 9), (guest, 6)] {
-        let trust = Trust::of(&file(name), &loaded(name), &Silent).expect("a check");
+        let loaded = loaded(name);
+        let answerer = Answerer::new(&loaded, COSTS, &Silent).expect("a case");
+        let case = answerer.case().clone();
+        let trust = Trust::of(&file(name), &loaded, case, &Silent).expect("a check");
         assert_eq!((trust.goals, trust.missed.len()), (goals, 0), "{trust:?}");
         assert!(trust.curve.expect("known") < 0.01);
         assert!(trust.line().contains(&format!("meets {goals} of {goals} goals")));
@@ -114,10 +116,10 @@ impl Listener for Gone {
 fn a_listener_that_goes_ends_the_work() {
     let loaded = loaded("tr64k_hb_smp4.slabtrace");
     let (base, points) = (Question::default(), points(&["max_order=0..3"]));
-    let task =
-        Task { loaded: &loaded, base: &base, points: &points, costs: COSTS, contention: None };
+    let task = Task { base: &base, points: &points, contention: None };
+    let mut answerer = Answerer::new(&loaded, COSTS, &Silent).expect("a case");
     let mut taken = 0;
-    let result = answers::each(&task, &Gone, &mut |_, _| {
+    let result = answers::each(&mut answerer, &task, &Gone, &mut |_, _| {
         taken += 1;
         Ok(())
     });

@@ -21,7 +21,8 @@ use slabyard_model::cache::Rules;
 /// Bytes of a machine's memory where it is unknown.
 const LARGE: u64 = 4 << 30;
 
-/// What a replay needs, owned.
+/// What a replay needs, owned; copies share the steps.
+#[derive(Clone)]
 pub struct Case {
     /// Ids of the caches.
     pub ids: Vec<String>,

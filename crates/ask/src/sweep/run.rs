@@ -1,6 +1,6 @@
 //! Replays the points of a sweep, on all CPUs.
 //!
-//! Neighbour: [`crate::answers`] shares the CPUs out. Invariant: a trace is read once for all its points.
+//! Neighbour: [`crate::answers`] shares the CPUs out. Invariant: [`run`] reads a trace once for all its points.
 
 use super::plan::Plan;
 use super::row::Row;
@@ -32,14 +32,10 @@ pub fn run(
         let loaded = plan.load(input, listener)?;
         let changes: Vec<Changes> =
             can.iter().map(|nth| plan.points[*nth].changes.clone()).collect();
-        let task = Task {
-            loaded: &loaded,
-            base: &plan.base,
-            points: &changes,
-            costs: COSTS,
-            contention: None,
-        };
-        answers::each(&task, listener, &mut |nth, answer| take(plan.row(can[nth], &answer)))?;
+        let mut answerer = Answerer::new(&loaded, COSTS, listener)?;
+        let task = Task { base: &plan.base, points: &changes, contention: None };
+        let mut take = |nth: usize, answer| take(plan.row(can[nth], &answer));
+        answers::each(&mut answerer, &task, listener, &mut take)?;
     }
     Ok(())
 }

@@ -6,9 +6,8 @@ use crate::answer::Answerer;
 use crate::axis::Changes;
 use crate::load::Loaded;
 use crate::question::Question;
-use crate::{Error, Listener, Silent};
+use crate::{Error, Listener};
 use serde::Serialize;
-use slabyard_lab::replay::contend::COSTS;
 use slabyard_lab::trace::{Source, Trace};
 
 /// Lowest and highest over the orders of a trace's events.
@@ -38,17 +37,17 @@ pub fn holds(scores: &[Score]) -> bool {
 /// Replays a load with a setting and without, as recorded and in `seeds` other orders.
 ///
 /// # Errors
-/// As [`Answerer::answer`].
+/// As [`Answerer::answer`] and [`Answerer::shaken`].
 pub fn scores(
-    loaded: &Loaded,
+    load: &Answerer<'_>,
     base: &Question,
     changes: &Changes,
     seeds: u64,
 ) -> Result<Vec<Score>, Error> {
     let each = |seed: u64| {
         let mut answerer = match seed {
-            0 => Answerer::new(loaded, COSTS, &Silent)?,
-            _ => Answerer::shaken(loaded, COSTS, seed)?,
+            0 => load.clone(),
+            _ => load.shaken(seed)?,
         };
         let default = answerer.answer(base, &Vec::new())?;
         Ok(score(&default, &answerer.answer(base, changes)?))

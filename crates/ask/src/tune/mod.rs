@@ -117,39 +117,42 @@ pub fn best(front: &[Point]) -> Option<&Point> {
 
 /// Loads, and what was found out of them.
 pub struct Search<'a> {
-    loads: &'a [Loaded],
+    loads: Vec<Answerer<'a>>,
     base: &'a Question,
     knobs: Vec<&'static Knob>,
     answers: Vec<BTreeMap<String, Answer>>,
 }
 
 impl<'a> Search<'a> {
-    /// Finds the settings that the loads' kernels have.
+    /// Prepares the loads, and finds the settings that their kernels have.
     ///
     /// # Errors
     /// As [`Answerer::new`], and if the kernel has none of the settings.
     pub fn new(
-        loads: &'a [Loaded],
+        loaded: &'a [Loaded],
         base: &'a Question,
         listener: &dyn Listener,
     ) -> Result<Search<'a>, Error> {
         let mut knobs: Vec<&'static Knob> = knobs::KNOBS.iter().collect();
-        for loaded in loads {
+        let mut loads = Vec::new();
+        for loaded in loaded {
             let answerer = Answerer::new(loaded, COSTS, listener)?;
-            answerer.settings(base, listener)?;
+            answerer.settings(base, &Silent)?;
             knobs.retain(|knob| {
                 let value = knob.values.iter().flatten().next().copied().unwrap_or_default();
                 let changes = vec![(knob.key.to_owned(), value.to_owned())];
                 let taken = base.with(&changes).and_then(|it| answerer.settings(&it, &Silent));
                 taken.is_ok()
             });
+            loads.push(answerer);
         }
         if knobs.is_empty() {
             return Err(Error::Usage(
                 "this kernel has none of the settings that tune varies".into(),
             ));
         }
-        Ok(Search { loads, base, knobs, answers: vec![BTreeMap::new(); loads.len()] })
+        let answers = vec![BTreeMap::new(); loads.len()];
+        Ok(Search { loads, base, knobs, answers })
     }
 
     /// Replays what is not known yet of the points, on these loads.
@@ -166,12 +169,8 @@ impl<'a> Search<'a> {
             if points.is_empty() {
                 continue;
             }
-            let (loaded, base) = (&self.loads[*load], self.base);
-            let task = Task { loaded, base, points: &points, costs: COSTS, contention: None };
-            // What there is to say of a load is said once.
-            let quiet = Quiet(listener);
-            let hears: &dyn Listener = if known.is_empty() { listener } else { &quiet };
-            let answers = answers::all(&task, hears)?;
+            let task = Task { base: self.base, points: &points, contention: None };
+            let answers = answers::all(&mut self.loads[*load], &task, listener)?;
             let named = points.iter().map(|changes| axis::name(changes)).zip(answers);
             self.answers[*load].extend(named);
         }
@@ -229,21 +228,6 @@ impl<'a> Search<'a> {
     pub fn replays(&self) -> usize {
         self.answers.iter().map(BTreeMap::len).sum()
     }
-}
-
-/// Hears of what takes long alone: notes were said before.
-struct Quiet<'a>(&'a dyn Listener);
-
-impl Listener for Quiet<'_> {
-    fn stage(&self, what: &str) {
-        self.0.stage(what);
-    }
-
-    fn clear(&self) {
-        self.0.clear();
-    }
-
-    fn say(&self, _: &str) {}
 }
 
 #[cfg(test)]

@@ -51,6 +51,10 @@ fn the_front_is_the_same_each_time_and_no_point_of_it_beats_another() {
     let run = || tune(&["guest_4"], &["--json"]);
     let (one, two) = (run(), run());
     assert_eq!(one.stdout, two.stdout);
+    let told = String::from_utf8_lossy(&one.stderr);
+    let mut notes: Vec<&str> = told.lines().collect();
+    notes.sort();
+    assert!(notes.windows(2).all(|two| two[0] != two[1]), "a note is said twice: {told}");
     let front = front(&one);
     assert!(front.len() > 4 && front.iter().any(|it| (it.1, it.2) == (1.0, 1.0)), "{front:?}");
     for a in &front {

@@ -109,7 +109,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
             }
             let sheaves = input.caches.iter().map(|facts| facts.sheaf_capacity);
             readers = Readers::of(&steps, &slabs, &sheaves.collect::<Vec<u32>>());
-            Steps::Held(steps)
+            Steps::Held(Arc::new(steps))
         }
         Events::Stored(stored) => {
             let streamed = Streamed::new(stored.clone(), maker, first.steps, first.nr_steps);

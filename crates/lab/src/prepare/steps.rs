@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub enum Steps {
     /// In memory, made before the replay begins.
-    Held(Vec<Step>),
+    Held(Arc<Vec<Step>>),
     /// Each is made when it is its turn.
     Streamed(Arc<Streamed>),
 }
@@ -85,7 +85,7 @@ impl Steps {
 
 impl Default for Steps {
     fn default() -> Steps {
-        Steps::Held(Vec::new())
+        Steps::Held(Arc::default())
     }
 }
 
