@@ -2,8 +2,8 @@
 //!
 //! Neighbours: [`crate::question`] says what is asked, [`crate::load`] and [`crate::prepare`] make a
 //! trace ready, `slabyard-lab` replays it. Invariants: the same trace and question give the same
-//! answer on every machine; in bytes, `slabs = live + parked + free_partial + padding` at each moment,
-//! so also in the means, if all are known.
+//! answer on every machine; in bytes, `slabs = live + parked + free_partial + padding` at each moment.
+//! The mean of slabs counts each slab that is made or given back, the means of their parts samples.
 
 use crate::axis::{self, Changes};
 use crate::figures::{self, Figures};
@@ -19,7 +19,7 @@ use slabyard_lab::accuracy::{self, Change};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::replay::contend::Costs;
-use slabyard_lab::replay::report::{Free, Sample};
+use slabyard_lab::replay::report::{CacheUse, Sample};
 use slabyard_lab::replay::{Limit, Relief, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use std::collections::BTreeMap;
@@ -74,13 +74,13 @@ pub struct Memory {
     /// Of slabs that no event touches; `None` where the snapshot does not count all slabs.
     pub untouched: Option<u64>,
     /// Of objects that are handed out, in the mean.
-    pub live: Option<f64>,
+    pub live: f64,
     /// The same at the end.
     pub live_end: Option<u64>,
     /// Of free objects in slabs on nodes' lists, in the mean.
-    pub free_partial: Option<f64>,
+    pub free_partial: f64,
     /// Of free objects that CPUs and barns hold, in the mean.
-    pub parked: Option<f64>,
+    pub parked: f64,
     /// These in CPU slabs, CPU partial lists, sheaves and barns.
     pub parked_by_place: Parked,
     /// How many stand on nodes' lists at the end.
@@ -252,7 +252,10 @@ impl<'a> Answerer<'a> {
         let question = base.with(changes).map_err(of_it)?;
         let notes = Notes::default();
         let settings = self.settings(&question, &notes).map_err(of_it)?;
-        let (figures, replayed) = self.replay(&question, &settings, SAMPLES).map_err(of_it)?;
+        let replayed = self.replay(&question, &settings, SAMPLES).map_err(of_it)?;
+        let (case, differs) = (&self.case, self.changes(&question));
+        let snapshot = &self.loaded.snapshot;
+        let figures = figures::without_series(snapshot, case, Start::LookAhead, differs, &replayed);
         let calls = calls(&figures.counters);
         Ok(Answer {
             name,
@@ -288,7 +291,9 @@ impl<'a> Answerer<'a> {
             return Err(Error::Usage(text));
         }
         let settings = self.settings(question, &Silent)?;
-        Ok(self.replay(question, &settings, samples)?.0)
+        let replayed = self.replay(question, &settings, samples)?;
+        let (start, changes) = (Start::LookAhead, self.changes(question));
+        Ok(figures::of(&self.loaded.snapshot, &self.case, start, changes, &replayed))
     }
 
     fn replay(
@@ -296,7 +301,7 @@ impl<'a> Answerer<'a> {
         question: &Question,
         settings: &Settings,
         samples: usize,
-    ) -> Result<(Figures, Replayed), Error> {
+    ) -> Result<Replayed, Error> {
         self.rule(question.wanted.engine, settings)?;
         if question.memory.is_some() && !self.knows_others {
             let events = self.loaded.trace.events();
@@ -309,29 +314,24 @@ impl<'a> Answerer<'a> {
         }
         plan.tasks = question.tasks();
         plan.memory = question.memory.map(|bytes| Limit { bytes, relief: Relief::None });
-        let replayed = replay(&plan).context("the replay failed")?;
+        Ok(replay(&plan).context("the replay failed")?)
+    }
+
+    /// In what the machine of the last question is another one than the traced.
+    fn changes(&self, question: &Question) -> Vec<Change> {
         let mut changes = self.case.changes.clone();
         changes.extend((question.tasks() > 1).then_some(Change::Tasks));
         changes.sort();
-        let start = Start::LookAhead;
-        let figures = figures::of(&self.loaded.snapshot, &self.case, start, changes, &replayed);
-        Ok((figures, replayed))
+        changes
     }
 
     fn memory(&self, figures: &Figures, replayed: &Replayed) -> Memory {
         let totals = &figures.totals;
         let shares = shares(self.case.prepared.span.clone().into_inner(), &replayed.samples);
-        let mean = |of: &dyn Fn(&figures::Sum) -> Option<u64>| {
-            let points = shares.iter().zip(&figures.series);
-            points
-                .map(|(share, point)| Some(share * of(&point.totals)? as f64))
-                .sum::<Option<f64>>()
-        };
-        let sizes = &self.case.sizes;
-        let by_place = |of: fn(&Free) -> u64| -> f64 {
+        let mean = |of: fn(&CacheUse) -> u64| -> f64 {
             let bytes = |sample: &Sample| -> f64 {
-                let each = sample.caches.iter().zip(sizes);
-                each.map(|(cache, size)| of(&cache.free) as f64 * f64::from(*size)).sum()
+                let each = sample.caches.iter().zip(&self.case.sizes);
+                each.map(|(cache, size)| of(cache) as f64 * f64::from(*size)).sum()
             };
             shares.iter().zip(&replayed.samples).map(|(share, sample)| share * bytes(sample)).sum()
         };
@@ -340,15 +340,15 @@ impl<'a> Answerer<'a> {
             mean: figures::mean_bytes(&self.case, replayed, totals.before.bytes).unwrap_or(0.0),
             end: totals.after.bytes.unwrap_or(0),
             untouched: totals.untouched_bytes,
-            live: mean(&|sum| sum.live),
+            live: mean(CacheUse::live),
             live_end: totals.after.live,
-            free_partial: mean(&|sum| sum.free_partial),
-            parked: mean(&|sum| sum.parked),
+            free_partial: mean(|cache| cache.free.node_partial),
+            parked: mean(|cache| cache.free.parked()),
             parked_by_place: Parked {
-                cpu_slabs: by_place(|free| free.cpu_slab),
-                cpu_partial: by_place(|free| free.cpu_partial),
-                sheaves: by_place(|free| free.sheaves),
-                barns: by_place(|free| free.barns),
+                cpu_slabs: mean(|cache| cache.free.cpu_slab),
+                cpu_partial: mean(|cache| cache.free.cpu_partial),
+                sheaves: mean(|cache| cache.free.sheaves),
+                barns: mean(|cache| cache.free.barns),
             },
             partial_slabs: replayed
                 .after

@@ -232,6 +232,21 @@ pub fn of(
     changes: Vec<Change>,
     replayed: &Replayed,
 ) -> Figures {
+    let figures = without_series(snapshot, case, start, changes, replayed);
+    let samples = replayed.samples.iter();
+    let series = samples.map(|sample| point(case, &figures.caches, start, sample)).collect();
+    Figures { series, ..figures }
+}
+
+/// The same without what is over time, which has a state of each cache for each sample.
+#[must_use]
+pub fn without_series(
+    snapshot: &KernelSnapshot,
+    case: &Case,
+    start: Start,
+    changes: Vec<Change>,
+    replayed: &Replayed,
+) -> Figures {
     let turnovers = turnovers(case, replayed);
     let mut caches: Vec<CacheFigures> = (0..case.ids.len())
         .map(|nth| one(snapshot, case, start, replayed, nth, &turnovers[nth]))
@@ -254,12 +269,11 @@ pub fn of(
         before: sum(&caches.iter().map(|c| (c, c.before.clone())).collect::<Vec<_>>()),
         after: sum(&caches.iter().map(|c| (c, c.after.clone())).collect::<Vec<_>>()),
     };
-    let series = replayed.samples.iter().map(|s| point(case, &caches, start, s)).collect();
     Figures {
         caches,
         totals,
         counters,
-        series,
+        series: Vec::new(),
         frees_left_out: replayed.frees_left_out,
         contradictions: Contradictions::of(&case.prepared),
         unlike: case.unlike.clone(),

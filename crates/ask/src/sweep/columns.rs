@@ -89,7 +89,7 @@ pub static MEASURES: [Fixed<OfAnswer>; 29] = [
     measure("rules", ColumnKind::Words, "whose rules held", |a| words(&a.rules)),
     measure("calls", ColumnKind::Whole, "allocations and frees", |a| Value::Whole(a.calls)),
     measure("peak_bytes", ColumnKind::Whole, "most of slabs", |a| Value::Whole(a.memory.peak)),
-    measure("mean_bytes", ColumnKind::Whole, "mean of slabs", |a| whole(Some(a.memory.mean))),
+    measure("mean_bytes", ColumnKind::Whole, "mean of slabs", |a| whole(a.memory.mean)),
     measure("end_bytes", ColumnKind::Whole, "slabs at the end", |a| Value::Whole(a.memory.end)),
     measure(
         "untouched_bytes",
@@ -109,16 +109,16 @@ pub static MEASURES: [Fixed<OfAnswer>; 29] = [
         whole(a.memory.parked)
     }),
     measure("cpu_slabs_mean_bytes", ColumnKind::Whole, "of these in CPU slabs", |a| {
-        whole(Some(a.memory.parked_by_place.cpu_slabs))
+        whole(a.memory.parked_by_place.cpu_slabs)
     }),
     measure("cpu_partial_mean_bytes", ColumnKind::Whole, "of these on CPU partial lists", |a| {
-        whole(Some(a.memory.parked_by_place.cpu_partial))
+        whole(a.memory.parked_by_place.cpu_partial)
     }),
     measure("sheaves_mean_bytes", ColumnKind::Whole, "of these in sheaves", |a| {
-        whole(Some(a.memory.parked_by_place.sheaves))
+        whole(a.memory.parked_by_place.sheaves)
     }),
     measure("barns_mean_bytes", ColumnKind::Whole, "of these in barns", |a| {
-        whole(Some(a.memory.parked_by_place.barns))
+        whole(a.memory.parked_by_place.barns)
     }),
     measure("partial_slabs_end", ColumnKind::Whole, "slabs on nodes' lists at the end", |a| {
         Value::Whole(a.memory.partial_slabs)
@@ -203,8 +203,8 @@ fn count(number: Option<u64>) -> Value {
     number.map_or(Value::Unknown, Value::Whole)
 }
 
-fn whole(number: Option<f64>) -> Value {
-    count(number.filter(|n| n.is_finite()).map(|n| n.round().max(0.0) as u64))
+fn whole(number: f64) -> Value {
+    count(number.is_finite().then(|| number.round().max(0.0) as u64))
 }
 
 fn decimal(number: Option<f64>) -> Value {

@@ -37,7 +37,7 @@ pub struct Score {
     pub memory: f64,
     /// Most bytes of slabs at a time.
     pub peak: f64,
-    /// Free bytes that CPUs and barns hold; 1 where the default has none or a load does not tell.
+    /// Free bytes that CPUs and barns hold; 1 where the default has none.
     pub parked: f64,
     /// Nanoseconds of calls beyond their fast path: [`work_ns`].
     pub work: f64,
@@ -68,8 +68,9 @@ pub struct Point {
     pub score: Score,
 }
 
-/// Nanoseconds of all that an answer's calls do beyond the fast path, for a million calls. List locks
-/// count as taken by another CPU before, so that no setting wins by more of them.
+/// Nanoseconds of all that an answer's calls do beyond the fast path, for a million calls. Other than in
+/// [`Work::ns`](crate::answer::Work::ns) list locks count as taken by another CPU before, so that no
+/// setting wins by more of them, and barns' locks and the links of slabs do not count.
 #[must_use]
 pub fn work_ns(answer: &Answer, costs: Costs) -> f64 {
     let work = &answer.work;
@@ -85,11 +86,10 @@ pub fn work_ns(answer: &Answer, costs: Costs) -> f64 {
 pub fn score(default: &Answer, answer: &Answer) -> Score {
     let part = |of: f64, from: f64| if from > 0.0 { of / from } else { 1.0 };
     let memory = |it: &Answer| it.memory.mean + it.memory.untouched.unwrap_or(0) as f64;
-    let parked = |it: &Answer| it.memory.parked.unwrap_or(0.0);
     Score {
         memory: part(memory(answer), memory(default)),
         peak: part(answer.memory.whole_peak() as f64, default.memory.whole_peak() as f64),
-        parked: part(parked(answer), parked(default)),
+        parked: part(answer.memory.parked, default.memory.parked),
         work: part(work_ns(answer, COSTS), work_ns(default, COSTS)),
     }
 }

@@ -59,10 +59,6 @@ fn kib(bytes: f64) -> String {
     format!("{:.0}", bytes / 1024.0)
 }
 
-fn maybe(number: Option<f64>) -> String {
-    number.map_or_else(|| "-".into(), kib)
-}
-
 fn memory(text: &mut String, asked: &Asked, colour: Colour) {
     let mut grid = Grid::new(&[
         "KiB",
@@ -89,13 +85,13 @@ fn memory(text: &mut String, asked: &Asked, colour: Colour) {
             kib(memory.peak as f64),
             kib(memory.mean),
             kib(memory.end as f64),
-            maybe(memory.untouched.map(|bytes| bytes as f64)),
+            memory.untouched.map_or_else(|| "-".into(), |bytes| kib(bytes as f64)),
             match saved {
                 0 => "0".into(),
                 _ => format!("{:+.1} %", -(*saved as f64) / base.max(1.0) * 100.0),
             },
-            maybe(memory.live),
-            maybe(memory.free_partial),
+            kib(memory.live),
+            kib(memory.free_partial),
             kib(parked.cpu_slabs),
             kib(parked.cpu_partial),
             kib(parked.sheaves),
