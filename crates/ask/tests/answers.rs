@@ -6,8 +6,10 @@ use slabyard_ask::axis::{Changes, variants};
 use slabyard_ask::load::{self, Loaded, TraceFile};
 use slabyard_ask::question::Question;
 use slabyard_ask::trust::Trust;
+use slabyard_ask::tune::judge;
 use slabyard_ask::{Error, Listener, Silent, Wanted};
 use slabyard_lab::replay::contend::COSTS;
+use slabyard_lab::trace::LISTS;
 use std::path::PathBuf;
 
 fn file(name: &str) -> TraceFile {
@@ -139,4 +141,13 @@ fn figures_are_those_of_the_answer() {
     assert!(answerer.figures(&question, 0).expect("figures").series.is_empty());
     let error = answerer.figures(&question, 100_001).map(drop).expect_err("too many").to_string();
     assert!(error.contains("at most 100000"), "{error}");
+}
+
+#[test]
+fn the_lists_of_a_trace_are_those_of_its_first_half() {
+    let whole = loaded("lists_6.18.slabtrace");
+    let events = whole.trace.nr_events();
+    let halves = judge::halves(whole).expect("halves");
+    assert_eq!(halves.each_ref().map(|it| it.trace.attachment(LISTS).is_some()), [true, false]);
+    assert_eq!(halves.iter().map(|it| it.trace.nr_events()).sum::<u64>(), events);
 }

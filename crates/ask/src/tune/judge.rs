@@ -8,7 +8,7 @@ use crate::load::Loaded;
 use crate::question::Question;
 use crate::{Error, Listener};
 use serde::Serialize;
-use slabyard_lab::trace::{Source, Trace};
+use slabyard_lab::trace::{Attached, LISTS, SHRINK, Source, Trace};
 
 /// Lowest and highest over the orders of a trace's events.
 pub type Interval = (f64, f64);
@@ -89,8 +89,8 @@ pub fn without(
     }))
 }
 
-/// A load as two: what happened in the first half of its time, and what happened in the second, which
-/// begins with the caches' sizes alone.
+/// A load as two: what happened in the first half of its time, and what happened in the second. Both
+/// begin with the counts of the snapshot; the lists that the recorder read are those of the first.
 ///
 /// # Errors
 /// The trace cannot be read.
@@ -101,13 +101,18 @@ pub fn halves(mut loaded: Loaded) -> Result<[Loaded; 2], Error> {
         _ => return Err(Error::Usage("the trace has no event to tune by".into())),
     };
     let middle = first + (last - first) / 2;
+    let stays = |attached: &Attached, of: &dyn Fn(u64) -> bool| match attached.name.as_str() {
+        LISTS => of(first),
+        SHRINK => of(attached.time),
+        _ => true,
+    };
     let part = |of: &dyn Fn(u64) -> bool| Trace {
         events: whole.events.iter().filter(|event| of(event.time)).copied().collect(),
         names: whole.names.clone(),
         header: whole.header.clone(),
         lost: whole.lost,
         damaged: Vec::new(),
-        attached: whole.attached.clone(),
+        attached: whole.attached.iter().filter(|it| stays(it, of)).cloned().collect(),
     };
     let [before, after] = [part(&|time| time < middle), part(&|time| time >= middle)];
     let half = |trace: Trace| Loaded {
