@@ -3,7 +3,7 @@
 //! Neighbour: [`super::table`] reads and writes the files, and finds damaged ones. Invariant: nothing is
 //! joined unless each point of one sweep is there once.
 
-use super::columns::{self, Column, HEAD, Value};
+use super::columns::{self, Column, HEAD};
 use super::row::Row;
 use super::table::Table;
 use crate::Error;
@@ -102,8 +102,10 @@ impl Table {
     #[must_use]
     pub fn is_of(&self, question: &str, points: impl ExactSizeIterator<Item = usize>) -> bool {
         self.rows.len() == points.len()
-            && self.rows.iter().zip(points).all(|(row, nth)| {
-                row.point() == nth && row.cells()[2] == Value::Words(question.to_owned())
-            })
+            && self
+                .rows
+                .iter()
+                .zip(points)
+                .all(|(row, nth)| row.point() == nth && row.question() == question)
     }
 }

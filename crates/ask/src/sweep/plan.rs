@@ -259,8 +259,7 @@ impl Plan {
     /// True for a row of this sweep.
     #[must_use]
     pub fn has(&self, row: &Row) -> bool {
-        let nth = row.point();
-        nth < self.points.len() && self.head(nth) == row.cells()[..self.head(nth).len()]
+        row.point() < self.points.len() && row.cells().starts_with(&self.head(row.point()))
     }
 
     fn head(&self, nth: usize) -> Vec<Value> {
