@@ -1,8 +1,10 @@
 //! The options that describe a modelled machine and its rules, for every command that models one.
 
 use slabyard_ask::Wanted;
+use slabyard_ask::question::{MACHINE_KEYS, MachineKey};
 use slabyard_ask::sizes::size;
 use slabyard_kernels::engines::EngineName;
+use std::fmt::Write;
 
 /// A kernel's allocator, whose rules hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -69,6 +71,14 @@ impl RulesArgs {
             set: self.set.clone(),
             ..Wanted::default()
         }
+    }
+}
+
+/// Adds a line for each key of `ask` and `sweep` that is no rule to a help.
+pub fn add_machine_keys(text: &mut String) {
+    for key in &MACHINE_KEYS {
+        let MachineKey { name, alias, values, help, .. } = key;
+        let _ = writeln!(text, "  {name} (or {alias}): {values}\n      {help}");
     }
 }
 

@@ -2,9 +2,7 @@
 
 use crate::html::HtmlArgs;
 use crate::replay::trace_args::TraceArgs;
-use crate::settings;
-use slabyard_ask::question::MACHINE_KEYS;
-use std::fmt::Write;
+use crate::{machine, settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,10 +59,7 @@ pub(super) enum WhichCosts {
 
 fn long_help() -> String {
     let mut text = format!("{EXAMPLES}\n\nKeys of the machine and of the run:\n");
-    for key in &MACHINE_KEYS {
-        let _ =
-            writeln!(text, "  {} (or {}): {}\n      {}", key.name, key.alias, key.values, key.help);
-    }
+    machine::add_machine_keys(&mut text);
     text.push_str("\nKeys of the rules, as `slabyard replay --set` takes them:\n");
     settings::add_replay_keys(&mut text);
     text.push_str(
@@ -83,6 +78,7 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_ask::question::MACHINE_KEYS;
 
     #[test]
     fn help_names_every_key() {

@@ -1,9 +1,7 @@
 //! The arguments of `slabyard sweep`.
 
-use crate::settings;
+use crate::{machine, settings};
 use clap::{Subcommand, ValueHint};
-use slabyard_ask::question::MACHINE_KEYS;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -81,9 +79,7 @@ pub(super) struct JoinArgs {
 
 fn long_help() -> String {
     let mut text = format!("{EXAMPLES}\n\nKeys of the machine:\n");
-    for row in &MACHINE_KEYS {
-        let _ = writeln!(text, "  {}: {}\n      {}", row.name, row.values, row.help);
-    }
+    machine::add_machine_keys(&mut text);
     text.push_str("\nKeys of the rules:\n");
     settings::add_replay_keys(&mut text);
     text.push_str(
