@@ -6,7 +6,7 @@ use crate::html;
 use crate::terminal::{Colour, Grid};
 use anyhow::Context;
 use serde::Serialize;
-use slabyard_ask::tune::judge::Verdict;
+use slabyard_ask::tune::judge::{Interval, Verdict, interval};
 use slabyard_ask::tune::{Point, knobs};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
@@ -111,12 +111,9 @@ impl<'a> Report<'a> {
     /// recommended.
     fn picture(&self) -> String {
         let (rows, columns) = PICTURE;
-        let range = |of: fn(&Point) -> f64| {
-            let each = self.front.iter().map(of);
-            each.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), it| (l.min(it), h.max(it)))
-        };
-        let (memory, work) = (range(|it| it.score.memory), range(|it| it.score.work));
-        let place = |value: f64, (low, high): (f64, f64), cells: usize| {
+        let memory = interval(self.front.iter().map(|it| it.score.memory));
+        let work = interval(self.front.iter().map(|it| it.score.work));
+        let place = |value: f64, (low, high): Interval, cells: usize| {
             let share = if high > low { (value - low) / (high - low) } else { 0.0 };
             (share * (cells - 1) as f64).round() as usize
         };
