@@ -7,7 +7,8 @@
 //! a row used. [`recordings`] holds the data, which is part of the program: an installed command
 //! needs no source tree.
 //!
-//! Modules import downwards only: the threads > row > runs > replayed > recordings, basis.
+//! Modules import downwards only: the threads > row > runs > replayed, once, measured >
+//! recordings, basis.
 //!
 //! Invariants: no row says what ours is. A row whose computation did not use what its basis names
 //! is an error ([`RowError::LostBasis`]), so a number that somebody writes down instead of computing
@@ -17,6 +18,8 @@ mod basis;
 mod freezing;
 mod large_pages;
 mod lists;
+mod measured;
+mod once;
 pub mod recordings;
 pub mod replayed;
 mod row;

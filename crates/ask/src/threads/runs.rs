@@ -1,11 +1,14 @@
-//! What rows ask for, done once each: geometry, guests' snapshots, populations, replays, contention
-//! and small machines. [`Runs`] notes what a row used, which is how a row that lost its basis is
-//! found.
+//! What rows ask for: geometry, paths and measured tables, and, done once each, guests' snapshots,
+//! populations, replays, contention and small machines. [`Runs`] notes what a row used, which is how a
+//! row that lost its basis is found.
 //!
-//! Neighbours: `slabyard-lab` does the work; [`super::recordings`] holds the data. Invariant: each
-//! method that returns a number's source notes it, whether it was computed now or before.
+//! Neighbours: `slabyard-lab` does the work; [`super::recordings`] holds the data, `once` what was
+//! done. Invariant: each method that returns a number's source notes it, whether it was
+//! computed now or before.
 
 use super::basis::{Basis, RowError};
+use super::measured::{self, Column};
+use super::once::Once;
 use super::recordings::{Content, Guest, Recording, SmallBoot};
 use super::replayed::{Allocator, ReplayOutcome, Variant};
 use slabyard_lab::case::{self, Case};
@@ -15,7 +18,7 @@ use slabyard_lab::paths::{self, Cost, PATHS};
 use slabyard_lab::population::Population;
 use slabyard_lab::replay::contend::{COSTS, Contended, Costs, contend};
 use slabyard_lab::replay::events::{Event, MachineEvent};
-use slabyard_lab::replay::{Limit, Start, replay};
+use slabyard_lab::replay::{Limit, Plan, Start, replay};
 use slabyard_lab::rules::{Freezing, Machine, NodeSet, Settings, find_release};
 use slabyard_lab::slob;
 use slabyard_lab::small::state::{self, KernelReport};
@@ -23,7 +26,7 @@ use slabyard_lab::small::{Contender, Load, Outcome, board, run_from, text};
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::{self, START, Trace};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -32,15 +35,6 @@ struct Loaded {
     trace: Trace,
     snapshot: KernelSnapshot,
     case: RefCell<Case>,
-}
-
-/// A column of a measured table.
-#[derive(Clone, Copy, Debug)]
-pub enum Column<'a> {
-    /// By its head, in the first line.
-    Head(&'a str),
-    /// By its number, from 0.
-    Number(usize),
 }
 
 /// A program that allocates and frees in a loop on this machine's CPUs.
@@ -54,16 +48,18 @@ pub trait RealLoop {
 }
 
 /// See the [module](self).
+#[derive(Default)]
 pub struct Runs<'a> {
     real: Option<&'a dyn RealLoop>,
     used: RefCell<BTreeSet<Basis>>,
-    loaded: RefCell<BTreeMap<&'static str, Rc<Loaded>>>,
-    guests: RefCell<BTreeMap<&'static str, Rc<Vec<KernelSnapshot>>>>,
-    replays: RefCell<BTreeMap<String, Rc<ReplayOutcome>>>,
-    contended: RefCell<BTreeMap<String, Rc<Contended>>>,
-    small: RefCell<BTreeMap<String, Rc<Outcome>>>,
-    boots: RefCell<BTreeMap<&'static str, Rc<(Load, KernelReport)>>>,
-    real_runs: RefCell<BTreeMap<(String, u32, bool), f64>>,
+    loaded: Once<&'static str, Loaded>,
+    guests: Once<&'static str, Vec<Rc<KernelSnapshot>>>,
+    populations: Once<&'static str, Population>,
+    replays: Once<String, ReplayOutcome>,
+    contended: Once<String, Contended>,
+    small: Once<String, Outcome>,
+    boots: Once<&'static str, (Load, KernelReport)>,
+    real_runs: Once<(String, u32, bool), f64>,
 }
 
 fn broken(error: impl Display) -> RowError {
@@ -74,17 +70,7 @@ impl<'a> Runs<'a> {
     /// Nothing was run so far. Without a real loop, rows that need one say so.
     #[must_use]
     pub fn new(real: Option<&'a dyn RealLoop>) -> Runs<'a> {
-        Runs {
-            real,
-            used: RefCell::default(),
-            loaded: RefCell::default(),
-            guests: RefCell::default(),
-            replays: RefCell::default(),
-            contended: RefCell::default(),
-            small: RefCell::default(),
-            boots: RefCell::default(),
-            real_runs: RefCell::default(),
-        }
+        Runs { real, ..Runs::default() }
     }
 
     /// A row begins.
@@ -134,22 +120,17 @@ impl<'a> Runs<'a> {
     ///
     /// # Errors
     /// There is none of this name.
-    pub fn dump(&self, guest: &Guest, dump: &str) -> Result<KernelSnapshot, RowError> {
+    pub fn dump(&self, guest: &Guest, dump: &str) -> Result<Rc<KernelSnapshot>, RowError> {
         self.uses(Basis::Guest(guest.name));
         self.dump_of(guest, dump)
     }
 
-    fn dump_of(&self, guest: &Guest, dump: &str) -> Result<KernelSnapshot, RowError> {
-        let known = self.guests.borrow().get(guest.name).cloned();
-        let all = match known {
-            Some(all) => all,
-            None => {
-                let all = Rc::new(KernelSnapshot::parse(guest.bytes).map_err(broken)?);
-                self.guests.borrow_mut().insert(guest.name, all.clone());
-                all
-            }
-        };
-        let is_it = |one: &&KernelSnapshot| one.dump.as_deref().unwrap_or_default() == dump;
+    fn dump_of(&self, guest: &Guest, dump: &str) -> Result<Rc<KernelSnapshot>, RowError> {
+        let all = self.guests.get(guest.name, || {
+            let all = KernelSnapshot::parse(guest.bytes).map_err(broken)?;
+            Ok(all.into_iter().map(Rc::new).collect())
+        })?;
+        let is_it = |one: &&Rc<KernelSnapshot>| one.dump.as_deref().unwrap_or_default() == dump;
         let found = all.iter().find(is_it).cloned();
         found.ok_or_else(|| broken(format!("{} has no dump {dump}", guest.name)))
     }
@@ -167,37 +148,38 @@ impl<'a> Runs<'a> {
         set: &[&str],
     ) -> Result<f64, RowError> {
         self.uses(Basis::Foretold(guest.name));
-        let [boot, shrunk] = ["boot", "boot_shrunk"].map(|dump| self.dump_of(guest, dump));
-        let (boot, shrunk) = (boot?, shrunk?);
-        let own = boot.settings().map_err(broken)?.0;
-        let population = Population::from_snapshots(&boot, &shrunk, &own).map_err(broken)?;
-        let mut other = own.machine;
+        let population = self.populations.get(guest.name, || {
+            let [boot, shrunk] = ["boot", "boot_shrunk"].map(|dump| self.dump_of(guest, dump));
+            let (boot, shrunk) = (boot?, shrunk?);
+            let own = boot.settings().map_err(broken)?.0;
+            Population::from_snapshots(&boot, &shrunk, &own).map_err(broken)
+        })?;
+        let mut other = population.own.machine;
         machine(&mut other);
         let outcome = population.on(&settings(release, other, set)?).map_err(broken)?;
         Ok(outcome.slab_kb as f64)
     }
 
     fn loaded(&self, recording: &Recording) -> Result<Rc<Loaded>, RowError> {
-        if let Some(loaded) = self.loaded.borrow().get(recording.name) {
-            return Ok(loaded.clone());
-        }
-        let trace = match recording.content {
-            Content::Trace(bytes) | Content::TraceFrom(bytes, _) => {
-                trace::read(bytes).map_err(broken)?
-            }
-            Content::Load(text) => load::read(text, std::path::Path::new("")).map_err(broken)?,
-        };
-        let start = match recording.content {
-            Content::TraceFrom(_, start) => start,
-            _ => &trace.attachment(START).ok_or_else(|| broken("no snapshot"))?.bytes,
-        };
-        let snapshot = KernelSnapshot::parse(start).map_err(broken)?.remove(0);
-        let own = snapshot.settings().map_err(broken)?.0;
-        let order = case::order_of(&snapshot);
-        let case = RefCell::new(Case::new(&trace, &snapshot, &own, order).map_err(broken)?);
-        let loaded = Rc::new(Loaded { trace, snapshot, case });
-        self.loaded.borrow_mut().insert(recording.name, loaded.clone());
-        Ok(loaded)
+        self.loaded.get(recording.name, || {
+            let trace = match recording.content {
+                Content::Trace(bytes) | Content::TraceFrom(bytes, _) => {
+                    trace::read(bytes).map_err(broken)?
+                }
+                Content::Load(text) => {
+                    load::read(text, std::path::Path::new("")).map_err(broken)?
+                }
+            };
+            let start = match recording.content {
+                Content::TraceFrom(_, start) => start,
+                _ => &trace.attachment(START).ok_or_else(|| broken("no snapshot"))?.bytes,
+            };
+            let snapshot = KernelSnapshot::parse(start).map_err(broken)?.remove(0);
+            let own = snapshot.settings().map_err(broken)?.0;
+            let order = case::order_of(&snapshot);
+            let case = RefCell::new(Case::new(&trace, &snapshot, &own, order).map_err(broken)?);
+            Ok(Loaded { trace, snapshot, case })
+        })
     }
 
     /// Puts a variant's rules into a recording's case.
@@ -225,6 +207,19 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
+    /// What comes of a recording by a variant's rules.
+    fn ruled<T>(
+        &self,
+        recording: &Recording,
+        variant: &Variant,
+        run: impl FnOnce(&Case, Plan<'_>) -> Result<T, RowError>,
+    ) -> Result<T, RowError> {
+        let loaded = self.loaded(recording)?;
+        self.rule(&loaded, variant)?;
+        let case = loaded.case.borrow();
+        run(&case, Plan { tasks: variant.tasks, ..case.plan(Start::LookAhead) })
+    }
+
     /// Replays a recording.
     ///
     /// # Errors
@@ -235,20 +230,13 @@ impl<'a> Runs<'a> {
         variant: &Variant,
     ) -> Result<Rc<ReplayOutcome>, RowError> {
         self.uses(Basis::Replay(recording.name));
-        let key = variant.key(recording);
-        if let Some(known) = self.replays.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let loaded = self.loaded(recording)?;
-        self.rule(&loaded, variant)?;
-        let case = loaded.case.borrow();
-        let mut plan = case.plan(Start::LookAhead);
-        plan.tasks = variant.tasks;
-        plan.memory = variant.memory.map(|(bytes, relief)| Limit { bytes, relief });
-        let replayed = replay(&plan).map_err(broken)?;
-        let outcome = Rc::new(ReplayOutcome::of(&case, replayed));
-        self.replays.borrow_mut().insert(key, outcome.clone());
-        Ok(outcome)
+        let memory = variant.memory.map(|(bytes, relief)| Limit { bytes, relief });
+        self.replays.get(variant.key(recording), || {
+            self.ruled(recording, variant, |case, plan| {
+                let replayed = replay(&Plan { memory, ..plan }).map_err(broken)?;
+                Ok(ReplayOutcome::of(case, replayed))
+            })
+        })
     }
 
     /// Replays a recording with calls that overlap in time.
@@ -275,17 +263,8 @@ impl<'a> Runs<'a> {
     ) -> Result<Rc<Contended>, RowError> {
         self.uses(Basis::Contention(recording.name));
         let key = format!("{} {costs:?}", variant.key(recording));
-        if let Some(known) = self.contended.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let loaded = self.loaded(recording)?;
-        self.rule(&loaded, variant)?;
-        let case = loaded.case.borrow();
-        let mut plan = case.plan(Start::LookAhead);
-        plan.tasks = variant.tasks;
-        let done = Rc::new(contend(&plan, costs));
-        self.contended.borrow_mut().insert(key, done.clone());
-        Ok(done)
+        self.contended
+            .get(key, || self.ruled(recording, variant, |_, plan| Ok(contend(&plan, costs))))
     }
 
     /// What a path of CPU slabs costs the model.
@@ -324,30 +303,23 @@ impl<'a> Runs<'a> {
         seed: u64,
     ) -> Result<Rc<Outcome>, RowError> {
         self.uses(Basis::SmallMachine("generated boots"));
-        let key = format!("{contender:?} {left:?} {scattered} {seed}");
-        if let Some(known) = self.small.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let outcome = match left {
-            Some(left) => board::boot_that_leaves(contender, left, scattered, seed),
-            None => board::boot(contender, board::BOARD.reserved, scattered, seed),
-        };
-        let outcome = Rc::new(outcome.map_err(broken)?);
-        self.small.borrow_mut().insert(key, outcome.clone());
-        Ok(outcome)
+        self.small.get(format!("{contender:?} {left:?} {scattered} {seed}"), || {
+            let outcome = match left {
+                Some(left) => board::boot_that_leaves(contender, left, scattered, seed),
+                None => board::boot(contender, board::BOARD.reserved, scattered, seed),
+            };
+            outcome.map_err(broken)
+        })
     }
 
     fn booted(&self, boot: &SmallBoot) -> Result<Rc<(Load, KernelReport)>, RowError> {
-        if let Some(known) = self.boots.borrow().get(boot.name) {
-            return Ok(known.clone());
-        }
-        let trace = trace::read(boot.trace).map_err(broken)?;
-        let told = state::parse(boot.state).map_err(broken)?;
-        let moments = text::moments(&trace);
-        let load = Load::of_kernel(&trace, &moments, &told, slob::Machine::X86_64).load;
-        let both = Rc::new((load, told));
-        self.boots.borrow_mut().insert(boot.name, both.clone());
-        Ok(both)
+        self.boots.get(boot.name, || {
+            let trace = trace::read(boot.trace).map_err(broken)?;
+            let told = state::parse(boot.state).map_err(broken)?;
+            let moments = text::moments(&trace);
+            let load = Load::of_kernel(&trace, &moments, &told, slob::Machine::X86_64).load;
+            Ok((load, told))
+        })
     }
 
     /// What a real kernel on a small machine told at a moment, by its number: the begin is 0.
@@ -371,20 +343,14 @@ impl<'a> Runs<'a> {
         contender: Contender,
     ) -> Result<Rc<Outcome>, RowError> {
         self.uses(Basis::SmallMachine(boot.name));
-        let key = format!("{} {release} {contender:?}", boot.name);
-        if let Some(known) = self.small.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let both = self.booted(boot)?;
-        let begin = both.1.states.first().ok_or_else(|| broken("no begin"))?;
-        let outcome = run_from(begin, release, contender, &both.0).map_err(broken)?;
-        let outcome = Rc::new(outcome);
-        self.small.borrow_mut().insert(key, outcome.clone());
-        Ok(outcome)
+        self.small.get(format!("{} {release} {contender:?}", boot.name), || {
+            let both = self.booted(boot)?;
+            let begin = both.1.states.first().ok_or_else(|| broken("no begin"))?;
+            run_from(begin, release, contender, &both.0).map_err(broken)
+        })
     }
 
-    /// A number of a table that CI measures: a row is found by its first words, a column by its
-    /// head or its number. Cells of a table of a document are between bars.
+    /// A number of a table that CI measures.
     ///
     /// # Errors
     /// There is no such number.
@@ -396,24 +362,8 @@ impl<'a> Runs<'a> {
         column: Column<'_>,
     ) -> Result<f64, RowError> {
         self.uses(Basis::Measured(table));
-        let cells = |line: &str| -> Vec<String> {
-            let cells = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
-            match line.starts_with('|') {
-                true => cells.collect(),
-                false => line.split_whitespace().map(str::to_owned).collect(),
-            }
-        };
-        let mut lines = text.lines().map(cells);
-        let at = match column {
-            Column::Number(at) => Some(at),
-            Column::Head(head) => {
-                let heads = lines.next().unwrap_or_default();
-                heads.iter().position(|cell| cell == head)
-            }
-        };
-        let found = lines.find(|cells| cells.first().is_some_and(|cell| cell == row));
-        let number = found.and_then(|cells| cells.get(at?)?.parse().ok());
-        number.ok_or_else(|| broken(format!("{table} has no number for {row}, {column:?}")))
+        measured::number(text, row, column)
+            .ok_or_else(|| broken(format!("{table} has no number for {row}, {column:?}")))
     }
 
     /// Nanoseconds of a turn of a loop on this machine's CPUs.
@@ -421,18 +371,13 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// It cannot be run here.
     pub fn real(&self, reclaim: &str, slabs: u32, touched: bool) -> Result<f64, RowError> {
-        let key = (reclaim.to_owned(), slabs, touched);
-        if let Some(known) = self.real_runs.borrow().get(&key) {
-            self.uses(Basis::RealRun("a loop on SLAB"));
-            return Ok(*known);
-        }
-        let missing =
-            || RowError::NotHere("a real run is the command's: slabyard reproduce".into());
-        let real = self.real.ok_or_else(missing)?;
-        let found = real.nanoseconds(reclaim, slabs, touched).map_err(RowError::NotHere)?;
+        let found = self.real_runs.get((reclaim.to_owned(), slabs, touched), || {
+            let missing = "a real run is the command's: slabyard reproduce";
+            let real = self.real.ok_or_else(|| RowError::NotHere(missing.into()))?;
+            real.nanoseconds(reclaim, slabs, touched).map_err(RowError::NotHere)
+        })?;
         self.uses(Basis::RealRun("a loop on SLAB"));
-        self.real_runs.borrow_mut().insert(key, found);
-        Ok(found)
+        Ok(*found)
     }
 }
 

@@ -6,12 +6,13 @@
 //! real kernels of 6.1 and 6.12 on 16 MiB, whose events another allocator serves as well.
 
 use super::basis::{Basis, RowError};
+use super::measured::Column;
 use super::recordings::{
     FIXED_SIZES, SMALL_BOARD, SMALL_SLAB, SMALL_SLOB, SMALL_SLUB_0, SMALL_SLUB_3, SMALL_TINY_1,
     SmallBoot,
 };
 use super::row::{Compute, Near, Row, Table, Thread};
-use super::runs::{Column, Runs};
+use super::runs::Runs;
 use slabyard_lab::small::contender::{Empties, Lists};
 use slabyard_lab::small::{Contender, board};
 
