@@ -5,9 +5,9 @@
 //! questions and prints the answers. Invariants: nothing here prints or ends the process; what people
 //! should know goes to a [`Listener`]; the same files and questions give the same answers.
 //!
-//! [`threads`] puts what mail threads measured beside what the lab says, and imports none of the others.
+//! [`threads`] puts what mail threads measured beside what the lab says.
 //!
-//! Modules import downwards only: asked, sweep, tune > trust, answers > waits > answer > costs, question, figures, geometry, prepare > load > wanted > axis, sizes,
+//! Modules import downwards only: asked, sweep, threads, tune > trust, answers > waits > answer > costs, question, figures, geometry, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

@@ -92,7 +92,7 @@ fn partial_2k(runs: &Runs) -> Result<(f64, f64), RowError> {
 }
 
 fn hackbench_bytes(runs: &Runs, set: &'static [&'static str]) -> Result<f64, RowError> {
-    Ok(runs.replay(&HACKBENCH_64K, &Variant::of("5.9").set(set))?.end_bytes())
+    runs.replay(&HACKBENCH_64K, &Variant::of("5.9").set(set))?.end_bytes()
 }
 
 fn of_hackbench(runs: &Runs, set: &'static [&'static str]) -> Result<f64, RowError> {

@@ -63,7 +63,7 @@ fn geometry(runs: &Runs, size: u32) -> Result<slabyard_lab::geometry::Geometry, 
 
 /// KiB of slabs without an object in use on CPU partial lists.
 fn empty_kb(runs: &Runs, variant: &Variant) -> Result<f64, RowError> {
-    Ok(runs.replay(&FORK_BOMB, variant)?.empty_parked_bytes() / 1024.0)
+    Ok(runs.replay(&FORK_BOMB, variant)?.empty_parked_bytes()? / 1024.0)
 }
 
 /// Nanoseconds of a drain of so many slabs, by the model's lengths: the lock comes from another CPU,
@@ -87,8 +87,8 @@ fn shrunk(runs: &Runs, guest: &Guest, before: &str) -> Result<f64, RowError> {
 }
 
 fn shrunk_replay(runs: &Runs, release: &'static str) -> Result<f64, RowError> {
-    let all = runs.replay(&HACKBENCH_4K, &Variant::of(release))?.end_bytes();
-    let left = runs.replay(&HACKBENCH_4K, &Variant::of(release).shrunk())?.end_bytes();
+    let all = runs.replay(&HACKBENCH_4K, &Variant::of(release))?.end_bytes()?;
+    let left = runs.replay(&HACKBENCH_4K, &Variant::of(release).shrunk())?.end_bytes()?;
     Ok(100.0 * (1.0 - left / all))
 }
 
@@ -100,9 +100,10 @@ const LITTLE: u64 = 76 << 20;
 fn oom_kb(runs: &Runs) -> Result<f64, RowError> {
     let done = runs.replay(&FORK_BOMB, &OLD.memory(LITTLE, Relief::None))?;
     let failed = done.replayed.memory.as_ref().and_then(|memory| memory.failed);
-    failed
-        .map(|_| done.empty_parked_bytes() / 1024.0)
-        .ok_or_else(|| RowError::Broken("the load finds memory enough".into()))
+    match failed {
+        Some(_) => Ok(done.empty_parked_bytes()? / 1024.0),
+        None => Err(RowError::Broken("the load finds memory enough".into())),
+    }
 }
 
 fn relieved_kb(runs: &Runs, relief: Relief) -> Result<f64, RowError> {

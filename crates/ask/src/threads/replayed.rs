@@ -1,14 +1,16 @@
 //! What is replayed for a row, and what came of it: a [`Variant`] of a recording's machine and rules,
 //! and the figures of a [`ReplayOutcome`] that rows ask for.
 //!
-//! [`super::runs`] replays. Figures are of the slabs that events of the recording touch.
+//! [`super::runs`] replays, [`crate::figures`] has the figures. They are of the slabs that events of
+//! the recording touch.
 
 use super::basis::RowError;
 use super::recordings::Recording;
+use crate::figures::{self, CacheFigures, Figures};
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::Counter;
-use slabyard_lab::replay::report::CacheUse;
-use slabyard_lab::replay::{Relief, Replayed};
+use slabyard_lab::replay::{Relief, Replayed, Start};
+use slabyard_lab::snapshot::KernelSnapshot;
 
 /// Which of the kernel's allocators replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,76 +102,61 @@ impl Variant {
 pub struct ReplayOutcome {
     /// Of the lab.
     pub replayed: Replayed,
-    ids: Vec<String>,
-    sizes: Vec<u32>,
-    orders: Vec<u8>,
-    page_size: u32,
+    /// What `slabyard replay` shows of it.
+    pub figures: Figures,
+    page_bytes: u64,
+}
+
+fn known(number: Option<u64>) -> Result<f64, RowError> {
+    number.map(|number| number as f64).ok_or_else(|| RowError::Broken("not known".into()))
 }
 
 impl ReplayOutcome {
-    pub(super) fn of(case: &Case, replayed: Replayed) -> ReplayOutcome {
-        ReplayOutcome {
-            replayed,
-            ids: case.ids.clone(),
-            sizes: case.sizes.clone(),
-            orders: case.orders.clone(),
-            page_size: case.page_size,
-        }
+    pub(super) fn of(snapshot: &KernelSnapshot, case: &Case, replayed: Replayed) -> ReplayOutcome {
+        let changes = case.changes.clone();
+        let figures = figures::of(snapshot, case, Start::LookAhead, changes, &replayed);
+        ReplayOutcome { replayed, figures, page_bytes: case.page_size.into() }
     }
 
     /// A counter over all caches.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> f64 {
-        self.replayed.caches.iter().map(|cache| cache.counters().get(counter)).sum::<u64>() as f64
-    }
-
-    fn slab_bytes(&self, cache: usize) -> u64 {
-        u64::from(self.page_size) << self.orders[cache]
+        self.figures.counters.get(counter) as f64
     }
 
     /// Bytes of slabs at the end.
-    #[must_use]
-    pub fn end_bytes(&self) -> f64 {
-        self.over(|nth, used| u64::from(used.places.slabs) * self.slab_bytes(nth))
-    }
-
-    /// Most bytes of slabs at a time.
-    #[must_use]
-    pub fn peak_bytes(&self) -> f64 {
-        let before = self.replayed.before.caches.iter().enumerate();
-        let before = before.map(|(nth, used)| u64::from(used.places.slabs) * self.slab_bytes(nth));
-        let mut now: u64 = before.sum();
-        let mut peak = now;
-        for change in &self.replayed.changes {
-            let bytes = self.slab_bytes(change.cache.into()) as i64;
-            now = now.saturating_add_signed(i64::from(change.by) * bytes);
-            peak = peak.max(now);
-        }
-        peak as f64
-    }
-
-    /// A sum over the caches at the end.
-    pub fn over(&self, of: impl Fn(usize, &CacheUse) -> u64) -> f64 {
-        let caches = self.replayed.after.caches.iter().enumerate();
-        caches.map(|(nth, used)| of(nth, used)).sum::<u64>() as f64
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn end_bytes(&self) -> Result<f64, RowError> {
+        known(self.figures.totals.after.bytes)
     }
 
     /// Slabs on nodes' lists at the end.
-    #[must_use]
-    pub fn node_partial(&self) -> f64 {
-        self.over(|_, used| used.places.node_partial.into())
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn node_partial(&self) -> Result<f64, RowError> {
+        known(self.figures.caches.iter().map(|cache| cache.after.partial).sum())
     }
 
     /// Slabs without an object in use on CPU partial lists at the end, in bytes.
-    #[must_use]
-    pub fn empty_parked_bytes(&self) -> f64 {
-        self.over(|nth, used| u64::from(used.places.cpu_empty) * self.slab_bytes(nth))
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn empty_parked_bytes(&self) -> Result<f64, RowError> {
+        let bytes = |cache: &CacheFigures| {
+            Some(cache.after.slabs_cpu_partial_empty? * (self.page_bytes << cache.order))
+        };
+        known(self.figures.caches.iter().map(bytes).sum())
     }
 
     /// Free objects that CPUs and barns hold at the end, in bytes.
-    #[must_use]
-    pub fn parked_bytes(&self) -> f64 {
-        self.over(|nth, used| used.free.parked() * u64::from(self.sizes[nth]))
+    ///
+    /// # Errors
+    /// They are not known.
+    pub fn parked_bytes(&self) -> Result<f64, RowError> {
+        known(self.figures.totals.after.parked)
     }
 
     /// The number of a cache.
@@ -177,7 +164,7 @@ impl ReplayOutcome {
     /// # Errors
     /// There is none of this name.
     pub fn cache(&self, name: &str) -> Result<usize, RowError> {
-        let found = self.ids.iter().position(|id| id == name);
+        let found = self.figures.caches.iter().position(|cache| cache.name == name);
         found.ok_or_else(|| RowError::Broken(format!("no cache {name} in the replay")))
     }
 }

@@ -212,12 +212,13 @@ impl<'a> Runs<'a> {
         &self,
         recording: &Recording,
         variant: &Variant,
-        run: impl FnOnce(&Case, Plan<'_>) -> Result<T, RowError>,
+        run: impl FnOnce(&KernelSnapshot, &Case, Plan<'_>) -> Result<T, RowError>,
     ) -> Result<T, RowError> {
         let loaded = self.loaded(recording)?;
         self.rule(&loaded, variant)?;
         let case = loaded.case.borrow();
-        run(&case, Plan { tasks: variant.tasks, ..case.plan(Start::LookAhead) })
+        let plan = Plan { tasks: variant.tasks, ..case.plan(Start::LookAhead) };
+        run(&loaded.snapshot, &case, plan)
     }
 
     /// Replays a recording.
@@ -232,9 +233,9 @@ impl<'a> Runs<'a> {
         self.uses(Basis::Replay(recording.name));
         let memory = variant.memory.map(|(bytes, relief)| Limit { bytes, relief });
         self.replays.get(variant.key(recording), || {
-            self.ruled(recording, variant, |case, plan| {
+            self.ruled(recording, variant, |snapshot, case, plan| {
                 let replayed = replay(&Plan { memory, ..plan }).map_err(broken)?;
-                Ok(ReplayOutcome::of(case, replayed))
+                Ok(ReplayOutcome::of(snapshot, case, replayed))
             })
         })
     }
@@ -264,7 +265,7 @@ impl<'a> Runs<'a> {
         self.uses(Basis::Contention(recording.name));
         let key = format!("{} {costs:?}", variant.key(recording));
         self.contended
-            .get(key, || self.ruled(recording, variant, |_, plan| Ok(contend(&plan, costs))))
+            .get(key, || self.ruled(recording, variant, |_, _, plan| Ok(contend(&plan, costs))))
     }
 
     /// What a path of CPU slabs costs the model.

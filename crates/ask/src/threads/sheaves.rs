@@ -39,13 +39,12 @@ fn refills(runs: &Runs, set: &'static [&'static str]) -> Result<f64, RowError> {
 
 /// Bytes that CPUs and barns hold free at the end, relative to 7.3 as it is.
 fn parked(runs: &Runs, set: &'static [&'static str]) -> Result<f64, RowError> {
-    let of =
-        |variant: &Variant| Ok::<_, RowError>(runs.replay(&HACKBENCH_4K, variant)?.parked_bytes());
+    let of = |variant: &Variant| runs.replay(&HACKBENCH_4K, variant)?.parked_bytes();
     Ok(of(&NOW.set(set))? / of(&NOW)?)
 }
 
 fn partial_of(runs: &Runs, release: &'static str) -> Result<f64, RowError> {
-    Ok(runs.replay(&HACKBENCH_4K, &Variant::of(release))?.node_partial())
+    runs.replay(&HACKBENCH_4K, &Variant::of(release))?.node_partial()
 }
 
 /// Slabs on nodes' lists of a guest with 4 CPUs after hackbench and files, more than after boot.
@@ -86,7 +85,7 @@ fn fork_parked(
     release: &'static str,
     set: &'static [&'static str],
 ) -> Result<f64, RowError> {
-    Ok(runs.replay(&FORKS, &Variant::of(release).set(set))?.parked_bytes() / 1048576.0)
+    Ok(runs.replay(&FORKS, &Variant::of(release).set(set))?.parked_bytes()? / 1048576.0)
 }
 
 const CAPACITY_36: &[&str] = &["sheaf_capacity=8:36,page:4"];
