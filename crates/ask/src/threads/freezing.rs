@@ -7,7 +7,7 @@
 
 use super::basis::{Basis, RowError};
 use super::recordings::{HACKBENCH_4K, MESSAGING, PACKETS, Recording};
-use super::replayed::Variant;
+use super::replayed::{Variant, ns_a_call};
 use super::row::{Compute, Near, Row, Table, Thread, UNNAMED};
 use super::runs::Runs;
 use slabyard_lab::counters::Counter;
@@ -55,10 +55,6 @@ const DELAYED: &[&str] = &["freezing=delayed"];
 /// Delayed freezing relative to eager.
 fn ratio(runs: &Runs, of: &Recording, number: fn(&Contended) -> f64) -> Result<f64, RowError> {
     Ok(number(&*frozen(runs, of, DELAYED)?) / number(&*frozen(runs, of, EAGER)?))
-}
-
-fn ns_a_call(done: &Contended) -> f64 {
-    done.counts.call_ns as f64 / done.counts.calls as f64
 }
 
 /// Of what calls take, the part that they wait for list locks.

@@ -9,10 +9,11 @@ use super::recordings::{
     GUESTS_6_1, Guest, HACKBENCH_64K, P64K_DEFAULT, P64K_ORDER_0, P64K_ORDER_1, P64K_ORDER_2,
     X86_6_12, X86_6_18,
 };
-use super::replayed::Variant;
+use super::replayed::{Variant, ns_a_call};
 use super::row::{Compute, Near, Row, Table, Thread, UNNAMED};
 use super::runs::Runs;
 use slabyard_lab::counters::Counter;
+use slabyard_lab::paths::KernelCache;
 use slabyard_lab::rules::Machine;
 
 const FORETOLD: Basis = Basis::Foretold("p64k_def_smp16_hb");
@@ -67,16 +68,15 @@ fn booted_kb(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
     told.map(|(_, kb)| *kb as f64).ok_or_else(|| RowError::Broken("no boot0".into()))
 }
 
-/// KiB of all slabs of a dump.
-fn slabs_kb(runs: &Runs, guest: &Guest, dump: &str) -> Result<f64, RowError> {
-    let dump = runs.dump(guest, dump)?;
-    let page_kb = u64::from(dump.page_size) / 1024;
-    let kb = dump.caches.iter().map(|cache| cache.slabs.unwrap_or(0) * (page_kb << cache.order));
-    Ok(kb.sum::<u64>() as f64)
+fn of_guests(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
+    Ok(runs.slabs_kb(guest, "boot")? / runs.slabs_kb(&P64K_DEFAULT, "boot")?)
 }
 
-fn of_guests(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
-    Ok(slabs_kb(runs, guest, "boot")? / slabs_kb(runs, &P64K_DEFAULT, "boot")?)
+/// Slabs on lists of nodes and CPUs.
+fn listed(cache: &KernelCache) -> impl Iterator<Item = u32> + '_ {
+    let on_nodes = (0..cache.nr_nodes()).flat_map(|node| cache.each_node_partial(node as u16));
+    let on_cpus = (0..cache.nr_cpus()).flat_map(|cpu| cache.each_cpu_partial(cpu));
+    on_nodes.chain(on_cpus).map(|(slab, _)| slab)
 }
 
 /// Of slabs of 2 KiB objects, after the load by the rules of 5.9: all slabs on nodes' and CPUs'
@@ -84,9 +84,7 @@ fn of_guests(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
 fn partial_2k(runs: &Runs) -> Result<(f64, f64), RowError> {
     let done = runs.replay(&HACKBENCH_64K, &Variant::of("5.9"))?;
     let cache = &done.replayed.caches[done.cache("kmalloc-cg-2k")?];
-    let on_nodes = (0..cache.nr_nodes()).flat_map(|node| cache.each_node_partial(node as u16));
-    let on_cpus = (0..cache.nr_cpus()).flat_map(|cpu| cache.each_cpu_partial(cpu));
-    let slabs: Vec<u32> = on_nodes.chain(on_cpus).map(|(slab, _)| slab).collect();
+    let slabs: Vec<u32> = listed(cache).collect();
     let one = slabs.iter().filter(|slab| cache.free_of(**slab) + 1 == cache.rules().objects);
     Ok((slabs.len() as f64, one.count() as f64))
 }
@@ -104,9 +102,7 @@ fn of_one_object(runs: &Runs) -> Result<f64, RowError> {
     let done = runs.replay(&HACKBENCH_64K, &Variant::of("5.9"))?;
     let (mut all, mut one) = (0, 0);
     for cache in done.replayed.caches.iter().filter(|cache| cache.rules().objects > 1) {
-        let on_nodes = (0..cache.nr_nodes()).flat_map(|node| cache.each_node_partial(node as u16));
-        let on_cpus = (0..cache.nr_cpus()).flat_map(|cpu| cache.each_cpu_partial(cpu));
-        for (slab, _) in on_nodes.chain(on_cpus) {
+        for slab in listed(cache) {
             let used = cache.rules().objects - cache.free_of(slab);
             all += u32::from(used > 0);
             one += u32::from(used == 1);
@@ -116,8 +112,7 @@ fn of_one_object(runs: &Runs) -> Result<f64, RowError> {
 }
 
 fn hackbench_ns(runs: &Runs, set: &'static [&'static str]) -> Result<f64, RowError> {
-    let done = runs.contend(&HACKBENCH_64K, &Variant::of("5.9").set(set))?;
-    Ok(done.counts.call_ns as f64 / done.counts.calls as f64)
+    Ok(ns_a_call(&*runs.contend(&HACKBENCH_64K, &Variant::of("5.9").set(set))?))
 }
 
 pub(super) const THREAD: Thread = Thread {
@@ -215,7 +210,7 @@ pub(super) const THREAD: Thread = Thread {
                     "of 64",
                     Basis::Guest("guests/6.1"),
                     |runs| {
-                        let kb = |dump| slabs_kb(runs, &GUESTS_6_1, dump);
+                        let kb = |dump| runs.slabs_kb(&GUESTS_6_1, dump);
                         Ok(kb("2-possible=512.boot")? / kb("2-possible=64.boot")?)
                     },
                 )

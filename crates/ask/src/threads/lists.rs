@@ -75,15 +75,8 @@ fn drain_ns(slabs: f64, exchanges: f64) -> f64 {
 
 /// What a shrink of all caches gives back, in percent of all slabs.
 fn shrunk(runs: &Runs, guest: &Guest, before: &str) -> Result<f64, RowError> {
-    let kb = |dump: &str| {
-        let dump = runs.dump(guest, dump)?;
-        let kb = |cache: &slabyard_lab::snapshot::Cache| {
-            cache.slabs.unwrap_or(0) * ((u64::from(dump.page_size) / 1024) << cache.order)
-        };
-        Ok::<_, RowError>(dump.caches.iter().map(kb).sum::<u64>() as f64)
-    };
-    let before_kb = kb(before)?;
-    Ok(100.0 * (1.0 - kb(&format!("{before}_shrunk"))? / before_kb))
+    let before_kb = runs.slabs_kb(guest, before)?;
+    Ok(100.0 * (1.0 - runs.slabs_kb(guest, &format!("{before}_shrunk"))? / before_kb))
 }
 
 fn shrunk_replay(runs: &Runs, release: &'static str) -> Result<f64, RowError> {

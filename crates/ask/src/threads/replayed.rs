@@ -9,6 +9,7 @@ use super::recordings::Recording;
 use crate::figures::{self, CacheFigures, Figures};
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::Counter;
+use slabyard_lab::replay::contend::Contended;
 use slabyard_lab::replay::{Relief, Replayed, Start};
 use slabyard_lab::snapshot::KernelSnapshot;
 
@@ -96,6 +97,11 @@ impl Variant {
     pub(super) fn key(&self, recording: &Recording) -> String {
         format!("{} {self:?}", recording.name)
     }
+}
+
+/// Nanoseconds of a call in the mean, waiting included.
+pub(super) fn ns_a_call(done: &Contended) -> f64 {
+    done.counts.call_ns as f64 / done.counts.calls as f64
 }
 
 /// What came of a replay.

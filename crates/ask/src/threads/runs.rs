@@ -125,6 +125,18 @@ impl<'a> Runs<'a> {
         self.dump_of(guest, dump)
     }
 
+    /// KiB of all slabs of a dump.
+    ///
+    /// # Errors
+    /// There is none of this name, or it does not count all slabs.
+    pub fn slabs_kb(&self, guest: &Guest, dump: &str) -> Result<f64, RowError> {
+        let snapshot = self.dump(guest, dump)?;
+        let page_kb = u64::from(snapshot.page_size) / 1024;
+        let kb = snapshot.caches.iter().map(|cache| Some(cache.slabs? * (page_kb << cache.order)));
+        let uncounted = || broken(format!("{} {dump} does not count all slabs", guest.name));
+        Ok(kb.sum::<Option<u64>>().ok_or_else(uncounted)? as f64)
+    }
+
     fn dump_of(&self, guest: &Guest, dump: &str) -> Result<Rc<KernelSnapshot>, RowError> {
         let all = self.guests.get(guest.name, || {
             let all = KernelSnapshot::parse(guest.bytes).map_err(broken)?;

@@ -6,7 +6,7 @@
 
 use super::basis::{Basis, RowError};
 use super::recordings::{BIOS, FORKS, GUESTS_6_12, GUESTS_6_18, GUESTS_7_3, Guest, HACKBENCH_4K};
-use super::replayed::Variant;
+use super::replayed::{Variant, ns_a_call};
 use super::row::{Near, Row, Table, Thread, UNNAMED};
 use super::runs::Runs;
 use slabyard_lab::counters::Counter;
@@ -58,12 +58,7 @@ fn partial_of_guest(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
 
 /// KiB of slabs of a guest with 4 CPUs after hackbench and files, relative to after boot.
 fn grown(runs: &Runs, guest: &Guest) -> Result<f64, RowError> {
-    let of = |dump: &str| {
-        let dump = runs.dump(guest, dump)?;
-        let kb = dump.caches.iter().map(|cache| cache.slabs.unwrap_or(0) * (4 << cache.order));
-        Ok::<_, RowError>(kb.sum::<u64>() as f64)
-    };
-    Ok(of("4.files")? / of("4.boot")?)
+    Ok(runs.slabs_kb(guest, "4.files")? / runs.slabs_kb(guest, "4.boot")?)
 }
 
 fn fork(
@@ -165,8 +160,7 @@ pub(super) const THREAD: Thread = Thread {
                 Row::claim("the same to 6.18", "as cheap as 6.18", "times", FORK, |runs| Ok(locks(&*fork(runs, "7.1", CAPACITY_36)?) / locks(&*fork(runs, "6.18", &[])?)))
                     .near(Near::AtMost(1.0, "found as the least capacity with no more locks")),
                 Row::new("time of calls, 7.0 to 6.19", 1.085, "times", FORK, |runs| {
-                    let ns = |done: Rc<Contended>| done.counts.call_ns as f64 / done.counts.calls as f64;
-                    Ok(ns(fork(runs, "7.0", &[])?) / ns(fork(runs, "6.19", &[])?))
+                    Ok(ns_a_call(&*fork(runs, "7.0", &[])?) / ns_a_call(&*fork(runs, "6.19", &[])?))
                 })
                 .note("theirs is of the whole benchmark, on Graviton3 and Sapphire Rapids; ours is of calls alone, \
                        of a load that does not show it: 7.0 takes a tenth of 6.18's locks there, and more in a recorded fork load (docs/replay.md)"),

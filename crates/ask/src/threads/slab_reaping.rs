@@ -30,19 +30,11 @@ fn made(
     set: &'static [&'static str],
 ) -> Result<f64, RowError> {
     let done = runs.replay(recording, &Variant::of("6.1").set(set).by_slab())?;
-    let calls: u64 = done
-        .replayed
-        .caches
+    let calls: f64 = [Counter::AllocFastpath, Counter::AllocSlowpath, Counter::AllocCpuSheaf]
+        .map(|counter| done.counter(counter))
         .iter()
-        .map(|cache| {
-            let counters = cache.counters();
-            [Counter::AllocFastpath, Counter::AllocSlowpath, Counter::AllocCpuSheaf]
-                .map(|counter| counters.get(counter))
-                .iter()
-                .sum::<u64>()
-        })
         .sum();
-    Ok(done.counter(Counter::AllocSlab) * objects / calls as f64)
+    Ok(done.counter(Counter::AllocSlab) * objects / calls)
 }
 
 /// The model's time of a turn: two slow paths an object, and pages twice a slab.
@@ -160,7 +152,7 @@ pub(super) const THREAD: Thread = Thread {
             name: "semaphore",
             title: "the semaphore that each CPU passes before it reclaims pages",
             rows: &[
-                                Row::new("acquisitions that wait, 4 CPUs", 25.0, "%", Basis::Formula("closed queue"), |runs| {
+                Row::new("acquisitions that wait, 4 CPUs", 25.0, "%", Basis::Formula("closed queue"), |runs| {
                     runs.formula("closed queue", || 100.0 * waits(inside_share(), 4.0))
                 })
                 .near(Near::Times(3.0, "lengths of a CPU of today, and a guess of what each pass does"))
