@@ -4,7 +4,7 @@
 //! A [`Thread`] has [`Table`]s, a table has [`Row`]s: data, one file a thread. A row says what the
 //! thread has (`theirs`), how ours is computed, and on which [`Basis`]. [`runs`] does what rows ask
 //! for (geometry by formula, guests' snapshots, replays, small machines), each once, and notes what
-//! a row used. [`recordings`] holds the data, which is part of the program: an installed command
+//! a row used. `recordings` holds the data, which is part of the program: an installed command
 //! needs no source tree.
 //!
 //! Modules import downwards only: the threads > row > runs > replayed, once, measured >
@@ -20,8 +20,8 @@ mod large_pages;
 mod lists;
 mod measured;
 mod once;
-pub mod recordings;
-pub mod replayed;
+mod recordings;
+mod replayed;
 mod row;
 pub mod runs;
 mod sheaves;

@@ -1,6 +1,6 @@
 //! The recordings, loads and snapshots that rows use. They are part of the program, so that an
-//! installed command has them: 1.7 MB of the repository's traces, which are compressed. The larger
-//! traces of the same loads (`hackbench`, `forkexec`) stay outside.
+//! installed command has them: 1.4 MB of the repository's traces and snapshots, which are compressed.
+//! The larger traces of the same loads (`hackbench`, `forkexec`) stay outside.
 
 /// What holds a recording.
 #[derive(Clone, Copy)]
@@ -99,7 +99,6 @@ guest!(/** 6.12, 64 KiB pages, 16 CPUs. */ P64K_DEFAULT, "p64k_def_smp16_hb");
 guest!(/** The same with `slub_max_order=0`. */ P64K_ORDER_0, "p64k_mo0_smp16_hb");
 guest!(/** The same with `slub_max_order=1`. */ P64K_ORDER_1, "p64k_mo1_smp16_hb");
 guest!(/** The same with `slub_max_order=2`. */ P64K_ORDER_2, "p64k_mo2_smp16_hb");
-guest!(/** The same with `slub_max_order=3`. */ P64K_ORDER_3, "p64k_mo3_smp16_hb");
 guest!(/** 5.10, 4 KiB pages, 4 CPUs. */ X86_5_10, "x86_510_4k_smp4_hb");
 guest!(/** 6.12, 4 KiB pages, 4 CPUs. */ X86_6_12, "x86_612_4k_smp4_hb_nehalem");
 guest!(/** 6.18, 4 KiB pages, 2 CPUs, no guest: a machine with many caches. */ X86_6_18, "x86_618_4k_smp2");

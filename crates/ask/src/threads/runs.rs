@@ -2,7 +2,7 @@
 //! populations, replays, contention and small machines. [`Runs`] notes what a row used, which is how a
 //! row that lost its basis is found.
 //!
-//! Neighbours: `slabyard-lab` does the work; [`super::recordings`] holds the data, `once` what was
+//! Neighbours: `slabyard-lab` does the work; `recordings` holds the data, `once` what was
 //! done. Invariant: each method that returns a number's source notes it, whether it was
 //! computed now or before.
 
