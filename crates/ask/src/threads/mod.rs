@@ -81,15 +81,18 @@ impl Answer {
     }
 }
 
+/// All tables, in the order of the threads.
+pub fn tables() -> impl Iterator<Item = (&'static Thread, &'static Table)> {
+    THREADS.iter().flat_map(|thread| thread.tables.iter().map(move |table| (thread, table)))
+}
+
 /// The tables that a name means: all of a thread, or one (`thread.table`). None of an unknown name.
 #[must_use]
 pub fn find(name: &str) -> Vec<(&'static Thread, &'static Table)> {
-    let all =
-        THREADS.iter().flat_map(|thread| thread.tables.iter().map(move |table| (thread, table)));
-    all.filter(|(thread, table)| {
+    let is_meant = |(thread, table): &(&Thread, &Table)| {
         thread.name == name || name.split_once('.') == Some((thread.name, table.name))
-    })
-    .collect()
+    };
+    tables().filter(is_meant).collect()
 }
 
 /// Computes a row, and sees to it that it used its basis.

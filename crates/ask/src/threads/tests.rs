@@ -22,9 +22,7 @@ fn wrong(answer: &Answer) -> Option<String> {
 }
 
 fn each() -> impl Iterator<Item = (&'static Thread, &'static Table, &'static Row)> {
-    let tables =
-        THREADS.iter().flat_map(|thread| thread.tables.iter().map(move |table| (thread, table)));
-    tables.flat_map(|(thread, table)| table.rows.iter().map(move |row| (thread, table, row)))
+    tables().flat_map(|(thread, table)| table.rows.iter().map(move |row| (thread, table, row)))
 }
 
 #[test]

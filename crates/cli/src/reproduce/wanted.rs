@@ -8,17 +8,16 @@ pub(super) type Tables = Vec<(&'static Thread, &'static Table)>;
 
 /// The tables of all names, in their order, each once.
 pub(super) fn of(names: &[String]) -> Result<Tables, Failure> {
-    let all =
-        THREADS.iter().flat_map(|thread| thread.tables.iter().map(move |table| (thread, table)));
     if names.is_empty() {
-        return Ok(all.collect());
+        return Ok(threads::tables().collect());
     }
     let mut wanted = Tables::new();
     for name in names {
         let found = threads::find(name);
         if found.is_empty() {
-            let names: Vec<String> =
-                all.map(|(thread, table)| format!("{}.{}", thread.name, table.name)).collect();
+            let names: Vec<String> = threads::tables()
+                .map(|(thread, table)| format!("{}.{}", thread.name, table.name))
+                .collect();
             let threads: Vec<&str> = THREADS.iter().map(|thread| thread.name).collect();
             return Err(Failure::Usage(format!(
                 "no thread or table is named `{name}`; threads: {}; tables: {}",
