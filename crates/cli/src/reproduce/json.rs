@@ -1,6 +1,6 @@
 //! The answers as JSON: `{"threads": [{"name", "title", "inconsistencies", "tables": [{"name",
-//! "title", "rows"}]}]}`. A row has `name`, `theirs` or `claim`, `ours`, `difference` (ours to theirs,
-//! less 1), `unit`, `basis`, `near` and `note`; what is unknown is `null`.
+//! "title", "rows"}]}]}`. A row has `name`, `theirs` or `claim`, `ours` or why it is `missing`,
+//! `difference` (ours to theirs, less 1), `unit`, `basis`, `near` and `note`; what is unknown is `null`.
 
 use super::wanted::{Tables, of_table};
 use crate::failure::Failure;

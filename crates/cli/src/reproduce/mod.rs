@@ -2,9 +2,10 @@
 //! ours beside theirs.
 //!
 //! Neighbours: [`slabyard_ask::threads`] has the rows as data, and computes them; [`real`] runs a
-//! loop on this machine's CPUs for those that need one; [`wanted`] finds tables by their names, [`table`] and [`json`] print. Invariants: all
-//! recordings are part of this program; exit code 1 means that a row is not as near as it should
-//! be, or has lost its basis; a row that cannot be had here says so and is no failure.
+//! loop on this machine's CPUs for those that need one; [`wanted`] finds tables by their names,
+//! [`table`] and [`mod@json`] print. Invariants: all recordings are part of this program; exit code 1
+//! means that a row is not as near as it should be, or has lost its basis; a row that cannot be had
+//! here says so and is no failure.
 
 mod json;
 mod real;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  slabyard reproduce                     every row, in about half a minute
+  slabyard reproduce                     every row, in some seconds
   slabyard reproduce --list              the names of threads and tables
   slabyard reproduce 64k                 one thread: slab memory on 64 KiB pages (2020)
   slabyard reproduce 64k.max_order lists.dump
