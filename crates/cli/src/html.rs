@@ -4,10 +4,9 @@
 //! prints; the file is written whole or not at all, before anything is printed.
 
 use crate::failure::Failure;
-use crate::{look, typed};
+use crate::{look, outputs, typed};
 use anyhow::Context;
 use clap::ValueHint;
-use slabyard_ask::files::DASH;
 use slabyard_observe::fields::Unit;
 use slabyard_observe::file;
 use slabyard_observe::source::SourceName;
@@ -27,26 +26,18 @@ pub struct HtmlArgs {
 }
 
 impl HtmlArgs {
-    /// Refuses to write over a file that is read, or among the result. For the start of long work.
-    pub fn look_before(&self, inputs: &[&Path]) -> Result<(), Failure> {
+    /// Refuses to write over a file that is read, or among the report, and into a directory that is not
+    /// there. For the start of long work.
+    pub fn look_before<P: AsRef<Path>>(
+        &self,
+        inputs: impl IntoIterator<Item = P>,
+    ) -> Result<(), Failure> {
         let Some(to) = &self.html else { return Ok(()) };
-        if to == Path::new(DASH) {
-            let text = "standard output has the result; give --html the name of a file";
-            return Err(Failure::Usage(text.into()));
-        }
+        outputs::look_before("--html", to, inputs)?;
         let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.map_or(Ok(()), |parent| std::fs::metadata(parent).map(drop));
         directory.with_context(|| format!("cannot write {}", to.display()))?;
-        let to_itself = to.canonicalize().ok();
-        let same = |input: &&&Path| to_itself.is_some() && input.canonicalize().ok() == to_itself;
-        match inputs.iter().find(same) {
-            None => Ok(()),
-            Some(input) => Err(Failure::Usage(format!(
-                "--html {} would write over {}, which is read",
-                to.display(),
-                input.display()
-            ))),
-        }
+        Ok(())
     }
 
     /// True if a page is asked for.

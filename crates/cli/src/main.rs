@@ -16,6 +16,7 @@
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
+//!    outputs    spares what is read
 //! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
 //!    bars     progress
 //! ```
@@ -37,6 +38,7 @@ mod kernel_lists;
 mod list;
 mod look;
 mod machine;
+mod outputs;
 mod pages;
 mod progress;
 mod record;

@@ -36,7 +36,7 @@ struct Json<'a> {
 /// Asks, and prints a row each.
 pub fn run(args: &AskArgs) -> Result<ExitCode, Failure> {
     let file = args.trace.file();
-    args.html.look_before(&[&file.file])?;
+    args.html.look_before([&file.file])?;
     let base = Question::default().with(&question::machine(&args.machine.join(","))?)?;
     let variants = variants(&args.variants)?;
     let costs = match args.costs {

@@ -21,14 +21,12 @@ use rows::Rows;
 use slabyard_ask::files;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_observe::file;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints the memory of each cache before and after, or of each variant.
 pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
-    let inputs =
-        [Some(&args.snapshot), args.shrunk.as_ref()].map(|file| file.map(PathBuf::as_path));
-    args.html.look_before(&inputs.into_iter().flatten().collect::<Vec<_>>())?;
+    args.html.look_before([Some(&args.snapshot), args.shrunk.as_ref()].into_iter().flatten())?;
     let snapshot = open(&args.snapshot)?;
     let shrunk = args.shrunk.as_deref().map(open).transpose()?;
     let (base, mut all) = variants::of(&snapshot, shrunk.as_ref(), args)?;

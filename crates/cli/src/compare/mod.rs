@@ -158,9 +158,7 @@ pub struct CompareArgs {
 
 /// Runs the program or the trace by each contender in turns, and prints the table.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
-    let inputs = [&args.trace, &args.start, &args.input];
-    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(PathBuf::as_path).collect();
-    args.html.look_before(&inputs)?;
+    args.html.look_before([&args.trace, &args.start, &args.input].into_iter().flatten())?;
     let before = machine();
     let (heading, load, sets, compared, doubtful) = match &args.trace {
         Some(file) => {

@@ -65,8 +65,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if args.old == SourceName::Stdin && args.new == SourceName::Stdin {
         return Err(Failure::Usage("standard input is one of the two, not both".into()));
     }
-    let inputs = [&args.old, &args.new].into_iter().filter_map(look::file_of);
-    args.html.look_before(&inputs.collect::<Vec<_>>())?;
+    args.html.look_before([&args.old, &args.new].into_iter().filter_map(look::file_of))?;
     let want = ReadScope { all: true, slabs: false };
     let mut old = look::sample(&args.old, want)?;
     let mut new = look::sample(&args.new, want)?;

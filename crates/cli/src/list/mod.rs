@@ -78,7 +78,7 @@ pub struct ListArgs {
 
 /// Prints the caches that are picked, in the form that is asked for.
 pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
-    args.html.look_before(look::file_of(&args.source).as_slice())?;
+    args.html.look_before(look::file_of(&args.source))?;
     let snapshot = look::sample(&args.source, args.want())?;
     let options = args.options();
     let picked = options.pick.caches(&snapshot);

@@ -7,6 +7,7 @@ use super::trace_args::TraceArgs;
 use crate::failure::Failure;
 use crate::html::HtmlArgs;
 use crate::machine::RulesArgs;
+use crate::outputs;
 use clap::ValueHint;
 use slabyard_ask::Wanted;
 use slabyard_ask::answer::MOST_SAMPLES;
@@ -16,7 +17,7 @@ use slabyard_lab::case::Case;
 use slabyard_lab::replay::events::Event;
 use slabyard_lab::replay::{Limit, Start};
 use slabyard_lab::rules::NodeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Tasks for each of the trace.
@@ -146,6 +147,17 @@ pub enum SaveAt {
 }
 
 impl ReplayArgs {
+    /// Refuses to write over what is read.
+    pub(super) fn look_before<P: AsRef<Path>>(
+        &self,
+        inputs: impl IntoIterator<Item = P> + Clone,
+    ) -> Result<(), Failure> {
+        if let Some(to) = &self.save {
+            outputs::look_before("--save", to, inputs.clone())?;
+        }
+        self.html.look_before(inputs)
+    }
+
     /// The rules and the machine that are asked for.
     pub(super) fn wanted(&self) -> Wanted {
         Wanted { nodes: self.nodes, memoryless: self.memoryless, ..self.rules.wanted() }

@@ -31,7 +31,6 @@ use crate::machine::Engine;
 use crate::terminal::Progress;
 use args::{ContentionCpus, ReplayArgs};
 use slabyard_ask::load;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Replays, checks or converts.
@@ -43,13 +42,10 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if args.rules.engine == Engine::Slob {
         return slob::run(args, &progress);
     }
-    if let Some(to) = &args.save {
-        save::look_before(args, to)?;
-    }
-    let inputs = [Some(&args.trace.file), args.trace.start.as_ref()];
-    args.html
-        .look_before(&inputs.into_iter().flatten().map(PathBuf::as_path).collect::<Vec<_>>())?;
+    args.look_before([Some(&args.trace.file), args.trace.start.as_ref()].into_iter().flatten())?;
     let loaded = load::load(&args.trace.file(), &args.wanted(), &progress)?;
+    // The snapshot that lies beside the trace is known by now.
+    args.look_before([&loaded.start])?;
     if args.check && loaded.is_without_slabs {
         let text = "--check holds a replay against a kernel's slabs, and this trace has none: it is of \
                     a process's malloc, or a load's";

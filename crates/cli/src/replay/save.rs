@@ -10,28 +10,12 @@ use crate::failure::Failure;
 use crate::terminal::Progress;
 use anyhow::Context;
 use slabyard_ask::Listener as _;
-use slabyard_ask::files::DASH;
 use slabyard_ask::load::Loaded;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
 use slabyard_lab::to_snapshot::ReplaySnapshot;
 use slabyard_observe::{Snapshot, file};
 use std::path::Path;
-
-/// Refuses to write over the trace itself, or among the report.
-pub fn look_before(args: &ReplayArgs, to: &Path) -> Result<(), Failure> {
-    if to == Path::new(DASH) {
-        let text = "standard output has the report; give --save the name of a file";
-        return Err(Failure::Usage(text.into()));
-    }
-    let same = |a: &Path, b: &Path| {
-        a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
-    };
-    if same(to, &args.trace.file) {
-        return Err(Failure::Usage(format!("--save {} would write over the trace", to.display())));
-    }
-    Ok(())
-}
 
 /// Saves what came of a plan.
 pub fn run(

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 /// Prints the front, what is recommended, and how it held.
 pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
-    args.html.look_before(&args.files.iter().map(|file| file.as_path()).collect::<Vec<_>>())?;
+    args.html.look_before(&args.files)?;
     let progress = Progress::new();
     let base = Question::default().with(&question::machine(&args.machine.join(","))?)?;
     let (names, loads) = loads(args, &base, &progress)?;

@@ -15,6 +15,8 @@ const BEFORE: &str =
 const AFTER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/hackbench.after.json.zst");
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.slabtrace");
+/// What is beside it.
+const START: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.before.json.zst");
 
 fn slabyard(args: &[&str]) -> Output {
     Command::new(SLABYARD).args(args).output().unwrap()
@@ -73,7 +75,20 @@ fn a_page_that_cannot_be_written_is_an_error_before_the_work() {
         assert_eq!(output.status.code(), Some(code), "{to}");
         assert!(output.stdout.is_empty() && text(&output.stderr).contains(says), "{to}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left");
+    // A dump of a file is read from the file, and a trace's snapshot from beside it.
+    std::fs::copy(TRACE, path("t.slabtrace")).unwrap();
+    std::fs::copy(START, path("t.before.json.zst")).unwrap();
+    for (args, to) in [
+        (&["list", &path("in.json.zst#boot")][..], path("in.json.zst")),
+        (&["boot", &path("in.json.zst#boot"), "--set", "max_order=0"], path("in.json.zst")),
+        (&["replay", &path("t.slabtrace")], path("t.before.json.zst")),
+    ] {
+        let output = slabyard(&[args, &["--html", &to]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("which is read"), "{args:?}");
+    }
+    assert_eq!(std::fs::read(path("t.before.json.zst")).unwrap(), std::fs::read(START).unwrap());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3, "nothing is left");
     assert_eq!(std::fs::read(path("in.json.zst")).unwrap(), std::fs::read(BEFORE).unwrap());
 }
 
