@@ -198,7 +198,8 @@
     const sets = spec.series.flatMap((series, nth) => datasets(spec, series, nth));
     if (lying) {
       const each = spec.kind === "stacked" ? 1.6 : 0.4 + 1.1 * spec.series.length;
-      canvas.parentElement.style.height = `${6 + spec.bars * each}rem`;
+      const rows = Math.max(0, ...sets.map((set) => set.data.length));
+      canvas.parentElement.style.height = `${6 + rows * each}rem`;
     }
     const [across, up] = [axis(spec.x, spec.kind, false), axis(spec.y, spec.kind, true)];
     if (spec.kind === "areas") up.stacked = true;

@@ -107,8 +107,6 @@ pub struct Chart {
     x: Axis,
     y: Axis,
     series: Vec<Series>,
-    /// Bars of the largest series, for the height of the chart.
-    bars: usize,
 }
 
 impl Chart {
@@ -144,7 +142,7 @@ impl Chart {
     }
 
     fn new(title: impl Into<String>, kind: Kind, x: Axis, y: Axis) -> Chart {
-        Chart { title: title.into(), kind, x, y, series: Vec::new(), bars: 0 }
+        Chart { title: title.into(), kind, x, y, series: Vec::new() }
     }
 
     /// With one more series.
@@ -160,7 +158,6 @@ impl Chart {
 
     /// The chart as the page's script takes it, after each series has found its numbers.
     pub(crate) fn checked(&self, data: &Value) -> Result<Value, Error> {
-        let mut bars = 0;
         for series in &self.series {
             let [x, y] = [&series.x, &series.y].map(|path| series.drawn(path, data));
             let (x, y) = (x?, y?);
@@ -174,9 +171,8 @@ impl Chart {
             }
             self.check_values(&series.x, &x, self.has_names())?;
             self.check_values(&series.y, &y, false)?;
-            bars = bars.max(x.len());
         }
-        Ok(serde_json::to_value(Chart { bars, ..self.clone() })?)
+        Ok(serde_json::to_value(self)?)
     }
 
     /// True if what stands on the axis `x` are classes, by whatever words or numbers.
