@@ -23,15 +23,16 @@ use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_observe::file;
 use std::path::Path;
 use std::process::ExitCode;
+use variants::Variant;
 
 /// Prints the memory of each cache before and after, or of each variant.
 pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
     args.html.look_before([Some(&args.snapshot), args.shrunk.as_ref()].into_iter().flatten())?;
     let snapshot = open(&args.snapshot)?;
     let shrunk = args.shrunk.as_deref().map(open).transpose()?;
-    let (base, mut all) = variants::of(&snapshot, shrunk.as_ref(), args)?;
-    let text = match (all.pop(), all.is_empty()) {
-        (Some(one), true) => {
+    let (base, all) = variants::of(&snapshot, shrunk.as_ref(), args)?;
+    let text = match <[Variant; 1]>::try_from(all) {
+        Ok([one]) => {
             let report = Report {
                 snapshot: &snapshot,
                 own: &base.settings,
@@ -43,8 +44,7 @@ pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
             args.html.write(|| page::of(&report))?;
             if args.json { report.json()? } else { report.table(args.all) }
         }
-        (last, _) => {
-            all.extend(last);
+        Err(all) => {
             let rows = Rows { snapshot: &snapshot, base: &base, variants: &all };
             args.html.write(|| page::of_rows(&rows))?;
             if args.json { rows.json()? } else { rows.table() }
