@@ -41,14 +41,14 @@ pub(super) fn of(
         return Err(Failure::Usage(text.into()));
     }
     let options = options(args)?;
-    let mut axes = options.clone();
+    let mut set: Vec<Axis> = Vec::new();
     for text in &args.set {
         let axis = Axis::parse(text)?;
         // Of a key, the last one counts.
-        let before = axes.iter().skip(options.len()).position(|before| before.key == axis.key);
-        before.map(|at| axes.remove(options.len() + at));
-        axes.push(axis);
+        set.retain(|before| before.key != axis.key);
+        set.push(axis);
     }
+    let axes = [&options[..], &set].concat();
     if axes.iter().try_fold(1usize, |all, axis| all.checked_mul(axis.values.len())) > Some(MOST) {
         return Err(Failure::Usage(format!("these are more than {MOST} rows; vary less")));
     }
