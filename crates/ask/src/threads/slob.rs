@@ -14,7 +14,7 @@ use super::recordings::{
 use super::row::{Compute, Near, Row, Table, Thread};
 use super::runs::Runs;
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::{Contender, board};
+use slabyard_lab::small::{Contender, Outcome, board};
 
 const BOOTS: Basis = Basis::SmallMachine("generated boots");
 const EVENTS: Basis = Basis::SmallMachine("small_slob");
@@ -46,7 +46,10 @@ fn of_board(runs: &Runs, allocator: &str) -> Result<f64, RowError> {
 
 /// Pages of slabs as booted, of the same events of a kernel with SLOB.
 fn slab_pages(runs: &Runs, contender: Contender) -> Result<f64, RowError> {
-    let outcome = runs.small_events(&SMALL_SLOB, "6.1", contender)?;
+    booted_pages(&*runs.small_events(&SMALL_SLOB, "6.1", contender)?)
+}
+
+fn booted_pages(outcome: &Outcome) -> Result<f64, RowError> {
     let look = outcome.looks.first().ok_or_else(|| RowError::Broken("no moment".into()))?;
     Ok(look.slab_pages().into())
 }
@@ -59,9 +62,7 @@ fn real(
     contender: Contender,
 ) -> Result<f64, RowError> {
     let told = f64::from(runs.told(boot, 1)?.slab);
-    let outcome = runs.small_events(boot, release, contender)?;
-    let ours = outcome.looks.first().map(|look| look.slab_pages()).unwrap_or_default();
-    Ok(f64::from(ours) - told)
+    Ok(booted_pages(&*runs.small_events(boot, release, contender)?)? - told)
 }
 
 /// Of boots that leave so many pages, the percentage with every image served; and, of those that
