@@ -231,8 +231,10 @@ impl CompareArgs {
 
     /// The load in a word or two: the trace's file or the program.
     fn name(&self) -> String {
-        let trace = self.trace.as_deref().map(|file| file.file_name().unwrap_or(file.as_os_str()));
-        trace.map_or_else(|| typed::command(&self.program), |name| clean(&name.to_string_lossy()))
+        match &self.trace {
+            Some(file) => clean(&self.trace_args(file).name()),
+            None => typed::command(&self.program),
+        }
     }
 
     fn heading(&self) -> String {

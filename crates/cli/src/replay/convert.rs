@@ -40,7 +40,7 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
         say("without --start the file will not name the kernel");
     }
     if trace.header.source.is_empty() {
-        let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str());
+        let name = args.trace.name();
         trace.header.source = format!("converted from {}", files::shown(name.as_ref()));
     }
     if trace.header.page_offset.is_none()
