@@ -13,6 +13,7 @@
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
+//!    tune  reproduce
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
