@@ -1,23 +1,22 @@
 //! What a boot is foretold to use, as a page.
 
-use super::report::{Report, SHOWN, arrow, machine};
+use super::report::{Report, SHOWN, Totals, arrow, machine};
 use super::rows::Rows;
 use crate::failure::Failure;
 use crate::html;
 use crate::terminal::bytes;
 use slabyard_lab::population::measured;
+use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 
 /// The page: totals, the caches that change most, all caches, and the error to expect.
 pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
-    let kernel = report.snapshot.kernel.as_deref().unwrap_or("unknown");
     let by_change = report.by_change();
     let mut totals = Table::new(["", "machine and rules", "slabs", "memory"]);
-    for (name, settings, outcome) in
-        [("before", report.own, &report.before), ("after", report.new, &report.after)]
-    {
-        let slabs: u64 = outcome.caches.iter().map(|cache| cache.slabs).sum();
-        let [slabs, memory] = [number(slabs), memory(outcome.slab_kb)];
+    let rows = [("before", report.own), ("after", report.new)];
+    for ((name, settings), side) in rows.into_iter().zip(report.sides()) {
+        let Totals { slabs, bytes, .. } = side.totals;
+        let [slabs, memory] = [number(slabs), memory(bytes >> 10)];
         totals.push([Cell::text(name), Cell::text(machine(settings)), slabs, memory]);
     }
     let mut caches = Table::new(["cache", "order", "slabs", "before", "after", "change"]);
@@ -50,17 +49,13 @@ pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
         totals = totals.text(format!("Error to expect: {line}."));
     }
     let chart = chart.with(side("before")).with(side("after"));
-    Ok(html::page(
-        format!("Slab memory foretold from a snapshot of Linux {kernel}"),
-        report.json()?,
-    )
-    .with(totals)
-    .with(Section::new("By cache").chart(chart).table(caches)))
+    Ok(html::page(title(report.snapshot), report.json()?)
+        .with(totals)
+        .with(Section::new("By cache").chart(chart).table(caches)))
 }
 
 /// The page of several variants: their memory, and what is known of the error.
 pub(super) fn of_rows(rows: &Rows<'_>) -> Result<Page, Failure> {
-    let kernel = rows.snapshot.kernel.as_deref().unwrap_or("unknown");
     let cells = rows.cells();
     let mut table = Table::new(cells[0].clone());
     for row in &cells[1..] {
@@ -80,8 +75,12 @@ pub(super) fn of_rows(rows: &Rows<'_>) -> Result<Page, Failure> {
         section = section.text(format!("Error to expect: {line}."));
     }
     let base = format!("The base is the snapshot: {}.", machine(&rows.base.settings));
-    let title = format!("Slab memory foretold from a snapshot of Linux {kernel}");
-    Ok(html::page(title, rows.json()?).with(section.text(base)))
+    Ok(html::page(title(rows.snapshot), rows.json()?).with(section.text(base)))
+}
+
+fn title(snapshot: &KernelSnapshot) -> String {
+    let kernel = snapshot.kernel.as_deref().unwrap_or("unknown");
+    format!("Slab memory foretold from a snapshot of Linux {kernel}")
 }
 
 fn number(n: u64) -> Cell {

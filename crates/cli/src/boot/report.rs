@@ -166,12 +166,18 @@ pub(super) fn expected(errors: &[Measured]) -> Vec<Expected> {
 }
 
 impl Report<'_> {
+    /// Before and after.
+    pub(super) fn sides(&self) -> [Side<'_>; 2] {
+        [Side::of(self.own, &self.before, &[]), Side::of(self.new, &self.after, &self.errors)]
+    }
+
     pub(super) fn json(&self) -> Result<String, Failure> {
+        let [before, after] = self.sides();
         let json = Json {
             dump: self.snapshot.dump.as_deref(),
             kernel: self.snapshot.kernel.as_deref(),
-            before: Side::of(self.own, &self.before, &[]),
-            after: Side::of(self.new, &self.after, &self.errors),
+            before,
+            after,
             error_to_expect: expected(&self.errors),
         };
         let text = serde_json::to_string_pretty(&json).context("JSON")?;
@@ -211,12 +217,10 @@ impl Report<'_> {
             row(&mut text, width, &before.id, &order, &slabs, [before.slab_kb, after.slab_kb]);
         }
         let rest = pairs.len() - shown;
-        let sum = |outcome: &Outcome| outcome.caches.iter().map(|cache| cache.slabs).sum::<u64>();
-        let slabs = arrow(sum(&self.before), sum(&self.after));
+        let sides = self.sides();
+        let slabs = arrow(sides[0].totals.slabs, sides[1].totals.slabs);
         let kib = [self.before.slab_kb, self.after.slab_kb];
         row(&mut text, width, "all caches", "", &slabs, kib);
-        let sides =
-            [Side::of(self.own, &self.before, &[]), Side::of(self.new, &self.after, &self.errors)];
         for order in orders_of(&sides) {
             let [(slabs, kib), (slabs_after, kib_after)] =
                 [&sides[0], &sides[1]].map(|side| side.of_order(order));
