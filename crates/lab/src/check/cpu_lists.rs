@@ -178,17 +178,7 @@ mod tests {
 
     #[test]
     fn objects_that_no_event_tells_of_leave_it_open_whether_a_slab_was_full() {
-        let slab = |closed_at| Slab {
-            frame: 0,
-            opened_at: 0,
-            closed_at,
-            closed_by: None,
-            first_object: 0,
-            objects: 8,
-            cache: 0,
-            order: 0,
-            initial: true,
-        };
+        let slab = |closed_at| Slab { closed_at, objects: 8, ..Slab::ONE };
         let open = |closed_at, live, untold| may_or_may_not_be_full(&slab(closed_at), live, untold);
         // Taken for live: it looks full.
         assert_eq!([open(None, 8, 0), open(None, 8, 1), open(None, 7, 1)], [false, true, false]);

@@ -117,18 +117,6 @@ fn lower(times: &mut [u64], part: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SLAB: Slab = Slab {
-        frame: 0,
-        opened_at: 0,
-        closed_at: None,
-        closed_by: None,
-        first_object: 0,
-        objects: 1,
-        cache: 0,
-        order: 0,
-        initial: true,
-    };
-
     /// Slabs of caches, each with its last free at 0 and its end.
     fn delays_of(waits: &[bool], ends: &[(u16, u64)]) -> Vec<u64> {
         let slab = |(nth, (cache, end)): (usize, &(u16, u64))| Slab {
@@ -136,7 +124,7 @@ mod tests {
             closed_at: Some(*end),
             first_object: nth as u32,
             cache: *cache,
-            ..SLAB
+            ..Slab::ONE
         };
         let slabs: Vec<Slab> = ends.iter().enumerate().map(slab).collect();
         delays(waits, false, &slabs, &vec![Some(0); slabs.len()])
@@ -152,7 +140,7 @@ mod tests {
     #[test]
     fn a_slab_is_freed_with_those_that_were_emptied_after_it() {
         const MS: u64 = 1_000_000;
-        let slab = |end| Slab { closed_at: Some(end), ..SLAB };
+        let slab = |end| Slab { closed_at: Some(end), ..Slab::ONE };
         // One each millisecond from 100 ms on, all but the first freed at the same end.
         let slabs: Vec<Slab> =
             (0..20).map(|nth| slab(if nth == 0 { 900 } else { 160 } * MS)).collect();
@@ -167,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_object_may_have_waited_in_a_sheaf() {
-        let slab = |end| Slab { closed_at: Some(end), ..SLAB };
+        let slab = |end| Slab { closed_at: Some(end), ..Slab::ONE };
         let slabs: Vec<Slab> = (0..32).map(|nth| slab(100 + nth)).collect();
         let of = |by_sheaves| delays(&[true], by_sheaves, &slabs, &vec![Some(0); 32]);
         assert_eq!((of(false), of(true)), (vec![108], vec![102]));

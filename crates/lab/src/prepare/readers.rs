@@ -80,18 +80,6 @@ impl Readers {
 mod tests {
     use super::*;
 
-    const SLAB: Slab = Slab {
-        frame: 0,
-        opened_at: 0,
-        closed_at: None,
-        closed_by: None,
-        first_object: 0,
-        objects: 1,
-        cache: 0,
-        order: 0,
-        initial: true,
-    };
-
     #[test]
     fn a_sheaf_waits_until_its_memory_is_used_again() {
         let sheaf = |freed: u64, again: u64| (0..10).map(move |nth| (freed + nth, again + nth));
@@ -117,13 +105,13 @@ mod tests {
             [free, step(object, *again, StepKind::Alloc, Via::Plain)]
         });
         let readers =
-            Readers::of(&crate::prepare::matching::sort(both.collect()), &[SLAB], &[0, 10]);
+            Readers::of(&crate::prepare::matching::sort(both.collect()), &[Slab::ONE], &[0, 10]);
         assert_eq!([0, 15, 40].map(|since| readers.gone_at(since, since + 9)), [100, 302, 302]);
         // Memory that is used again before the sheaf is full proves nothing.
         assert_eq!(readers.gone_at(0, 200), 200);
         assert_eq!(readers.gone_at(60, 70), 70 + UNKNOWN_NS);
         // Nor longer than until the slab's pages are freed.
-        let closed = Slab { closed_at: Some(90), cache: 1, ..SLAB };
+        let closed = Slab { closed_at: Some(90), cache: 1, ..Slab::ONE };
         let last = step(0, 5, StepKind::Free, Via::Rcu);
         assert_eq!(Readers::of(&[last], &[closed], &[0, 10]).gone_at(5, 6), 90);
     }

@@ -70,14 +70,10 @@ mod tests {
     fn prepared(live: &[u8]) -> Prepared {
         let slab = |nth: usize| Slab {
             frame: nth as u64,
-            opened_at: 0,
-            closed_at: None,
-            closed_by: None,
             first_object: nth as u32 * 4,
             objects: 4,
             cache: NO_CACHE,
-            order: 0,
-            initial: true,
+            ..Slab::ONE
         };
         Prepared {
             caches: Vec::new(),

@@ -134,17 +134,8 @@ mod tests {
 
     #[test]
     fn pages_that_are_no_slabs_are_told_in_order() {
-        let slab = Slab {
-            frame: 8,
-            opened_at: 10,
-            closed_at: Some(60),
-            closed_by: None,
-            first_object: 0,
-            objects: 0,
-            cache: 0,
-            order: 0,
-            initial: false,
-        };
+        let slab =
+            Slab { frame: 8, opened_at: 10, closed_at: Some(60), initial: false, ..Slab::ONE };
         let events = [
             event(10, EventKind::PageAlloc, 8, 0),
             event(20, EventKind::PageAlloc, 16, 2),

@@ -31,6 +31,20 @@ pub struct Slab {
 }
 
 impl Slab {
+    /// One object, and there from the trace's start to its end: what tests begin with.
+    #[cfg(test)]
+    pub(crate) const ONE: Slab = Slab {
+        frame: 0,
+        opened_at: 0,
+        closed_at: None,
+        closed_by: None,
+        first_object: 0,
+        objects: 1,
+        cache: 0,
+        order: 0,
+        initial: true,
+    };
+
     /// Its objects' numbers.
     #[must_use]
     pub fn objects_range(&self) -> Range<usize> {
