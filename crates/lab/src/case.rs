@@ -238,7 +238,11 @@ impl Case {
             self.sheaves.push(settings.sheaves(cache.slab_size));
         }
         self.gone = self.leave_out_gone(snapshot, settings);
-        self.laid_out = laid_out(snapshot, settings);
+        let own = snapshot.settings().map(|(own, _)| own);
+        self.laid_out = match &own {
+            Ok(own) => laid_out(snapshot, own, settings),
+            Err(error) => Err(error.to_string()),
+        };
         let counted = |cache: &Cache| cache.reclaim_account == Some(true);
         self.reclaimable = snapshot.caches.iter().map(counted).collect();
         let told = snapshot.machine().map(|machine| machine.online_cpus);
@@ -248,7 +252,7 @@ impl Case {
             (Change::Cpus, self.traced_cpus != machine.online_cpus),
             (Change::Pages, snapshot.page_size != self.page_size),
             (Change::Orders, snapshot.page_size == self.page_size && self.others() > 0),
-            (Change::Front, has_other_front(snapshot, settings)),
+            (Change::Front, own.is_ok_and(|own| has_sheaves(&own) != has_sheaves(settings))),
         ];
         self.changes = is_other.into_iter().filter_map(|(what, is)| is.then_some(what)).collect();
         Ok(())
@@ -438,15 +442,17 @@ impl Case {
     }
 }
 
-/// Slabs of each cache by these settings for one that the snapshot counts, or what the snapshot does
-/// not tell. Its own settings need nothing of it: they leave each slab as it is.
-fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Result<Vec<f64>, String> {
-    let (own, _) = snapshot.settings().map_err(|error| error.to_string())?;
-    if own == *settings {
+/// Slabs of each cache by these settings for one that the snapshot counts by its `own`, or what the
+/// snapshot does not tell. Its own settings need nothing of it: they leave each slab as it is.
+fn laid_out(
+    snapshot: &KernelSnapshot,
+    own: &Settings,
+    settings: &Settings,
+) -> Result<Vec<f64>, String> {
+    if own == settings {
         return Ok(vec![1.0; snapshot.caches.len()]);
     }
-    let population =
-        Population::from_snapshot(snapshot, &own).map_err(|error| error.to_string())?;
+    let population = Population::from_snapshot(snapshot, own).map_err(|error| error.to_string())?;
     let outcome = population.on(settings).map_err(|error| error.to_string())?;
     let slabs = population.caches.iter().map(|cache| cache.places.slabs());
     let ratio = |(cache, slabs): (&CacheOutcome, f64)| match slabs > 0.0 {
@@ -456,11 +462,9 @@ fn laid_out(snapshot: &KernelSnapshot, settings: &Settings) -> Result<Vec<f64>, 
     Ok(outcome.caches.iter().zip(slabs).map(ratio).collect())
 }
 
-/// True if every cache has sheaves by these settings and not by the snapshot's, or the reverse.
-fn has_other_front(snapshot: &KernelSnapshot, settings: &Settings) -> bool {
-    let is_sheaves = |settings: &Settings| settings.front() == Front::Sheaves;
-    let own = snapshot.settings();
-    own.is_ok_and(|(own, _)| is_sheaves(&own) != is_sheaves(settings))
+/// True if every cache has sheaves.
+fn has_sheaves(settings: &Settings) -> bool {
+    settings.front() == Front::Sheaves
 }
 
 /// True if a snapshot tells the geometry of SLAB's caches.
