@@ -8,7 +8,6 @@
 //! the order.
 
 use crate::rules::{self, Accounting, Bands, Settings};
-pub use slabyard_kernels::orders::MAX_OBJECTS;
 use slabyard_kernels::orders::order_for;
 use slabyard_model::cache::{Front, Planted, Rules};
 use thiserror::Error;

@@ -16,6 +16,7 @@ use super::state::ReapPart;
 use crate::rules::{Machine, Settings};
 use crate::slab;
 use slabyard::engine::array_cache::{Choice, Limits};
+use slabyard_kernels::orders::order_for;
 use slabyard_model::cache::{KernelCache, NONE};
 use thiserror::Error;
 
@@ -184,8 +185,7 @@ impl Slabs {
             (None, AllocType::Kmalloc(bytes) | AllocType::KmallocReclaimable(bytes)) => {
                 let Some(at) = self.class_at(of) else {
                     let page = self.settings.machine.page_size;
-                    let order = bytes.div_ceil(page).next_power_of_two().ilog2() as u8;
-                    return Ok(Some(ObjectLocation::Pages(order)));
+                    return Ok(Some(ObjectLocation::Pages(order_for(bytes.into(), page))));
                 };
                 let nr_classes = self.classes.len();
                 let made = self.class(self.classes[at % nr_classes], at >= nr_classes)?;
