@@ -30,6 +30,7 @@ pub mod import;
 pub mod lists;
 pub mod load;
 pub mod malloc;
+mod packed;
 pub mod paths;
 pub mod population;
 pub mod prepare;

@@ -11,12 +11,11 @@ mod trace_cmd;
 mod tracing;
 
 use crate::load;
+use crate::packed::ZSTD;
 use crate::trace::{self, Error, Source, Stream, Trace};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
-
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Reads a trace of any recorder.
 ///

@@ -9,6 +9,7 @@ use super::kept::Limits;
 use super::mobility::{Mobility, Rules, Type};
 use super::text::{Line, field};
 use super::zone::Zone;
+use crate::packed::ZSTD;
 use std::ops::Range;
 use std::path::Path;
 use std::{fs, io};
@@ -108,9 +109,6 @@ pub struct Slab {
     pub live: u32,
 }
 
-/// What packed text begins with.
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
 /// Reads what a boot reported, from a file that may be compressed by zstd.
 ///
 /// # Errors
@@ -125,7 +123,7 @@ pub fn open(path: &Path) -> io::Result<KernelReport> {
 /// They cannot be unpacked.
 pub fn parse(bytes: &[u8]) -> io::Result<KernelReport> {
     let unpacked;
-    let text = if bytes.starts_with(&ZSTD_MAGIC) {
+    let text = if bytes.starts_with(&ZSTD) {
         unpacked = zstd::decode_all(bytes)?;
         &unpacked
     } else {

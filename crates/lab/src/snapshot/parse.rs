@@ -6,12 +6,12 @@
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};
+use crate::packed::ZSTD;
 use crate::rules::{NodeSet, count_and_last};
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MAX_MIB: u64 = 256;
 
 impl KernelSnapshot {
@@ -31,7 +31,7 @@ impl KernelSnapshot {
     /// Bytes that are something else.
     pub fn parse(bytes: &[u8]) -> Result<Vec<KernelSnapshot>, Error> {
         let unpacked;
-        let text = if bytes.starts_with(&ZSTD_MAGIC) {
+        let text = if bytes.starts_with(&ZSTD) {
             unpacked = unpack(bytes)?;
             &unpacked[..]
         } else {

@@ -14,9 +14,9 @@ pub use super::rows::{Error, HEADING, RowError};
 use super::times::RowTimes;
 use super::whole::Trace;
 use crate::event::{Event, EventKind};
+use crate::packed::ZSTD;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Largest order that the column `oN` may have.
 const MOST_ORDER: u64 = 63;
 
