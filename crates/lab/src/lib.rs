@@ -9,14 +9,15 @@
 //! lists, slab by slab. [`record`] traces the running kernel, [`edit`] makes a trace from other
 //! traces, and [`malloc`] turns a process's calls to malloc into a kernel's trace. [`population`]
 //! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
-//! [`load`] makes a trace from a text
-//! that describes one. [`paths`] drives a CPU slab's slow paths one by one. [`small`] models machines of a few MiB, with loads that start on an empty machine. [`accuracy`]
-//! holds the measured errors of predictions for other machines, [`calibrate`] measures what
-//! operations cost on this one.
+//! [`load`] makes a trace from a text that describes one. [`paths`] drives a CPU slab's slow paths
+//! one by one. [`small`] models machines of a few MiB, with loads that start on an empty machine.
+//! [`accuracy`] holds the measured errors of predictions for other machines, [`calibrate`] measures
+//! what operations cost on this one.
 //!
-//! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case, check > replay, population > prepare >
-//! trace, lists, snapshot > geometry > rules > event; edit, import > load, malloc, record > prepare, trace;
-//! malloc > geometry; slob > trace.
+//! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case,
+//! check > replay, population > prepare > trace, lists, snapshot > geometry > rules > event; edit,
+//! import > load, malloc, record > prepare, trace; malloc > geometry; slob > trace;
+//! population > accuracy. `packed` is below all; `paths` and `calibrate` import none of these.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod accuracy;

@@ -9,8 +9,8 @@
 //! (`slabyard-small`) or made from a kernel's events. If a kernel reported its [`state`], the
 //! machine starts with the kernel's own free blocks, in a [`zone`].
 //!
-//! [`board`] is the machine of a mail thread. The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
-//! image, page tables) is reserved at the start.
+//! The machine has one CPU. Memory that is neither a slab nor requested by the load (the kernel
+//! image, page tables) is reserved at the start. [`board`] is the machine of a mail thread.
 //!
 //! Invariants: free pages + slabs' pages + requested pages + reserved pages = the machine's pages;
 //! the same load and seed give the same result.

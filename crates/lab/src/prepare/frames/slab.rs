@@ -17,8 +17,8 @@ pub struct Slab {
     pub closed_at: Option<u64>,
     /// The CPU that freed them, as far as an event shows.
     pub closed_by: Option<u16>,
-    /// Number of its first object; the others follow. Where [`super::super::Steps`] are not held in memory
-    /// this is for initial slabs alone, as the numbers of ended slabs are used again.
+    /// Number of its first object; the others follow. Where [`super::super::Steps`] are not held in
+    /// memory this is for initial slabs alone, as the numbers of ended slabs are used again.
     pub first_object: u32,
     /// How many it has room for.
     pub objects: u32,
