@@ -1,10 +1,11 @@
 //! The measured errors of predictions for machines other than the traced one.
 //!
-//! A pair is one load recorded on two guests; one guest's peak of slabs is predicted from the other
-//! guest's trace. `ci/pairs-by-hand` boots the guests and measures the pairs. [`crate::case`]
-//! describes how a machine differs from the traced one; commands print the [`Accuracy`] below their
-//! results. [`crate::population::measured`] has the same of what snapshots foretell. Invariant: a test
-//! compares the table in docs/replay.md with the numbers in this module.
+//! A pair is one load recorded on two guests; one guest's slabs are predicted from the other guest's
+//! trace. `ci/pairs-by-hand` boots guests of one kernel and measures their peaks,
+//! `ci/releases-by-hand` boots two kernels and measures the ends. [`crate::case`] describes how a
+//! machine differs from the traced one; commands print the [`Accuracy`] below their results.
+//! [`crate::population::measured`] has the same of what snapshots foretell. Invariant: a test
+//! compares the figures in docs/replay.md with those in this module.
 
 /// In what a machine, or a kernel's rules, are not those that were traced or counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,15 +84,16 @@ impl Change {
 pub struct Pair {
     /// In what the guests differ.
     pub change: Change,
-    /// The kernel that both ran.
+    /// The kernel that both ran, or both kernels.
     pub kernel: &'static str,
-    /// The load: a name of `ci/pairs-by-hand`.
+    /// The load: a name of the script.
     pub load: &'static str,
     /// The guest that was traced.
     pub from: &'static str,
     /// The guest that was foretold.
     pub to: &'static str,
-    /// Slabs at the peak above those of the start: the kernel's.
+    /// Slabs above those of the start, at the peak or, of [`Change::Front`], at the end: the
+    /// kernel's.
     pub real: u32,
     /// The model's.
     pub foretold: u32,
@@ -120,7 +122,7 @@ pub const PAIRS: &[Pair] = &[
     pair(Change::Orders, ["6.1.192", "files", "order 1", "4 CPUs"], 346, 345),
     pair(Change::Orders, ["6.1.192", "hackbench", "4 CPUs", "order 1"], 1161, 1041),
     pair(Change::Orders, ["6.1.192", "hackbench", "order 1", "4 CPUs"], 706, 786),
-    // Of `ci/releases-by-hand`: the end in place of the peak, means of four recordings each.
+    // Means of four recordings each.
     pair(Change::Front, ["6.12, 7.3", "hackbench", "7.3", "6.12"], 118, 110),
     pair(Change::Front, ["6.12, 7.3", "files", "7.3", "6.12"], 56, 52),
     pair(Change::Front, ["6.12, 7.3", "hackbench", "6.12", "7.3"], 376, 410),
