@@ -1,8 +1,9 @@
 //! `slabyard geometry`: sizes, settings and snapshots of kernels.
 
-use crate::stage::{SLABYARD, text};
+use crate::stage::{self, SLABYARD, text};
 use serde_json::{Value, json};
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 const PLAIN: [&str; 7] = ["geometry", "--release", "6.18", "--page-size", "4k", "--cpus", "2"];
 
@@ -95,6 +96,29 @@ fn settings_change_the_numbers() {
     let objects =
         |more: &[&str]| parsed(&slabyard(&[&machine, more].concat()))[0]["objs_per_slab"].clone();
     assert_eq!((objects(&[]), objects(&["--possible-cpus=64"])), (json!(16), json!(32)));
+}
+
+/// Of a program on the library of all engines, too.
+#[test]
+fn classes_of_malloc_have_the_orders_that_were_chosen() {
+    let Some(program) = stage::holds() else { return };
+    let orders = |rule: &str| -> Vec<u64> {
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", stage::real_engines()).env("SLABYARD_OBSERVABLE", "1");
+        command.env("SLABYARD_ORDER_RULE", rule).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let list = parsed(&slabyard(&["list", &child.id().to_string(), "--all", "--json"]));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let caches = list["caches"].as_array().unwrap();
+        caches.iter().map(|cache| cache["order"].as_u64().unwrap()).collect()
+    };
+    let (table, auto) = (orders("default"), orders("auto"));
+    assert_eq!(table.len(), auto.len());
+    assert!(auto.iter().max() < table.iter().max(), "{auto:?} {table:?}");
 }
 
 #[test]
