@@ -12,6 +12,7 @@ use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_model::cache::KernelCache;
+use std::collections::BTreeMap;
 
 /// A trace on a machine that is changed.
 fn case_of(name: &str, change: fn(&mut Settings)) -> Case {
@@ -112,6 +113,18 @@ fn eight_times_the_tasks_have_eight_times_the_objects() {
     }
     assert_eq!(one.samples.len(), eight.samples.len());
     assert!(made(&eight) > made(&one));
+}
+
+/// Those too that are placed where others replaced the objects: a task counts on its CPU until its
+/// last step.
+#[test]
+fn a_tasks_steps_are_counted_as_it_makes_them() {
+    for name in TRACES {
+        let prepared = case_of(name, |_| ()).prepared;
+        let mut made = BTreeMap::new();
+        prepared.steps.iter().for_each(|step| *made.entry(step.task).or_default() += 1);
+        assert!(prepared.tally.steps_of_task == made, "{name}");
+    }
 }
 
 /// New CPUs have work: each of 16 allocates.

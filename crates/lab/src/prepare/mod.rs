@@ -77,7 +77,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     let maker = Maker::new(input, numbering, &mut oddities)?;
     let first = first_pass(input, &maker, &mut oddities)?;
     let slabs = Arc::clone(maker.slabs());
-    let (tally, last_free) = first.counting.finish();
+    let (mut tally, last_free) = first.counting.finish();
     let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
     let mut waiting = input.caches.iter().filter(|facts| facts.rcu);
     let by_sheaves = waiting.all(|facts| facts.sheaf_capacity > 0);
@@ -100,6 +100,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
             let mut steps = matching::sort(first.steps);
             if let Some(nodes) = CacheFacts::of_tree_nodes(input.caches) {
                 replaced::place(&mut steps, nodes);
+                tally.count_tasks_again(&steps);
                 let cache = &mut caches[usize::from(nodes)];
                 cache.frees_placed = cache.left_out.is_some();
                 // Their refills from CPU slabs (6.18) are foretold less well.

@@ -15,8 +15,7 @@ pub struct Tally {
     pub frees: Vec<Frees>,
     /// Of each initial slab that is allocated from: where that first happens; in order of time.
     pub first_uses: Vec<FirstUse>,
-    /// By the task's number, in whose order CPUs that go hand tasks over: how many steps it makes, but
-    /// for frees that are placed later.
+    /// By the task's number, in whose order CPUs that go hand tasks over: how many steps it makes.
     pub steps_of_task: BTreeMap<u32, u32>,
     /// One more than the highest CPU that a step names.
     pub cpus: usize,
@@ -38,6 +37,16 @@ pub struct FirstUse {
     pub slab: u32,
     /// The CPU that allocated.
     pub cpu: u16,
+}
+
+impl Tally {
+    /// Counts the tasks' steps again, after some were moved from one task to another.
+    pub(super) fn count_tasks_again(&mut self, steps: &[Step]) {
+        self.steps_of_task.clear();
+        for of_task in steps.chunk_by(|a, b| a.task == b.task) {
+            *self.steps_of_task.entry(of_task[0].task).or_default() += of_task.len() as u32;
+        }
+    }
 }
 
 /// Steps being counted.

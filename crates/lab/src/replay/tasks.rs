@@ -60,8 +60,7 @@ struct Task {
     /// Where it is; [`NOBODY`]: it has not begun.
     cpu: u32,
     ran_ns: u64,
-    /// Steps to come, as far as they were counted: frees that are placed later, in caches whose frees
-    /// leave no events, come on top. A task that has made all counted ones counts on no CPU.
+    /// Steps to come; a task without any counts on no CPU.
     left: u32,
 }
 
@@ -136,11 +135,10 @@ impl Tasks {
         }
         self.ran_last[cpu] = index;
         let task = &mut self.tasks[index as usize];
-        if task.cpu != NOBODY && task.left > 0 {
+        if task.cpu != NOBODY {
             self.load[task.cpu as usize] -= 1;
         }
-        let left = task.left.saturating_sub(1);
-        *task = Task { cpu: cpu as u32, ran_ns: step.time_ns, left };
+        *task = Task { cpu: cpu as u32, ran_ns: step.time_ns, left: task.left - 1 };
         self.load[cpu] += u32::from(task.left > 0);
     }
 
@@ -192,19 +190,19 @@ impl Tasks {
 
     fn place(&mut self, task: usize, now_ns: u64) -> usize {
         let Task { mut cpu, ran_ns, left } = self.tasks[task];
-        let (woke, counts) = (now_ns.saturating_sub(ran_ns) > WAKE_NS, left > 0);
-        if cpu == NOBODY || (woke && counts) {
+        let woke = now_ns.saturating_sub(ran_ns) > WAKE_NS;
+        if cpu == NOBODY || woke {
             let idlest = self.idlest();
             if cpu == NOBODY {
                 cpu = idlest as u32;
-                self.load[idlest] += u32::from(counts);
+                self.load[idlest] += 1;
             } else if self.load[cpu as usize] >= self.load[idlest] + 2 {
                 self.load[cpu as usize] -= 1;
                 self.load[idlest] += 1;
                 cpu = idlest as u32;
             }
         }
-        self.tasks[task] = Task { cpu, ran_ns: now_ns, left: left.saturating_sub(1) };
+        self.tasks[task] = Task { cpu, ran_ns: now_ns, left: left - 1 };
         if left == 1 {
             self.load[cpu as usize] -= 1;
         }
