@@ -11,12 +11,13 @@
 //! builds a load from snapshots alone. [`slob`] replays a trace on SLOB, which has no slabs.
 //! [`load`] makes a trace from a text that describes one. [`paths`] drives a CPU slab's slow paths
 //! one by one. [`small`] models machines of a few MiB, with loads that start on an empty machine.
+//! [`leaks`] finds the objects of a trace that stay, and whose they are.
 //! [`accuracy`] holds the measured errors of predictions for other machines, [`calibrate`] measures
 //! what operations cost on this one.
 //!
 //! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case,
 //! check > replay, population > prepare > trace, lists, snapshot > geometry > rules > event; edit,
-//! import > load, malloc, record > prepare, trace; malloc > geometry; slob > trace;
+//! import > load, malloc, record > prepare, trace; leaks > prepare, snapshot, trace; malloc > geometry; slob > trace;
 //! population > accuracy. `packed` is below all; `paths` and `calibrate` import none of these.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -28,6 +29,7 @@ pub mod edit;
 pub mod event;
 pub mod geometry;
 pub mod import;
+pub mod leaks;
 pub mod lists;
 pub mod load;
 pub mod malloc;

@@ -15,6 +15,7 @@ mod fixed_orders;
 #[path = "geometry/main.rs"]
 mod geometry;
 mod known_start;
+mod leaks;
 mod lists;
 mod memory;
 mod one_policy;

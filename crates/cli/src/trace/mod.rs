@@ -1,4 +1,4 @@
-//! `slabyard trace`: shows a trace file, cuts a part out of it, merges several, makes a copy
+//! `slabyard trace`: shows a trace file, finds leaks in it, cuts a part out of it, merges several, makes a copy
 //! without names, and converts traces of other recorders.
 //!
 //! Neighbours: `slabyard_lab::edit` transforms the events; [`snapshots`] changes the snapshots in a
@@ -8,6 +8,7 @@
 mod anonymise;
 mod cut;
 mod info;
+mod leaks;
 mod merge;
 mod output;
 mod renamer;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   slabyard trace info load.slabtrace
+  slabyard trace leaks load.slabtrace
   slabyard trace cut load.slabtrace -o minute.slabtrace --from 60 --to 120
   slabyard trace cut load.slabtrace -o dentry.slabtrace --caches 'dentry,*inode_cache'
   slabyard trace merge web1.slabtrace web2.slabtrace -o both.slabtrace
@@ -27,7 +29,7 @@ Examples:
   zcat load.csv.gz | slabyard trace info -
 
 A trace is a file of ours or any that `slabyard replay` reads; `-` is standard input.
-Exit code: 0 done; 1 it is damaged, and what is left of it was used; 2 usage; 3 it cannot be done.";
+Exit code: 0 done; 1 it is damaged, and what is left of it was used, or has a leak; 2 usage; 3 it cannot be done.";
 
 /// `slabyard trace`.
 #[derive(clap::Args)]
@@ -41,6 +43,8 @@ pub struct TraceCommandArgs {
 enum TraceCommand {
     /// Say what is in a trace
     Info(info::InfoArgs),
+    /// Say who allocated what was alive at the end, and which call sites leak
+    Leaks(leaks::LeaksArgs),
     /// Write a part of a trace: of a time, of CPUs, of caches
     Cut(cut::CutArgs),
     /// Write traces of several machines as one of a machine that has all their CPUs and memory
@@ -53,6 +57,7 @@ enum TraceCommand {
 pub fn run(args: &TraceCommandArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         TraceCommand::Info(args) => info::run(args),
+        TraceCommand::Leaks(args) => leaks::run(args),
         TraceCommand::Cut(args) => cut::run(args),
         TraceCommand::Merge(args) => merge::run(args),
         TraceCommand::Anonymise(args) => anonymise::run(args),

@@ -3,7 +3,7 @@
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
-use slabyard_lab::event::EventKind;
+use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::trace::{self, Attached, END, RECORDING, SHRINK, START, Trace};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -247,4 +247,42 @@ fn what_cannot_be_read_or_written_is_told() {
     bytes[8] = 99;
     std::fs::write(&newer, bytes).unwrap();
     ends(&of(&["info", &newer]), 3, "use a newer one");
+}
+
+#[test]
+fn leaks_names_the_site_that_frees_nothing() {
+    let mut trace = load(3, OBJECTS);
+    let (site, cache) = (trace.names.intern("newary"), trace.names.intern("sem"));
+    let end = trace.events.last().unwrap().time;
+    let objects = (0..100).map(|nth| Event {
+        time: nth * end / 100,
+        address: 0x8890_0000_0000 + nth * 192,
+        name: cache,
+        site,
+        pid: 42,
+        allocated: 192,
+        ..Event::BLANK
+    });
+    trace.events.extend(objects);
+    trace.events.sort_by_key(|event| event.time);
+    let leaking = files(&trace);
+    let found = parsed(&of(&["leaks", &leaking.trace(), "--json"]), 1);
+    let first = &found["sites"][0];
+    assert_eq!((&first["verdict"], &first["site"]), (&"leak".into(), &"newary".into()));
+    assert_eq!((&first["cache"], &first["objects"]), (&"sem".into(), &100.into()));
+    assert_eq!(first["processes"][0]["pid"], 42);
+    let table = of(&["leaks", &leaking.trace()]);
+    ends(&table, 1, "");
+    let row = text(&table.stdout).lines().find(|line| line.starts_with("leak")).unwrap();
+    assert!(row.contains("18.8 KiB") && row.ends_with("newary"), "{row}");
+    let csv = of(&["leaks", &leaking.trace(), "--csv"]);
+    ends(&csv, 1, "");
+    assert!(text(&csv.stdout).contains("leak,newary,sem,42,100,19200,"), "{}", text(&csv.stdout));
+    // All that is allocated there is freed.
+    let clean = files(&held(3));
+    let none = of(&["leaks", &clean.trace()]);
+    ends(&none, 0, "");
+    assert!(text(&none.stdout).contains("No leak found"), "{}", text(&none.stdout));
+    assert_eq!(parsed(&of(&["leaks", &clean.trace(), "--json"]), 0)["sites"], Value::Array(vec![]));
+    ends(&of(&["leaks", &clean.path("none.slabtrace")]), 3, "cannot read the trace");
 }
