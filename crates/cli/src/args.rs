@@ -22,6 +22,7 @@ use crate::top::TopArgs;
 use crate::trace::TraceCommandArgs;
 use crate::tune::args::TuneArgs;
 use crate::validate::ValidateArgs;
+use crate::watch::WatchArgs;
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -62,6 +63,8 @@ pub enum Command {
     Top(TopArgs),
     /// Save a source as it is now
     Snapshot(SnapshotArgs),
+    /// Save looks at a source for days, in one file of bounded size
+    Watch(WatchArgs),
     /// Say what is different between two looks
     Diff(DiffArgs),
     /// Print or serve the largest caches and the totals as OpenMetrics

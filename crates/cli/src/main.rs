@@ -9,7 +9,7 @@
 //! ```text
 //! 4  main       parses and dispatches
 //! 3  args       what may be typed, from the arguments of all subcommands       pages  made from it
-//! 2  list  show  top  snapshot  diff  export  validate      look at a source
+//! 2  list  show  top  snapshot  watch  diff  export  validate   look at a source
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
@@ -17,7 +17,7 @@
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
-//!    outputs    spares what is read
+//!    outputs    spares what is read      target    a process, told from a later one
 //! 0  failure  stdout  stderr  terminal               how the command ends, reads and writes
 //!    bars     progress
 //! ```
@@ -55,6 +55,7 @@ mod snapshot;
 mod stderr;
 mod stdout;
 mod sweep;
+mod target;
 mod terminal;
 mod top;
 mod trace;
@@ -62,6 +63,7 @@ mod trace_file;
 mod tune;
 mod typed;
 mod validate;
+mod watch;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Shrink(args) => shrink::run(&args),

@@ -57,6 +57,10 @@ pub enum Error {
     /// It has no dump of the name that was given behind `#`.
     #[error("{path} holds no such dump: it holds {holds}")]
     NoDump { path: PathBuf, holds: String },
+    #[error("{path} is no timeline: name a new file, or one that `slabyard watch` wrote")]
+    NotATimeline { path: PathBuf },
+    #[error("{path} has no look {wanted}: it has {holds}")]
+    NoLook { path: PathBuf, wanted: String, holds: String },
     /// A later version wrote it.
     #[error(
         "{path} has format {found}; this slabyard reads up to {FORMAT}: use a newer one to open it"

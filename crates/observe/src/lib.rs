@@ -11,7 +11,7 @@
 //! ```text
 //! 5  view      tables, JSON, CSV, OpenMetrics
 //! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
-//! 3  kernel    process < corefile    file          the sources: each samples a Snapshot
+//! 3  kernel    process < corefile    file < timeline     the sources: each samples a Snapshot
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
 //! 1  hidden    what a kernel counts as active though it may be free       drains    symbols
 //! 0  value < snapshot    traces    want    release       what a source reports
@@ -38,6 +38,7 @@ pub mod report;
 pub mod snapshot;
 pub mod source;
 mod symbols;
+pub mod timeline;
 pub mod traces;
 pub mod value;
 pub mod view;

@@ -186,6 +186,14 @@ pub struct Missing {
     pub why: String,
 }
 
+/// A time as RFC 3339 has it, in UTC.
+#[must_use]
+pub fn time(ms_since_1970: u64) -> String {
+    let ms = i64::try_from(ms_since_1970).unwrap_or(i64::MAX);
+    // Beyond the year 9999 there is no such text; the last one is as wrong as any.
+    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
 impl Snapshot {
     /// A snapshot of now, without caches.
     #[must_use]

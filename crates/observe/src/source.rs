@@ -1,13 +1,13 @@
 //! Finds the source that a user named, and samples it, whatever its kind.
 //!
-//! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and [`crate::file`] each
-//! sample one kind; commands pass a source as the user typed it.
+//! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`], [`crate::file`] and
+//! [`crate::timeline`] each sample one kind; commands pass a source as the user typed it.
 
 pub use crate::want::ReadScope;
 
 use crate::snapshot::Snapshot;
 use crate::traces::Traces;
-use crate::{corefile, file, kernel, process};
+use crate::{corefile, file, kernel, process, timeline};
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub enum SourceName {
     Kernel,
     /// A process that runs on Slabyard.
     Process(u32),
-    /// A saved snapshot, or the core file of such a process.
+    /// A saved snapshot, a timeline of them, or the core file of such a process.
     File(PathBuf),
     /// A saved snapshot on standard input.
     Stdin,
@@ -85,6 +85,9 @@ pub fn sample(named: &SourceName, want: ReadScope) -> Result<Snapshot, Error> {
         SourceName::Kernel => Ok(kernel::sample(Path::new(ROOT), want)?),
         SourceName::Process(pid) => Ok(process::sample(*pid, want)?),
         SourceName::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
+        SourceName::File(path) if timeline::looks_like(&file::dump_of(path).0) => {
+            Ok(timeline::sample(path)?)
+        }
         SourceName::File(path) => Ok(file::open(path)?),
         SourceName::Stdin => Ok(file::open_stream(&mut io::stdin().lock(), Path::new(STDIN))?),
     }

@@ -1,17 +1,21 @@
 //! `slabyard list`: prints the caches of a source, one line each.
 //!
 //! Neighbours: `observe::view` defines the output formats; this module chooses the caches and
-//! fields, and thereby how much is read; [`page`] draws them for `--html`.
+//! fields, and thereby how much is read; [`page`] draws them for `--html`, and [`over_time`] prints
+//! what a timeline has.
 
+mod over_time;
 mod page;
 
 use crate::failure::Failure;
-use crate::html::HtmlArgs;
+use crate::html::{self, HtmlArgs};
 use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
+use over_time::OverTime;
 use slabyard_observe::fields::{FIELDS, Field};
 use slabyard_observe::source::{ReadScope, SourceName};
+use slabyard_observe::timeline::{self, Timeline};
 use slabyard_observe::view::list::{self, Columns, ListContext, Options};
 use slabyard_observe::view::pick::{CacheFilter, Empty, Key, Pattern};
 use slabyard_observe::view::{csv, json, orders};
@@ -26,7 +30,8 @@ Examples:
   slabyard list kernel --orders                 caches and slabs by order
   slabyard list kernel --json | jq '.caches[] | select(.order == 3).name'
   slabyard list before.json.zst --columns live,parked_cpu,parked_node,bytes --csv
-  slabyard list kernel --html now.html          with charts, for a browser";
+  slabyard list kernel --html now.html          with charts, for a browser
+  slabyard list day.timeline --over-time        what `slabyard watch` wrote, with curves";
 
 /// `slabyard list`.
 #[derive(clap::Args)]
@@ -69,6 +74,9 @@ pub struct ListArgs {
     /// For spreadsheets: a line a cache, every cache that is picked
     #[arg(long)]
     csv: bool,
+    /// Of a timeline (`slabyard watch`) each total and cache from its first look to its last
+    #[arg(long, conflicts_with_all = ["columns", "csv", "orders", "all", "sort", "reverse", "no_header"])]
+    over_time: bool,
     /// Lines of caches alone, for scripts
     #[arg(long, conflicts_with_all = ["json", "orders"])]
     no_header: bool,
@@ -79,6 +87,9 @@ pub struct ListArgs {
 /// Prints the caches that are picked, in the form that is asked for.
 pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
     args.html.look_before(look::file_of(&args.source))?;
+    if args.over_time {
+        return over_time(args);
+    }
     let snapshot = look::sample(&args.source, args.want())?;
     let options = args.options();
     let picked = options.pick.caches(&snapshot);
@@ -105,6 +116,19 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
     };
     written.context("the list")?;
     stdout::print(&page)
+}
+
+/// Prints the looks of a timeline.
+fn over_time(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let Some(path) = look::file_of(&args.source).filter(|path| timeline::looks_like(path)) else {
+        let text =
+            format!("{} has one look: --over-time wants what `slabyard watch` writes", args.source);
+        return Err(Failure::Usage(text));
+    };
+    let timeline = Timeline::open(path).map_err(anyhow::Error::from)?;
+    let over_time = OverTime::of(&timeline, &args.options().pick)?;
+    args.html.write(|| over_time.page(&html::short(&args.source)))?;
+    if args.json { stdout::print(over_time.json()?.as_bytes()) } else { over_time.print() }
 }
 
 impl ListArgs {

@@ -22,7 +22,7 @@ pub(super) fn of(
     let mut data = Vec::new();
     json::write(&mut data, snapshot, caches).context("the list")?;
     let data = String::from_utf8(data).context("the list")?;
-    let taken = json::time(snapshot.taken_at_ms);
+    let taken = slabyard_observe::snapshot::time(snapshot.taken_at_ms);
     let mut totals = Table::new(["total", "", "what it is"]);
     for total in TOTALS {
         if let Some(value) = snapshot.total(total.name) {

@@ -116,16 +116,11 @@ impl App {
         ReadScope { all: self.pane, slabs: false }
     }
 
-    /// Takes a look, or notes why there was none.
-    pub fn take(&mut self, sample: Result<Snapshot, String>, at: Duration) {
-        match sample {
-            Ok(snapshot) => {
-                self.history.add(&snapshot, at);
-                self.snapshot = snapshot;
-                self.trouble = None;
-            }
-            Err(why) => self.trouble = Some(why),
-        }
+    /// Takes a look.
+    pub fn take(&mut self, snapshot: Snapshot, at: Duration) {
+        self.history.add(&snapshot, at);
+        self.snapshot = snapshot;
+        self.trouble = None;
     }
 
     /// The caches that are shown, in their order.

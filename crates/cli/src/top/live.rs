@@ -18,12 +18,14 @@ use std::time::{Duration, Instant};
 
 /// What one look gave.
 pub enum Sample {
-    /// The source was sampled.
-    Taken(Box<Snapshot>),
+    /// The source was sampled, so long after the first look.
+    Taken(Box<Snapshot>, Duration),
     /// It could not be sampled this time, and why.
     Failed(String),
     /// The process has ended.
     Gone,
+    /// There is no later look in the timeline.
+    Over,
 }
 
 /// Why the loop ended.
@@ -44,7 +46,6 @@ pub fn run(
     look: &ScreenOptions,
     mut sample: impl FnMut(ReadScope) -> Sample,
 ) -> io::Result<End> {
-    let began = Instant::now();
     let mut app = App::new(start, first);
     // Before the terminal is taken: a signal then must not leave it taken.
     let events = Events::catch()?;
@@ -53,7 +54,7 @@ pub fn run(
     }
     let mut screen = Screen::enter()?;
     events.read_keys()?;
-    let mut due = began + app.interval;
+    let mut due = Instant::now() + app.interval;
     loop {
         if !screen::in_foreground() {
             if let Some(end) = until_foreground(&events) {
@@ -63,9 +64,10 @@ pub fn run(
         }
         if !app.paused && due <= Instant::now() {
             match sample(app.want()) {
-                Sample::Taken(snapshot) => app.take(Ok(*snapshot), began.elapsed()),
-                Sample::Failed(why) => app.take(Err(why), began.elapsed()),
+                Sample::Taken(snapshot, at) => app.take(*snapshot, at),
+                Sample::Failed(why) => app.trouble = Some(why),
                 Sample::Gone => return Ok(End::Gone),
+                Sample::Over => app.paused = true,
             }
             // From now on, not from when it was due: looks that take longer than
             // the interval do not pile up.

@@ -13,30 +13,34 @@ mod keys;
 mod live;
 mod screen;
 mod short;
-mod target;
 #[cfg(test)]
 mod tests;
 
 use crate::failure::Failure;
 use crate::look;
 use crate::stderr::say;
-use anyhow::Context;
+use crate::target::Target;
+use anyhow::{Context, anyhow};
 use app::Start;
+use clap::ValueHint;
 use columns::Column;
 use draw::{Colour, ScreenOptions};
 use filter::Filter;
 use live::{End, Sample};
+use slabyard_observe::Snapshot;
 use slabyard_observe::source::{self, ReadScope, SourceName};
+use slabyard_observe::timeline::Timeline;
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
-use target::Target;
+use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
   slabyard top                              the running kernel
   slabyard top $(pgrep -n python3)          a process that runs on Slabyard
   slabyard top --sort live/s --filter 'kmalloc-*' --interval 0.5
+  slabyard top --replay day.timeline --interval 0.2    what `slabyard watch` wrote
 
 Keys are shown at the foot of the screen, all of them by `?`. The code is 0 when
 it is quit and when the process ended, 2 for usage, 3 if there is nothing to show.
@@ -49,6 +53,9 @@ pub struct TopArgs {
     /// `kernel`, or the id of a process
     #[arg(value_name = "SOURCE", default_value = "kernel")]
     source: SourceName,
+    /// Show a timeline again from its first look, one at each interval; it stops at the last
+    #[arg(long, value_name = "FILE", conflicts_with = "source", value_hint = ValueHint::FilePath)]
+    replay: Option<PathBuf>,
     /// Seconds between two looks, 0.1 at least
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
@@ -62,6 +69,9 @@ pub struct TopArgs {
 
 /// Shows the source until the end.
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.replay {
+        return again(args, path);
+    }
     let target = match &args.source {
         SourceName::Kernel => None,
         SourceName::Process(pid) => Some(Target::new(*pid)),
@@ -75,21 +85,54 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::Usage(text.into()));
         }
     };
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::Usage(
-            "top needs a terminal to draw on: `slabyard list` prints the same columns".into(),
-        ));
-    }
+    look_for_terminal()?;
     let first = source::sample(&args.source, ReadScope::default()).map_err(anyhow::Error::from)?;
+    let began = Instant::now();
+    show(args, first, |want| match source::sample(&args.source, want) {
+        Ok(snapshot) => Sample::Taken(Box::new(snapshot), began.elapsed()),
+        Err(_) if target.is_some_and(|target| target.ended()) => Sample::Gone,
+        Err(error) => Sample::Failed(error.to_string()),
+    })
+}
+
+/// Shows a timeline again.
+fn again(args: &TopArgs, path: &Path) -> Result<ExitCode, Failure> {
+    look_for_terminal()?;
+    let timeline = Timeline::open(path).map_err(anyhow::Error::from)?;
+    let mut looks = timeline.looks();
+    let Some(first) = looks.next() else {
+        return Err(anyhow!("{} has no look yet", path.display()).into());
+    };
+    let first = first.map_err(anyhow::Error::from)?;
+    let began = first.taken_at_ms;
+    show(args, first, |_| match looks.next() {
+        Some(Ok(look)) => {
+            let at = Duration::from_millis(look.taken_at_ms.saturating_sub(began));
+            Sample::Taken(Box::new(look), at)
+        }
+        Some(Err(error)) => Sample::Failed(error.to_string()),
+        None => Sample::Over,
+    })
+}
+
+fn look_for_terminal() -> Result<(), Failure> {
+    if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let text = "top needs a terminal to draw on: `slabyard list` prints the same columns";
+    Err(Failure::Usage(text.into()))
+}
+
+/// Shows looks until the end.
+fn show(
+    args: &TopArgs,
+    first: Snapshot,
+    sample: impl FnMut(ReadScope) -> Sample,
+) -> Result<ExitCode, Failure> {
     let start =
         Start { interval: args.interval, sort: args.sort, filter: Filter::new(&args.filter) };
     let look = ScreenOptions { zone: jiff::tz::TimeZone::system(), colour: colour() };
-    let end = live::run(start, first, &look, |want| match source::sample(&args.source, want) {
-        Ok(snapshot) => Sample::Taken(Box::new(snapshot)),
-        Err(_) if target.is_some_and(|target| target.ended()) => Sample::Gone,
-        Err(error) => Sample::Failed(error.to_string()),
-    });
-    match end.context("the terminal")? {
+    match live::run(start, first, &look, sample).context("the terminal")? {
         End::Quit => {}
         End::Gone => say(&format!("{} ended", args.source)),
         End::Signal(signal) => {

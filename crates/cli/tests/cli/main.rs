@@ -39,3 +39,4 @@ mod top;
 mod trace_files;
 mod traces;
 mod tuning;
+mod watching;

@@ -145,26 +145,31 @@ enum Screen {
     Shell,
 }
 
-fn skip(why: &str) {
+pub fn skip(why: &str) {
     // Not eprintln, whose output is swallowed where a test passes.
     let mut stderr = std::io::stderr();
     writeln!(stderr, "skipped: {why}").unwrap();
 }
 
+/// False, said aloud, where the kernel tells us nothing of its slabs.
+pub fn has_kernel() -> bool {
+    let reads = std::fs::read("/proc/slabinfo").is_ok();
+    if !reads {
+        skip("/proc/slabinfo cannot be read");
+    }
+    reads
+}
+
 /// A terminal on a machine whose kernel tells of its slabs.
 fn before_a_kernel(width: u32, height: u32) -> Option<Terminal> {
-    if std::fs::read("/proc/slabinfo").is_err() {
-        skip("/proc/slabinfo cannot be read");
-        return None;
-    }
-    Terminal::open(width, height)
+    if has_kernel() { Terminal::open(width, height) } else { None }
 }
 
 /// A program on the allocator, where its library lies beside the command.
-struct Program(Child);
+pub struct Program(pub Child);
 
 impl Program {
-    fn start() -> Option<Program> {
+    pub fn start() -> Option<Program> {
         let library = Path::new(SLABYARD).with_file_name("libslabyard_malloc.so");
         if !library.exists() {
             skip("no libslabyard_malloc.so beside the command: cargo build makes it");
@@ -396,4 +401,18 @@ fn a_process_is_shown_until_it_ends() {
     terminal.wait_for(&format!("slabyard: process {pid} ended"));
     assert_eq!(terminal.code(), "0");
     assert_eq!(terminal.ask("stty -a"), before);
+}
+
+#[test]
+fn a_timeline_is_shown_again_and_stops_at_its_last_look() {
+    let Some(terminal) = before_a_kernel(100, 30) else { return };
+    let file = terminal.path("day.timeline");
+    let name = file.to_str().unwrap();
+    let written = slabyard(&["watch", "-o", name, "--interval", "0.1", "--for", "0.5"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    terminal.top(&format!("--replay {name} --interval 0.1"));
+    terminal.wait_for("PAUSED");
+    terminal.wait_for("kmalloc-");
+    terminal.press(&["q"]);
+    assert_eq!(terminal.code(), "0");
 }

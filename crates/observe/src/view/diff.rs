@@ -6,7 +6,7 @@ use super::json::{self, ValueJson};
 use super::{Style, Units, cell};
 use crate::delta::{CacheDelta, Change, Delta, Difference, Presence};
 use crate::fields::{FIELDS, Field, FieldKind, Unit};
-use crate::snapshot::{Snapshot, Source};
+use crate::snapshot::{self, Snapshot, Source};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::io::{self, Write};
@@ -177,7 +177,7 @@ pub fn write_json(
         fields: Changes<'a>,
     }
     fn look(snapshot: &Snapshot) -> Look<'_> {
-        Look { source: &snapshot.source, taken_at: json::time(snapshot.taken_at_ms) }
+        Look { source: &snapshot.source, taken_at: snapshot::time(snapshot.taken_at_ms) }
     }
     let caches = delta.caches.iter().map(|cache| CacheShape {
         name: &cache.name,

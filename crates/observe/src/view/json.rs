@@ -7,7 +7,7 @@
 
 use super::cell::share;
 use crate::fields::{self, FIELDS, TOTALS, Unit, field};
-use crate::snapshot::{Cache, Machine, Missing, Snapshot, Source};
+use crate::snapshot::{self, Cache, Machine, Missing, Snapshot, Source};
 use crate::value::Value;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -43,14 +43,6 @@ pub(super) fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()
     writeln!(out)
 }
 
-/// A time as RFC 3339 has it, in UTC.
-#[must_use]
-pub fn time(ms_since_1970: u64) -> String {
-    let ms = i64::try_from(ms_since_1970).unwrap_or(i64::MAX);
-    // Beyond the year 9999 there is no such text; the last one is as wrong as any.
-    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
-}
-
 /// Where a snapshot is from.
 #[derive(Serialize)]
 pub(super) struct Head<'a> {
@@ -65,7 +57,7 @@ impl<'a> Head<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Head<'a> {
         Head {
             source: &snapshot.source,
-            taken_at: time(snapshot.taken_at_ms),
+            taken_at: snapshot::time(snapshot.taken_at_ms),
             took_ns: snapshot.took_ns,
             machine: snapshot.machine,
             missing: &snapshot.missing,

@@ -5,7 +5,7 @@ use super::grid::{Grid, Weight};
 use super::memory::ratio;
 use super::{Style, json};
 use crate::fields::{self, Unit, field};
-use crate::snapshot::{Cache, Snapshot};
+use crate::snapshot::{self, Cache, Snapshot};
 use crate::value::Value;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, orders: &[Order]) ->
         taken_at: String,
         orders: &'a [Order],
     }
-    let taken_at = json::time(snapshot.taken_at_ms);
+    let taken_at = snapshot::time(snapshot.taken_at_ms);
     json::line(out, &Shape { source: &snapshot.source, taken_at, orders })
 }
 

@@ -32,7 +32,7 @@ fn the_largest_comes_first_and_what_is_unknown_last() {
     assert_eq!(names(&app)[..2], ["ext4_inode_cache", "dentry"]);
     let mut look = looks::kernel(3);
     look.caches.push(slabyard_observe::Cache::new("aaa"));
-    app.take(Ok(look), Duration::from_secs(3));
+    app.take(look, Duration::from_secs(3));
     assert_eq!(names(&app).last(), Some(&"aaa"));
     press(&mut app, &[Char('r')]);
     assert_eq!(names(&app)[0], "fsnotify_mark_connector");
@@ -183,10 +183,10 @@ fn the_interval_has_steps_and_bounds() {
 #[test]
 fn a_failed_look_is_forgotten_with_the_next_good_one() {
     let mut app = looks::app(looks::process, 2);
-    app.take(Err("no".into()), Duration::from_secs(3));
+    app.trouble = Some("no".into());
     assert_eq!(app.trouble.as_deref(), Some("no"));
     assert_eq!(names(&app).len(), 4);
-    app.take(Ok(looks::process(4)), Duration::from_secs(4));
+    app.take(looks::process(4), Duration::from_secs(4));
     assert_eq!(app.trouble, None);
 }
 
@@ -197,6 +197,6 @@ fn caches_may_come_and_go() {
     let mut fewer: Snapshot = looks::process(3);
     fewer.caches.truncate(1);
     fewer.caches[0].set("live", Value::Exact(1));
-    app.take(Ok(fewer), Duration::from_secs(3));
+    app.take(fewer, Duration::from_secs(3));
     assert_eq!(chosen(&app), "malloc-16");
 }

@@ -143,7 +143,7 @@ pub fn app(look: fn(u64) -> Snapshot, looks: u64) -> App {
     };
     let mut app = App::new(start, look(0));
     for second in 1..looks {
-        app.take(Ok(look(second)), Duration::from_secs(second));
+        app.take(look(second), Duration::from_secs(second));
     }
     app
 }

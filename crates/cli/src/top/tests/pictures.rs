@@ -100,7 +100,7 @@ fn a_look_that_failed_leaves_the_numbers_and_says_so() {
     compare("trouble", || {
         let mut app = looks::app(looks::process, 3);
         let why = "process 4711 may not be read: run it by `slabyard run --observable`";
-        app.take(Err(why.into()), std::time::Duration::from_secs(4));
+        app.trouble = Some(why.into());
         app
     });
 }
@@ -125,7 +125,7 @@ fn colours_say_nothing_that_the_rest_does_not() {
     let draw = |colour| {
         let mut app = looks::app(looks::process, 30);
         press(&mut app, &[Enter]);
-        app.take(Err("gone".into()), std::time::Duration::from_secs(31));
+        app.trouble = Some("gone".into());
         picture(&mut app, (80, 24), colour)
     };
     let (with, without) = (draw(Colour::Yes), draw(Colour::No));

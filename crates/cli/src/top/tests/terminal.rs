@@ -36,7 +36,7 @@ fn a_panic_on_the_screen() {
     let _ = live::run(start, looks::process(0), &look, |_| {
         looks += 1;
         assert!(looks < 3, "planted in look {looks}");
-        Sample::Taken(Box::new(looks::process(looks)))
+        Sample::Taken(Box::new(looks::process(looks)), Duration::from_secs(looks))
     });
 }
 

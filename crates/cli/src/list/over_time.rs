@@ -1,0 +1,174 @@
+//! `list --over-time`: how the caches of a timeline changed, as a table with curves, JSON and a page.
+//!
+//! Neighbour: `slabyard_observe::timeline` has the looks. Invariants: a look that is damaged is a gap
+//! in every curve, and is said; a cache that a look does not have is a gap, too.
+
+use crate::bars::Bars;
+use crate::failure::Failure;
+use crate::stderr::say;
+use crate::terminal::{Colour, Grid, bytes};
+use crate::{html, stdout};
+use anyhow::Context;
+use serde::Serialize;
+use slabyard_observe::fields::{TOTALS, Unit, field, value};
+use slabyard_observe::snapshot::{Snapshot, Source, time};
+use slabyard_observe::timeline::Timeline;
+use slabyard_observe::view::pick::{CacheFilter, Empty};
+use slabyard_page::{Axis, Chart, Page, Section, Series, Unit as PageUnit, path};
+use std::collections::BTreeMap;
+
+/// Characters of a curve.
+const CURVE: usize = 40;
+/// Curves in a chart.
+const SHOWN: usize = 10;
+
+/// What is printed as JSON, and drawn.
+#[derive(Serialize)]
+pub struct OverTime {
+    source: Source,
+    /// Looks that could not be read.
+    damaged: usize,
+    /// Bytes behind the last look, which a writer did not complete.
+    incomplete_bytes: usize,
+    taken_at: Vec<String>,
+    /// Seconds since the first look.
+    seconds: Vec<f64>,
+    totals: BTreeMap<&'static str, Vec<Option<u64>>>,
+    /// The largest at its peak first.
+    caches: Vec<Curve>,
+}
+
+/// A cache at each look.
+#[derive(Serialize)]
+struct Curve {
+    name: String,
+    bytes: Vec<Option<u64>>,
+    /// Live objects, at least and at most.
+    live_low: Vec<Option<u64>>,
+    live_high: Vec<Option<u64>>,
+}
+
+impl OverTime {
+    /// Of the caches that are picked; of `top` those with the largest peaks.
+    pub fn of(timeline: &Timeline, picked: &CacheFilter) -> Result<OverTime, Failure> {
+        let times: Vec<u64> = timeline.times().collect();
+        let first = times.first().copied().unwrap_or(0);
+        let mut over_time = OverTime {
+            source: Source::of(slabyard_observe::snapshot::SourceKind::Kernel),
+            damaged: 0,
+            incomplete_bytes: timeline.incomplete_bytes(),
+            taken_at: times.iter().map(|ms| time(*ms)).collect(),
+            seconds: times.iter().map(|ms| ms.saturating_sub(first) as f64 / 1e3).collect(),
+            totals: BTreeMap::new(),
+            caches: Vec::new(),
+        };
+        let every = CacheFilter { top: None, empty: Empty::Shown, ..picked.clone() };
+        let mut caches = BTreeMap::<String, Curve>::new();
+        for (at, look) in timeline.looks().enumerate() {
+            match look {
+                Ok(look) => over_time.add(at, times.len(), &look, &every, &mut caches),
+                Err(error) => {
+                    over_time.damaged += 1;
+                    if over_time.damaged == 1 {
+                        say(&error.to_string());
+                    }
+                }
+            }
+        }
+        let peak = |curve: &Curve| curve.bytes.iter().flatten().max().copied();
+        over_time.caches = caches.into_values().filter(|curve| peak(curve) > Some(0)).collect();
+        over_time.caches.sort_by_key(|curve| std::cmp::Reverse(peak(curve)));
+        over_time.caches.truncate(picked.top.unwrap_or(usize::MAX));
+        Ok(over_time)
+    }
+
+    fn add(
+        &mut self,
+        at: usize,
+        looks: usize,
+        look: &Snapshot,
+        picked: &CacheFilter,
+        caches: &mut BTreeMap<String, Curve>,
+    ) {
+        self.source = look.source.clone();
+        for total in TOTALS.iter().filter(|total| total.unit == Unit::Bytes) {
+            if let Some(known) = look.total(total.name).and_then(|value| value.high()) {
+                let unknown = || vec![None; looks];
+                self.totals.entry(total.name).or_insert_with(unknown)[at] = Some(known);
+            }
+        }
+        for cache in picked.caches(look).caches {
+            let of = |name| field(name).and_then(|field| value(field, look, cache));
+            let curve =
+                caches.entry(cache.name.clone()).or_insert_with(|| Curve::new(&cache.name, looks));
+            curve.bytes[at] = of("bytes").and_then(|bytes| bytes.high());
+            if let Some((low, high)) = of("live").and_then(|live| live.bounds()) {
+                (curve.live_low[at], curve.live_high[at]) = (Some(low), Some(high));
+            }
+        }
+    }
+
+    /// As a table for people.
+    pub fn print(&self) -> Result<std::process::ExitCode, Failure> {
+        let mut grid = Grid::new(&["cache", "first", "last", "least", "most", "over time"]);
+        let bars = Bars::of_terminal();
+        let totals = self.totals.iter().map(|(name, values)| (*name, values));
+        let caches = self.caches.iter().map(|curve| (curve.name.as_str(), &curve.bytes));
+        let mut text = self.head();
+        for (name, values) in totals.chain(caches) {
+            let known = || values.iter().flatten().copied();
+            let cells = [known().next(), known().next_back(), known().min(), known().max()];
+            let curve: Vec<_> = values.iter().map(|value| value.map(|n| n as f64)).collect();
+            let cells = cells.into_iter().map(bytes);
+            let curve = std::iter::once(bars.sparkline(&curve, CURVE));
+            grid.push(std::iter::once(name.to_owned()).chain(cells).chain(curve).collect());
+        }
+        grid.write(&mut text, Colour::of_stdout());
+        stdout::print(text.as_bytes())
+    }
+
+    fn head(&self) -> String {
+        let ends = self.taken_at.first().zip(self.taken_at.last());
+        let (from, to) = ends.map_or(("", ""), |(from, to)| (from, to));
+        let damaged = match self.damaged {
+            0 => String::new(),
+            n => format!(", {n} of them damaged"),
+        };
+        format!("{} looks{damaged}, from {from} to {to}\n", self.taken_at.len())
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Result<String, Failure> {
+        Ok(serde_json::to_string(self).context("the curves")? + "\n")
+    }
+
+    /// For a browser.
+    pub fn page(&self, source: &str) -> Result<Page, Failure> {
+        let axes = || (Axis::new("time", PageUnit::Seconds), Axis::new("", PageUnit::Bytes));
+        let (x, y) = axes();
+        let mut totals = Chart::lines("Memory", x, y);
+        for name in self.totals.keys() {
+            totals = totals.with(Series::new(
+                *name,
+                "/seconds/*",
+                format!("/totals/{}/*", path::key(name)),
+            ));
+        }
+        let (x, y) = axes();
+        let mut caches = Chart::lines("The caches with the largest peaks", x, y);
+        for (at, curve) in self.caches.iter().enumerate().take(SHOWN) {
+            let bytes = format!("/caches/{at}/bytes/*");
+            caches = caches.with(Series::new(curve.name.clone(), "/seconds/*", bytes));
+        }
+        let section = Section::new("Over time").text(self.head().trim_end());
+        Ok(html::page(format!("Caches of {source} over time"), self.json()?)
+            .with(section.chart(totals).chart(caches)))
+    }
+}
+
+impl Curve {
+    fn new(name: &str, looks: usize) -> Curve {
+        let unknown = || vec![None; looks];
+        Curve { name: name.into(), bytes: unknown(), live_low: unknown(), live_high: unknown() }
+    }
+}

@@ -1,0 +1,175 @@
+//! `watch`: what it writes, how it ends, and what other commands make of the file.
+
+use crate::stage::{SLABYARD, text};
+use crate::top::{Program, has_kernel};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value as Json;
+use slabyard_observe::timeline::Timeline;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Nothing here takes so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn slabyard(arguments: &[&str]) -> Output {
+    Command::new(SLABYARD).args(arguments).output().unwrap()
+}
+
+/// A watch of the kernel, ten looks a second, until it is ended.
+fn watch(file: &Path) -> Child {
+    Command::new(SLABYARD)
+        .args(["watch", "kernel", "--interval", "0.1", "-o"])
+        .arg(file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn looks(file: &Path) -> usize {
+    Timeline::open(file).map_or(0, |timeline| timeline.len())
+}
+
+fn wait_for_looks(file: &Path, wanted: usize) {
+    let began = Instant::now();
+    while looks(file) < wanted {
+        assert!(began.elapsed() < PATIENCE, "{} looks", looks(file));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A place for a timeline of the kernel.
+fn place() -> Option<(TempDir, PathBuf)> {
+    if !has_kernel() {
+        return None;
+    }
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("day.timeline");
+    Some((directory, file))
+}
+
+#[test]
+fn a_signal_ends_it_and_all_looks_are_there() {
+    let Some((_kept, file)) = place() else { return };
+    for (signal, least) in [(Signal::SIGTERM, 3), (Signal::SIGINT, 6)] {
+        let child = watch(&file);
+        wait_for_looks(&file, least);
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = format!("has {} looks", looks(&file));
+        assert!(text(&output.stderr).contains(&said), "{}", text(&output.stderr));
+    }
+    let timeline = Timeline::open(&file).unwrap();
+    assert_eq!(timeline.incomplete_bytes(), 0);
+    assert!(timeline.looks().all(|look| look.is_ok_and(|look| !look.caches.is_empty())));
+}
+
+#[test]
+fn a_killed_one_goes_on_behind_its_last_look() {
+    let Some((_kept, file)) = place() else { return };
+    for round in 1..=3 {
+        let before = looks(&file);
+        let mut child = watch(&file);
+        wait_for_looks(&file, before + 2);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // As if it was killed in a write.
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.truncate(bytes.len() - round);
+        fs::write(&file, bytes).unwrap();
+    }
+    let complete = looks(&file);
+    let last = slabyard(&["watch", "--for", "0.1", "-o", file.to_str().unwrap()]);
+    assert!(last.status.success(), "{}", text(&last.stderr));
+    assert_eq!(looks(&file), complete + 1);
+    assert!(Timeline::open(&file).unwrap().looks().all(|look| look.is_ok()));
+}
+
+#[test]
+fn the_end_of_a_process_ends_its_watch() {
+    let Some((_kept, file)) = place() else { return };
+    let Some(program) = Program::start() else { return };
+    let child = Command::new(SLABYARD)
+        .args(["watch", &program.0.id().to_string(), "--interval", "0.1", "-o"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_looks(&file, 2);
+    drop(program);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("ended"), "{}", text(&output.stderr));
+    let kernel = slabyard(&["watch", "kernel", "-o", file.to_str().unwrap()]);
+    assert_eq!(kernel.status.code(), Some(3));
+    assert!(text(&kernel.stderr).contains("goes on with these alone"), "{}", text(&kernel.stderr));
+}
+
+#[test]
+fn other_commands_take_the_file() {
+    let Some((_kept, file)) = place() else { return };
+    let name = file.to_str().unwrap();
+    let done = slabyard(&["watch", "--interval", "0.1", "--for", "0.5", "-o", name]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let nr_looks = looks(&file);
+    let json: Json = serde_json::from_slice(&slabyard(&["list", name, "--json"]).stdout).unwrap();
+    let timeline = Timeline::open(&file).unwrap();
+    let last = timeline.look(nr_looks - 1).unwrap();
+    assert_eq!(json["caches"].as_array().unwrap().len(), last.caches.len());
+    let first = slabyard(&["diff", &format!("{name}#1"), name, "--json"]);
+    assert!(matches!(first.status.code(), Some(0 | 1)), "{}", text(&first.stderr));
+    let page = file.with_extension("html");
+    let over = ["list", name, "--over-time", "--json", "--html", page.to_str().unwrap()];
+    let over: Json = serde_json::from_slice(&slabyard(&over).stdout).unwrap();
+    assert_eq!(over["seconds"].as_array().unwrap().len(), nr_looks);
+    let dentry = |json: &Json| {
+        let caches = json["caches"].as_array().unwrap();
+        caches.iter().find(|cache| cache["name"] == "dentry").cloned()
+    };
+    if let (Some(curve), Some(cache)) = (dentry(&over), dentry(&json)) {
+        assert_eq!(curve["bytes"][nr_looks - 1], cache["bytes"]);
+    }
+    assert!(fs::read_to_string(page).unwrap().contains("<canvas"));
+    let table = slabyard(&["list", name, "--over-time"]);
+    assert!(text(&table.stdout).contains(&format!("{nr_looks} looks")), "{}", text(&table.stdout));
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_and_nothing_is_lost() {
+    let Some((kept, file)) = place() else { return };
+    let other = kept.path().join("other");
+    fs::write(&other, "mine").unwrap();
+    let other = other.to_str().unwrap();
+    for (arguments, code, words) in [
+        (&["watch", "-o", other][..], 3, "is no timeline"),
+        (&["watch", other, "-o", "x"], 2, "does not change"),
+        (&["watch", "-", "-o", "x"], 2, "does not change"),
+        (&["watch", "-o", "-"], 2, "-o"),
+        (&["watch"], 2, "--output"),
+        (&["watch", "-o", "x", "--interval", "0"], 2, "expected a time"),
+        (&["watch", "-o", "x", "--max-size", "1K"], 2, "256K at least"),
+        (&["watch", "-o", "/proc/nowhere/x"], 3, "cannot write"),
+        (&["watch", "-o", "/dev/full"], 3, "/dev/full"),
+        (&["watch", "4294967294", "-o", "x"], 3, "4294967294"),
+        (&["list", other, "--over-time"], 2, "`slabyard watch`"),
+    ] {
+        let output =
+            Command::new(SLABYARD).args(arguments).current_dir(kept.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+        assert!(!kept.path().join("x").exists(), "{arguments:?}");
+    }
+    assert_eq!(fs::read_to_string(other).unwrap(), "mine");
+    let mut first = watch(&file);
+    wait_for_looks(&file, 1);
+    let second = slabyard(&["watch", "-o", file.to_str().unwrap()]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    assert!(text(&second.stderr).contains("another process"), "{}", text(&second.stderr));
+}
