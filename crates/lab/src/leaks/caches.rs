@@ -5,7 +5,7 @@
 //! malloc's class. How a cache grew is known from its events, where each names it, and from the
 //! snapshots before and after a recording.
 
-use super::{FEWEST, GROWING_TENTHS, Survivors, Verdict};
+use super::verdict::{FEWEST, GROWING_TENTHS, Survivors, Verdict};
 use crate::event::{Event, EventKind};
 use crate::prepare::TREE_NODES;
 use crate::prepare::naming::kmalloc_cache;

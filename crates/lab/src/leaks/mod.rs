@@ -15,8 +15,10 @@ mod caches;
 mod hoards;
 mod lifetimes;
 mod live;
+mod verdict;
 
 pub use hoards::Hoard;
+pub use verdict::{Survivors, TENTHS, Verdict};
 
 use crate::event::{Event, EventKind};
 use crate::trace::{Error, Stream};
@@ -25,13 +27,6 @@ use lifetimes::Lifetimes;
 use live::{Birth, Live};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-
-/// Parts of the recording in which births are counted.
-pub const TENTHS: usize = 10;
-/// Tenths, of the first nine, in which a leak's objects must have been born.
-const GROWING_TENTHS: usize = 6;
-/// Overdue objects below which nothing is called a leak.
-const FEWEST: u64 = 10;
 
 /// How much memory an analysis may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,58 +39,6 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits { objects: 4 << 20 }
     }
-}
-
-/// What the survivors of a site are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// More than a tenth of them are overdue, at least ten objects, and objects were born in at least
-    /// six of the first nine tenths.
-    Leak,
-    /// As a leak, and the kernel frees objects of this cache when memory is short.
-    Reclaimable,
-    /// More than a tenth are overdue, and they were born in few tenths: allocated once and kept.
-    Kept,
-    /// The cache grew by less than half of those that are overdue, which took the place of older
-    /// objects.
-    Replaced,
-    /// As a leak, of a cache from which the kernel frees many objects by one call, which the trace
-    /// lacks.
-    Unseen,
-    /// Nine of ten are no older than objects of this site become that are freed.
-    Young,
-}
-
-impl Verdict {
-    /// The word in tables and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Leak => "leak",
-            Verdict::Reclaimable => "reclaimable",
-            Verdict::Kept => "kept",
-            Verdict::Replaced => "replaced",
-            Verdict::Unseen => "unseen",
-            Verdict::Young => "young",
-        }
-    }
-}
-
-/// Objects that are alive at the end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survivors {
-    /// How many there are.
-    pub objects: u64,
-    /// Their bytes, as allocated.
-    pub bytes: u64,
-    /// Those older than freed objects of their site become, by the rule above.
-    pub overdue: u64,
-    /// Nanoseconds since the oldest was allocated.
-    pub oldest_ns: u64,
-    /// Nanoseconds since half of them were.
-    pub median_ns: u64,
-    /// How many were born in each tenth of the recording.
-    pub born: [u64; TENTHS],
 }
 
 /// What one call site allocated in one cache, and did not free.
