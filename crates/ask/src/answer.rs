@@ -119,6 +119,20 @@ pub struct Work {
     pub ns: f64,
 }
 
+impl Work {
+    /// Nanoseconds of all that a million calls do beyond the fast path. Other than in [`Work::ns`] list
+    /// locks count as taken by another CPU before, so that no setting wins by more of them, and barns'
+    /// locks and the links of slabs do not count.
+    #[must_use]
+    pub fn slow_path_ns(&self, costs: Costs) -> f64 {
+        self.slow_calls * f64::from(costs.slow)
+            + self.exchanges * f64::from(costs.exchange)
+            + self.list_locks * f64::from(costs.lock_moved)
+            + self.moved * f64::from(costs.fast)
+            + self.page_calls * f64::from(costs.pages)
+    }
+}
+
 impl Memory {
     /// Most of all slabs at a time, as far as they are known.
     #[must_use]

@@ -18,7 +18,7 @@ use crate::question::Question;
 use crate::{Error, Listener, Silent};
 use knobs::Knob;
 use serde::Serialize;
-use slabyard_lab::replay::contend::{COSTS, Costs};
+use slabyard_lab::replay::contend::COSTS;
 use std::collections::BTreeMap;
 
 /// Passes of the descent: each replays the neighbours of all points of the front.
@@ -39,7 +39,7 @@ pub struct Score {
     pub peak: f64,
     /// Free bytes that CPUs and barns hold; 1 where the default has none.
     pub parked: f64,
-    /// Nanoseconds of calls beyond their fast path: [`work_ns`].
+    /// Nanoseconds of calls beyond their fast path: [`Work::slow_path_ns`](crate::answer::Work::slow_path_ns).
     pub work: f64,
 }
 
@@ -68,19 +68,6 @@ pub struct Point {
     pub score: Score,
 }
 
-/// Nanoseconds of all that an answer's calls do beyond the fast path, for a million calls. Other than in
-/// [`Work::ns`](crate::answer::Work::ns) list locks count as taken by another CPU before, so that no
-/// setting wins by more of them, and barns' locks and the links of slabs do not count.
-#[must_use]
-pub fn work_ns(answer: &Answer, costs: Costs) -> f64 {
-    let work = &answer.work;
-    work.slow_calls * f64::from(costs.slow)
-        + work.exchanges * f64::from(costs.exchange)
-        + work.list_locks * f64::from(costs.lock_moved)
-        + work.moved * f64::from(costs.fast)
-        + work.page_calls * f64::from(costs.pages)
-}
-
 /// What an answer takes, as parts of what the default's does.
 #[must_use]
 pub fn score(default: &Answer, answer: &Answer) -> Score {
@@ -90,7 +77,7 @@ pub fn score(default: &Answer, answer: &Answer) -> Score {
         memory: part(memory(answer), memory(default)),
         peak: part(answer.memory.whole_peak() as f64, default.memory.whole_peak() as f64),
         parked: part(answer.memory.parked, default.memory.parked),
-        work: part(work_ns(answer, COSTS), work_ns(default, COSTS)),
+        work: part(answer.work.slow_path_ns(COSTS), default.work.slow_path_ns(COSTS)),
     }
 }
 
