@@ -40,6 +40,21 @@ impl HtmlArgs {
         Ok(())
     }
 
+    /// Refuses the name of another file that the command writes, by whichever option.
+    pub fn is_beside(&self, option: &str, other: &Path) -> Result<(), Failure> {
+        let same = |to: &Path| {
+            let there = to.canonicalize().ok();
+            to == other || (there.is_some() && there == other.canonicalize().ok())
+        };
+        match &self.html {
+            Some(to) if same(to) => {
+                let text = format!("--html and {option} are both {}: give two", to.display());
+                Err(Failure::Usage(text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// True if a page is asked for.
     pub fn is_asked(&self) -> bool {
         self.html.is_some()

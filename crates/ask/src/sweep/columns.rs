@@ -5,6 +5,7 @@
 //! fraction have three digits of it.
 
 use crate::answer::Answer;
+use std::ops::Range;
 
 /// The type of a column's values, in each format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +181,12 @@ pub fn all(axes: impl IntoIterator<Item = Column>) -> Vec<Column> {
     all.extend(MEASURES.iter().map(Fixed::column));
     all.extend(TAIL.iter().map(Fixed::column));
     all
+}
+
+/// Where the axes stand among all columns.
+#[must_use]
+pub fn axes(columns: &[Column]) -> Range<usize> {
+    HEAD.len()..columns.len().saturating_sub(MEASURES.len() + TAIL.len()).max(HEAD.len())
 }
 
 /// The type of an axis's column: whole numbers, if all values are.

@@ -3,7 +3,7 @@
 //! Neighbour: [`super::table`] reads and writes the files, and finds damaged ones. Invariant: nothing is
 //! joined unless each point of one sweep is there once.
 
-use super::columns::{self, Column, HEAD};
+use super::columns::{self, Column};
 use super::row::Row;
 use super::table::Table;
 use crate::Error;
@@ -53,17 +53,12 @@ pub fn join(parts: &[PathBuf]) -> Result<Table, Error> {
     };
     missing(&all, row.points())?;
     let mut columns = columns;
-    for (at, column) in axes(&mut columns) {
+    for at in columns::axes(&columns) {
         let texts: Vec<String> = all.iter().map(|(row, _)| row.cells()[at].text()).collect();
-        column.kind = columns::kind_of(texts.iter().map(String::as_str));
+        columns[at].kind = columns::kind_of(texts.iter().map(String::as_str));
     }
     let rows = all.into_iter().map(|(row, _)| row.with_kinds(&columns)).collect();
     Ok(Table { columns, rows })
-}
-
-fn axes(columns: &mut [Column]) -> impl Iterator<Item = (usize, &mut Column)> {
-    let axes = columns.len() - HEAD.len() - columns::MEASURES.len() - columns::TAIL.len();
-    columns.iter_mut().enumerate().skip(HEAD.len()).take(axes)
 }
 
 fn missing(all: &[(Row, &Path)], points: usize) -> Result<(), Error> {

@@ -1,7 +1,8 @@
 //! Sweeps: one replay for each combination of traces and values, whose rows make one table.
 //!
 //! [`plan`] names the points and finds the impossible ones, [`run`] replays, [`journal`] keeps what is
-//! done, [`table`] writes and reads the files, [`join`](mod@join) puts shards together. A program that
+//! done, [`table`] writes and reads the files, [`join`](mod@join) puts shards together, and [`summary`]
+//! finds the best points. A program that
 //! has workers of its own gives each a [`Plan`] and the numbers of points, gathers [`Row::line`]s, and
 //! ends with [`write`]:
 //!
@@ -39,12 +40,14 @@ pub mod plan;
 pub mod row;
 pub mod run;
 pub mod shard;
+pub mod summary;
 pub mod table;
 
 pub use join::join;
 pub use journal::Journal;
 pub use plan::{Plan, Point, SweepRequest, plan};
 pub use row::Row;
-pub use run::{run, run_point};
+pub use run::{run, run_point, trust};
 pub use shard::Shard;
+pub use summary::Summary;
 pub use table::{Format, Table, write};

@@ -288,9 +288,13 @@ fn version() -> String {
     format!("slabyard {}, table 1", env!("CARGO_PKG_VERSION"))
 }
 
+/// How a sweep reads a trace.
+pub(super) fn trace_file(file: &Path) -> TraceFile {
+    TraceFile { file: file.to_owned(), ..TraceFile::default() }
+}
+
 fn load_file(file: &Path, listener: &dyn Listener) -> Result<Loaded, Error> {
-    let args = TraceFile { file: file.to_owned(), ..TraceFile::default() };
-    load::load(&args, &Wanted::default(), listener).map_err(|error| match error {
+    load::load(&trace_file(file), &Wanted::default(), listener).map_err(|error| match error {
         Error::Usage(text) => Error::Usage(format!("{}: {text}", file.display())),
         Error::Cannot(error) => Error::Cannot(error.context(format!("{}", file.display()))),
     })

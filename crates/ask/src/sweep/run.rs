@@ -2,12 +2,13 @@
 //!
 //! Neighbour: [`crate::answers`] shares the CPUs out. Invariant: [`run`] reads a trace once for all its points.
 
-use super::plan::Plan;
+use super::plan::{Plan, trace_file};
 use super::row::Row;
 use crate::answer::Answerer;
 use crate::answers::{self, Task};
 use crate::axis::Changes;
-use crate::{Error, Listener};
+use crate::trust::Trust;
+use crate::{Error, Listener, Silent};
 use slabyard_lab::replay::contend::COSTS;
 
 /// Replays points, and hands each row over as soon as it is there, one at a time but in any order; an
@@ -38,6 +39,16 @@ pub fn run(
         answers::each(&mut answerer, &task, listener, &mut take)?;
     }
     Ok(())
+}
+
+/// Checks the own run of a trace.
+///
+/// # Errors
+/// Where it is no longer what it was; as [`Trust::of`].
+pub fn trust(plan: &Plan, input: usize, listener: &dyn Listener) -> Result<Trust, Error> {
+    let loaded = plan.load(input, &Silent)?;
+    let case = Answerer::new(&loaded, COSTS, &Silent)?.case().clone();
+    Trust::of(&trace_file(&plan.inputs[input].file), &loaded, case, listener)
 }
 
 /// Replays one point, on one CPU: for workers of other programs.

@@ -125,11 +125,21 @@ fn columns_of(names: &[&str], kind: impl Fn(usize) -> ColumnKind) -> Option<Vec<
 /// Writes all rows of a sweep, or of a part of it, in whatever order they are.
 ///
 /// # Errors
-/// Where the file cannot be written, or a point has two rows.
-pub fn write(plan: &Plan, mut rows: Vec<Row>, file: &Path) -> Result<(), Error> {
-    rows.sort_by_key(Row::point);
-    if let Some(two) = rows.windows(2).find(|two| two[0].point() == two[1].point()) {
-        return Err(anyhow!("point {} has two rows", two[0].point()).into());
+/// As [`Plan::table`] and [`Table::write`].
+pub fn write(plan: &Plan, rows: Vec<Row>, file: &Path) -> Result<(), Error> {
+    plan.table(rows)?.write(file)
+}
+
+impl Plan {
+    /// The table of all rows, or of a part of them, in whatever order they are.
+    ///
+    /// # Errors
+    /// Where a point has two rows.
+    pub fn table(&self, mut rows: Vec<Row>) -> Result<Table, Error> {
+        rows.sort_by_key(Row::point);
+        if let Some(two) = rows.windows(2).find(|two| two[0].point() == two[1].point()) {
+            return Err(anyhow!("point {} has two rows", two[0].point()).into());
+        }
+        Ok(Table { columns: self.columns.clone(), rows })
     }
-    Table { columns: plan.columns.clone(), rows }.write(file)
 }

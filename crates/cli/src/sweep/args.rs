@@ -1,5 +1,6 @@
 //! The arguments of `slabyard sweep`.
 
+use crate::html::HtmlArgs;
 use crate::{machine, settings};
 use clap::{Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ Examples:
     -o out.json
   slabyard sweep load.slabtrace --vary max_order=0..3 --list
   slabyard sweep load.slabtrace --vary cpus=1..96 --shard 2/3 -o part-2.parquet
-  slabyard sweep join part-*.parquet -o out.parquet
+  slabyard sweep join part-*.parquet -o out.parquet --html out.html
   duckdb -c \"SELECT max_order, min(peak_bytes) FROM 'out.parquet' GROUP BY max_order\"";
 
 /// `slabyard sweep`.
@@ -44,7 +45,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "I/N")]
     pub(super) shard: Option<String>,
     /// Print the points and replay none
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     pub(super) list: bool,
     /// Keep points that cannot be as rows that say why, instead of refusing the sweep
     #[arg(long)]
@@ -52,9 +53,14 @@ pub struct SweepArgs {
     /// Begin anew: discard the table, and the rows of a sweep that was stopped
     #[arg(long)]
     pub(super) restart: bool,
+    /// Leave out the check of each trace's own run
+    #[arg(long)]
+    pub(super) no_check: bool,
     /// Print what was done, or the points, for programs
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) html: HtmlArgs,
 }
 
 #[derive(Subcommand)]
@@ -75,6 +81,8 @@ pub(super) struct JoinArgs {
     /// Print what was done for programs
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) html: HtmlArgs,
 }
 
 fn long_help() -> String {

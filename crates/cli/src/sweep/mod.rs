@@ -1,24 +1,28 @@
 //! `slabyard sweep`: one replay at each combination of traces and settings, as one table.
 //!
 //! Neighbours: `slabyard-ask`'s sweep plans, replays, keeps the journal and writes; [`args`] has the
-//! arguments. Invariants: points that cannot be are found before anything is replayed; a file that was
+//! arguments, [`report`] prints at the end, [`page`] draws. Invariants: points that cannot be are found before anything is replayed; a file that was
 //! there is written over only with `--restart`; however the command ends, rows that are done are kept.
 
 pub mod args;
+mod page;
+mod report;
 
 use crate::failure::{Failure, signal_name};
+use crate::html::HtmlArgs;
 use crate::progress::Progress;
 use crate::stderr::say;
 use crate::stdout;
-use crate::terminal;
+use crate::terminal::{self, Colour};
 use anyhow::Context;
 use args::{JoinArgs, SweepArgs, SweepCommand};
+use report::{Checked, Report};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use slabyard_ask::sweep::journal::{self, Before};
-use slabyard_ask::sweep::{self, Format, Journal, Plan, Row, Shard, SweepRequest, Table};
-use slabyard_ask::{Error, Silent};
+use slabyard_ask::sweep::{self, Format, Journal, Plan, Row, Shard, Summary, SweepRequest, Table};
+use slabyard_ask::{Error, Listener, Silent};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -35,6 +39,8 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
     if let Some(output) = args.output.as_deref().filter(|_| !args.list) {
         Format::of(output)?;
         apart(output, &args.files)?;
+        args.html.look_before(&args.files)?;
+        args.html.is_beside("-o", output)?;
     }
     let asked = SweepRequest {
         files: args.files.clone(),
@@ -65,8 +71,11 @@ fn apart(output: &Path, inputs: &[std::path::PathBuf]) -> Result<(), Failure> {
 /// Replays the points that are left, and writes the table.
 fn replay(args: &SweepArgs, plan: &Plan, shard: Shard, output: &Path) -> Result<ExitCode, Failure> {
     let points: Vec<usize> = plan.of_shard(shard).collect();
-    if !args.restart && is_done(plan, &points, output)? {
-        return told(args, plan, &points, points.len(), output);
+    let done = if args.restart { None } else { done(plan, &points, output)? };
+    // Before signals wait: whoever ends it now loses nothing.
+    let checked = if args.no_check { Vec::new() } else { check(plan, &points) };
+    if let Some(table) = done {
+        return told(args, plan, &points, points.len(), &table, &checked);
     }
     let before = if args.restart { Before::Discard } else { Before::Resume };
     // From here on signals wait until the journal is there.
@@ -92,7 +101,8 @@ fn replay(args: &SweepArgs, plan: &Plan, shard: Shard, output: &Path) -> Result<
     // Kept to the end, so that no signal ends us between the table and the journal.
     let mut kept = lock(&journal);
     kept.sync()?;
-    sweep::write(plan, kept.rows().values().cloned().collect(), output).map_err(|error| {
+    let table = plan.table(kept.rows().values().cloned().collect())?;
+    table.write(output).map_err(|error| {
         let kept = journal::beside(output);
         let text = format!("all points are kept in {}; the same command goes on", kept.display());
         match error {
@@ -102,22 +112,38 @@ fn replay(args: &SweepArgs, plan: &Plan, shard: Shard, output: &Path) -> Result<
     })?;
     kept.remove()?;
     drop(progress);
-    told(args, plan, &points, done_before, output)
+    told(args, plan, &points, done_before, &table, &checked)
 }
 
-/// True if the table is there already.
-fn is_done(plan: &Plan, points: &[usize], output: &Path) -> Result<bool, Failure> {
+/// What the answers about each trace are worth.
+fn check(plan: &Plan, points: &[usize]) -> Vec<Checked> {
+    let listener = terminal::Progress::new();
+    let of_input = |nth: &usize| points.iter().any(|point| plan.points[*point].input == *nth);
+    let one = |nth: usize| {
+        let trust = sweep::trust(plan, nth, &listener);
+        listener.clear();
+        let line = match &trust {
+            Ok(trust) => trust.line(),
+            Err(error) => format!("trust: its own run cannot be checked: {error}"),
+        };
+        Checked { trace: plan.inputs[nth].name.clone(), line, trust: trust.ok() }
+    };
+    (0..plan.inputs.len()).filter(of_input).map(one).collect()
+}
+
+/// The table, if it is there already.
+fn done(plan: &Plan, points: &[usize], output: &Path) -> Result<Option<Table>, Failure> {
     match fs::metadata(output) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let context = format!("cannot write {}", output.display());
             return Err(anyhow::Error::from(error).context(context).into());
         }
         Ok(_) => {}
     }
-    let table = Table::read(output);
-    if table.is_ok_and(|table| table.is_of(&plan.digest, points.iter().copied())) {
-        return Ok(true);
+    let is_of_it = |table: &Table| table.is_of(&plan.digest, points.iter().copied());
+    if let Some(table) = Table::read(output).ok().filter(is_of_it) {
+        return Ok(Some(table));
     }
     Err(Failure::Usage(format!(
         "{} is there, and is not the table of this sweep: give another -o, or write over it with \
@@ -171,31 +197,41 @@ fn told(
     plan: &Plan,
     points: &[usize],
     done_before: usize,
-    output: &Path,
+    table: &Table,
+    checked: &[Checked],
 ) -> Result<ExitCode, Failure> {
+    let output = args.output.as_deref().unwrap_or(Path::new(""));
     let impossible = points.iter().filter(|nth| plan.points[**nth].impossible.is_some()).count();
-    if args.json {
-        let json = json!({
-            "output": output,
-            "question": plan.digest,
-            "shard": args.shard,
-            "points": points.len(),
-            "points_of_sweep": plan.points.len(),
-            "done_before": done_before,
-            "impossible": impossible,
-        });
-        return stdout::print(format!("{json:#}\n").as_bytes());
-    }
-    let mut text = format!("{}: {} points", output.display(), points.len());
+    let json = json!({
+        "output": output,
+        "question": plan.digest,
+        "shard": args.shard,
+        "points": points.len(),
+        "points_of_sweep": plan.points.len(),
+        "done_before": done_before,
+        "impossible": impossible,
+    });
+    let mut line = format!("{}: {} points", output.display(), points.len());
     if points.len() < plan.points.len() {
-        text.push_str(&format!(" of {}", plan.points.len()));
+        line.push_str(&format!(" of {}", plan.points.len()));
     }
     for (count, what) in [(done_before, "were done before"), (impossible, "cannot be")] {
         if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
+            line.push_str(&format!(", {count} {what}"));
         }
     }
-    stdout::print(format!("{text}\n").as_bytes())
+    report(
+        &Report { done: json, line, table, summary: Summary::of(table), checked },
+        &args.html,
+        args.json,
+    )
+}
+
+/// Prints at the end, and draws.
+fn report(report: &Report<'_>, html: &HtmlArgs, as_json: bool) -> Result<ExitCode, Failure> {
+    html.write(|| page::of(report))?;
+    let text = if as_json { report.json()? } else { report.text(Colour::of_stdout()) };
+    stdout::print(text.as_bytes())
 }
 
 fn list(plan: &Plan, shard: Shard, as_json: bool) -> Result<ExitCode, Failure> {
@@ -219,19 +255,19 @@ fn list(plan: &Plan, shard: Shard, as_json: bool) -> Result<ExitCode, Failure> {
 fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
     Format::of(&args.output)?;
     apart(&args.output, &args.parts)?;
+    args.html.look_before(&args.parts)?;
+    args.html.is_beside("-o", &args.output)?;
     let table = sweep::join(&args.parts)?;
     table.write(&args.output)?;
     let (points, parts) = (table.rows.len(), args.parts.len());
-    if args.json {
-        let question = table.rows.first().map(Row::question);
-        let json = json!({
-            "output": args.output,
-            "question": question,
-            "points": points,
-            "parts": parts,
-        });
-        return stdout::print(format!("{json:#}\n").as_bytes());
-    }
-    let text = format!("{}: {points} points of {parts} parts\n", args.output.display());
-    stdout::print(text.as_bytes())
+    let json = json!({
+        "output": args.output,
+        "question": table.rows.first().map(Row::question),
+        "points": points,
+        "parts": parts,
+    });
+    let line = format!("{}: {points} points of {parts} parts", args.output.display());
+    let summary = Summary::of(&table);
+    let joined = Report { done: json, line, table: &table, summary, checked: &[] };
+    report(&joined, &args.html, args.json)
 }

@@ -33,12 +33,15 @@ fn embedded(page: &Path) -> Value {
 fn each_page_has_the_json_that_is_printed() {
     let directory = TempDir::new().unwrap();
     let page = directory.path().join("page.html");
-    let typed: [(&[&str], i32); 6] = [
+    let table = directory.path().join("out.csv");
+    let table = table.to_str().unwrap();
+    let typed: [(&[&str], i32); 7] = [
         (&["list", BEFORE], 0),
         (&["diff", BEFORE, AFTER], 1),
         (&["boot", SNAPSHOT, "--set", "max_order=0"], 0),
         (&["boot", SNAPSHOT, "--set", "max_order=0..3"], 0),
         (&["replay", TRACE, "--samples", "20"], 0),
+        (&["sweep", TRACE, "--vary", "max_order=0..1", "-o", table, "--restart"], 0),
         (&["compare", TRACE, "--with", "6.1", "--with", "7.0"], 0),
     ];
     for (args, code) in typed {
@@ -75,6 +78,22 @@ fn a_page_that_cannot_be_written_is_an_error_before_the_work() {
         assert_eq!(output.status.code(), Some(code), "{to}");
         assert!(output.stdout.is_empty() && text(&output.stderr).contains(says), "{to}");
     }
+    let (csv, out) = (path("out.csv"), path("t.slabtrace"));
+    for (args, to, says) in [
+        (
+            &["sweep", TRACE, "--vary", "max_order=0", "-o", &csv][..],
+            &csv,
+            "--html and -o are both",
+        ),
+        (&["sweep", &out, "--vary", "max_order=0", "-o", &csv], &out, "which is read"),
+        (&["sweep", "join", &out, "-o", &csv], &csv, "--html and -o are both"),
+    ] {
+        std::fs::copy(TRACE, &out).unwrap();
+        let output = slabyard(&[args, &["--html", to]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+    }
+    assert!(!Path::new(&csv).exists());
     // A dump of a file is read from the file, and a trace's snapshot from beside it.
     std::fs::copy(TRACE, path("t.slabtrace")).unwrap();
     std::fs::copy(START, path("t.before.json.zst")).unwrap();
