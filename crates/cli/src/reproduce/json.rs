@@ -1,5 +1,6 @@
-//! The answers as JSON: `{"threads": [{"name", "title", "inconsistencies", "tables": [{"name",
-//! "title", "rows"}]}]}`. A row has `name`, `theirs` or `claim`, `ours` or why it is `missing`,
+//! The answers as JSON: `{"threads": [{"name", "title", "inconsistencies", "tables": [{"name", "id",
+//! "title", "ratio", "rows"}]}]}`. A table's `ratio` is the lowest and the highest of ours to theirs.
+//! A row has `name`, `theirs` or `claim`, `ours` or why it is `missing`,
 //! `difference` (ours to theirs, less 1), `unit`, `basis`, `near` and `note`; what is unknown is `null`.
 
 use super::wanted::{Tables, of_table};
@@ -25,7 +26,11 @@ struct ThreadJson<'a> {
 #[derive(Serialize)]
 struct TableJson<'a> {
     name: &'a str,
+    /// As it is typed.
+    id: String,
     title: &'a str,
+    /// The lowest and the highest of ours to theirs, of rows that have both.
+    ratio: Option<(f64, f64)>,
     rows: Vec<RowJson<'a>>,
 }
 
@@ -63,7 +68,14 @@ pub(super) fn text(wanted: &Tables, answers: &[Answer]) -> Result<String, Failur
     let mut threads: Vec<ThreadJson<'_>> = Vec::new();
     for (thread, table) in wanted {
         let rows = of_table(answers, thread, table).map(row).collect();
-        let table = TableJson { name: table.name, title: table.title, rows };
+        let ratios =
+            of_table(answers, thread, table).filter_map(|one| Some(1.0 + one.difference()?));
+        let ratio = ratios.fold(None, |range: Option<(f64, f64)>, ratio| {
+            let (low, high) = range.unwrap_or((ratio, ratio));
+            Some((low.min(ratio), high.max(ratio)))
+        });
+        let id = format!("{}.{}", thread.name, table.name);
+        let table = TableJson { name: table.name, id, title: table.title, ratio, rows };
         match threads.last_mut().filter(|last| last.name == thread.name) {
             Some(last) => last.tables.push(table),
             None => threads.push(with(thread, table)),

@@ -3,22 +3,25 @@
 //!
 //! Neighbours: [`slabyard_ask::threads`] has the rows as data, and computes them; [`real`] runs a
 //! loop on this machine's CPUs for those that need one; [`wanted`] finds tables by their names,
-//! [`table`] and [`mod@json`] print. Invariants: all recordings are part of this program; exit code 1
+//! [`table`] and [`mod@json`] print, [`page`] draws. Invariants: all recordings are part of this program; exit code 1
 //! means that a row is not as near as it should be, or has lost its basis; a row that cannot be had
 //! here says so and is no failure.
 
 mod json;
+mod page;
 mod real;
 mod table;
 mod wanted;
 
 use crate::failure::Failure;
+use crate::html::HtmlArgs;
 use crate::stdout;
 use crate::terminal::{Colour, Progress};
 use real::PreloadedLoop;
 use slabyard_ask::Listener as _;
 use slabyard_ask::threads::runs::Runs;
 use slabyard_ask::threads::{self, Answer};
+use std::path::Path;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -28,6 +31,7 @@ Examples:
   slabyard reproduce 64k                 one thread: slab memory on 64 KiB pages (2020)
   slabyard reproduce 64k.max_order lists.dump
   slabyard reproduce freezing --json
+  slabyard reproduce --html threads.html
 
 A row has the thread's number and ours, the difference, whether it is as near as it should be, and
 what ours is computed from: a kernel's formula, what a guest reported, its objects laid out anew,
@@ -45,11 +49,13 @@ pub struct ReproduceArgs {
     #[arg(value_name = "TABLE")]
     names: Vec<String>,
     /// Say which there are, and compute nothing
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "html"])]
     list: bool,
     /// For programs
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
     /// Allocate and free so many slabs' worth of objects in turns, and say how many nanoseconds a
     /// turn takes
     #[arg(long, hide = true, value_name = "SLABS")]
@@ -69,6 +75,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return stdout::print(table::list(&wanted).as_bytes());
     }
+    args.html.look_before([] as [&Path; 0])?;
     let progress = Progress::new();
     let preloaded = PreloadedLoop;
     let runs = Runs::new(Some(&preloaded));
@@ -79,8 +86,10 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
         answers.extend(rows.map(|row| threads::answer(&runs, thread, table, row)));
     }
     progress.clear();
+    let json = json::text(&wanted, &answers)?;
+    args.html.write(|| Ok(page::of(&wanted, &answers, &json)))?;
     let text = match args.json {
-        true => json::text(&wanted, &answers)?,
+        true => json,
         false => table::text(&wanted, &answers, Colour::of_stdout()),
     };
     stdout::print(text.as_bytes())?;

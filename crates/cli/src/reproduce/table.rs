@@ -39,14 +39,17 @@ pub(super) fn text(wanted: &Tables, answers: &[Answer], colour: Colour) -> Strin
             grid.push(cells(answer));
         }
         grid.write(&mut text, colour);
-        notes(&mut text, of_table(answers, thread, table));
+        for note in notes(of_table(answers, thread, table)) {
+            let _ = writeln!(text, "  {note}");
+        }
         text.push('\n');
     }
     text.push_str(&sum(answers, colour));
     text
 }
 
-fn cells(answer: &Answer) -> Vec<String> {
+/// A row's cells, in the order of the heads above.
+pub(super) fn cells(answer: &Answer) -> Vec<String> {
     let row = answer.row;
     let theirs = match row.theirs {
         Theirs::Number(number) => shown(number),
@@ -68,7 +71,7 @@ fn cells(answer: &Answer) -> Vec<String> {
 }
 
 /// What does not fit into the rows; once for rows of which the same is said.
-fn notes<'a>(text: &mut String, answers: impl Iterator<Item = &'a Answer>) {
+pub(super) fn notes<'a>(answers: impl Iterator<Item = &'a Answer>) -> Vec<String> {
     let mut all: Vec<(Vec<&str>, String)> = Vec::new();
     for answer in answers {
         let note = note(answer);
@@ -77,9 +80,8 @@ fn notes<'a>(text: &mut String, answers: impl Iterator<Item = &'a Answer>) {
             None => all.push((vec![answer.row.name], note)),
         }
     }
-    for (names, note) in all.iter().filter(|(_, note)| !note.is_empty()) {
-        let _ = writeln!(text, "  {}: {note}", names.join(", "));
-    }
+    let said = all.iter().filter(|(_, note)| !note.is_empty());
+    said.map(|(names, note)| format!("{}: {note}", names.join(", "))).collect()
 }
 
 fn note(answer: &Answer) -> String {
@@ -104,7 +106,8 @@ fn note(answer: &Answer) -> String {
     parts.join("; ")
 }
 
-fn sum(answers: &[Answer], colour: Colour) -> String {
+/// How many rows are near, and which should be and are not.
+pub(super) fn sum(answers: &[Answer], colour: Colour) -> String {
     let judged = answers.iter().filter(|answer| answer.is_near().is_some()).count();
     let failing: Vec<&Answer> = answers.iter().filter(|answer| answer.fails()).collect();
     let missing = answers.iter().filter(|answer| matches!(answer.ours, Err(RowError::NotHere(_))));

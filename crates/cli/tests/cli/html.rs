@@ -35,13 +35,14 @@ fn each_page_has_the_json_that_is_printed() {
     let page = directory.path().join("page.html");
     let table = directory.path().join("out.csv");
     let table = table.to_str().unwrap();
-    let typed: [(&[&str], i32); 7] = [
+    let typed: [(&[&str], i32); 8] = [
         (&["list", BEFORE], 0),
         (&["diff", BEFORE, AFTER], 1),
         (&["boot", SNAPSHOT, "--set", "max_order=0"], 0),
         (&["boot", SNAPSHOT, "--set", "max_order=0..3"], 0),
         (&["replay", TRACE, "--samples", "20"], 0),
         (&["sweep", TRACE, "--vary", "max_order=0..1", "-o", table, "--restart"], 0),
+        (&["reproduce", "slob.kernels", "64k.maxcpus"], 0),
         (&["compare", TRACE, "--with", "6.1", "--with", "7.0"], 0),
     ];
     for (args, code) in typed {
@@ -87,6 +88,7 @@ fn a_page_that_cannot_be_written_is_an_error_before_the_work() {
         ),
         (&["sweep", &out, "--vary", "max_order=0", "-o", &csv], &out, "which is read"),
         (&["sweep", "join", &out, "-o", &csv], &csv, "--html and -o are both"),
+        (&["reproduce", "--list"], &csv, "cannot be used with"),
     ] {
         std::fs::copy(TRACE, &out).unwrap();
         let output = slabyard(&[args, &["--html", to]].concat());
