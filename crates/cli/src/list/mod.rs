@@ -5,7 +5,7 @@
 //! what a timeline has.
 
 mod over_time;
-mod page;
+pub mod page;
 
 use crate::failure::Failure;
 use crate::html::{self, HtmlArgs};

@@ -14,11 +14,7 @@ use std::cmp::Reverse;
 const SHOWN: usize = 25;
 
 /// The page of the caches that are picked, which are in its data in their order.
-pub(super) fn of(
-    snapshot: &Snapshot,
-    caches: &[&Cache],
-    source: &SourceName,
-) -> Result<Page, Failure> {
+pub fn of(snapshot: &Snapshot, caches: &[&Cache], source: &SourceName) -> Result<Page, Failure> {
     let mut data = Vec::new();
     json::write(&mut data, snapshot, caches).context("the list")?;
     let data = String::from_utf8(data).context("the list")?;

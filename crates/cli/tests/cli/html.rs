@@ -64,6 +64,21 @@ fn each_page_has_the_json_that_is_printed() {
     }
 }
 
+/// The page of a snapshot that is saved is that of the list of the file.
+#[test]
+fn a_saved_snapshot_has_the_page_of_its_list() {
+    let directory = TempDir::new().unwrap();
+    let [file, page] =
+        ["s.json", "s.html"].map(|name| directory.path().join(name).to_str().unwrap().to_owned());
+    let output = slabyard(&["snapshot", BEFORE, "-o", &file, "--html", &page]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let listed = slabyard(&["list", &file, "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(embedded(Path::new(&page))["caches"], listed["caches"]);
+    let both = slabyard(&["snapshot", BEFORE, "-o", &file, "--html", &file]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
 #[test]
 fn a_page_that_cannot_be_written_is_an_error_before_the_work() {
     let directory = TempDir::new().unwrap();
