@@ -34,8 +34,8 @@ pub(super) fn together(rows: &[Row], listing: &Listing) -> Vec<FoundCache> {
         let directory = free.take(id.as_str());
         let aliases = directory.map_or(&[][..], aliases_of);
         let mut cache = named(&row.name, directory, aliases, &mut names);
-        for (number, value) in row.numbers {
-            cache.set(number, value);
+        for (number, value) in &row.numbers {
+            cache.set(*number, *value);
         }
         found.push(FoundCache { cache, directory: directory.map(Into::into), listed: true });
     }
@@ -54,7 +54,7 @@ pub(super) fn name_of<'a>(id: &'a str, aliases: &[&'a str]) -> &'a str {
 }
 
 /// A cache for which only the id, the name and the aliases are known.
-pub(super) fn named(
+pub(crate) fn named(
     name: &str,
     id: Option<&str>,
     aliases: &[&str],
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn row(name: &str) -> Row {
-        Row { name: name.into(), numbers: [("objects", 1); 6].map(|n| n) }
+        Row { name: name.into(), numbers: vec![("objects", 1)] }
     }
 
     fn listing() -> Listing {
