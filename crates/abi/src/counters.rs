@@ -396,4 +396,16 @@ numbers! {
     mem_total: (Bytes) "the machine's memory";
     mem_free: (Bytes) "of this, free pages";
     mem_available: (Bytes) "of this, what programs could get without swapping";
+    page_cache: (Bytes) "of it, pages of files";
+    dentries: (Count) "dentries, as the kernel counts them";
+    dentries_unused: (Count) "of these, dentries that nothing refers to";
+    dentries_negative: (Count) "of the unused, names of which no file exists";
+    open_files: (Count) "open files";
+    memory_cgroups: (Count) "memory cgroups, also those that were removed and still hold memory";
+    sockets: (Count) "sockets in use";
+    tcp_queues: (Bytes) "memory in queues of TCP sockets";
+    reserved: (Bytes) "address space that another allocator holds, with memory or without";
+    segments: (Count) "segments of another allocator, which mimalloc 3 calls pages";
+    segments_abandoned: (Count) "of these, segments whose thread ended";
+    swapped: (Bytes) "of a process, pages in swap";
 }

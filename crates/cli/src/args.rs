@@ -55,7 +55,7 @@ pub struct Args {
 pub enum Command {
     /// Run a program on the allocator and report what it used
     Run(RunArgs),
-    /// List the caches of a kernel, a process, a core or a saved snapshot
+    /// List the caches of a kernel, a process, a core, a saved snapshot or a pasted text
     List(ListArgs),
     /// Show one cache with everything that is known of it
     Show(ShowArgs),

@@ -231,6 +231,7 @@ fn kind(kind: SourceKind) -> &'static str {
         SourceKind::Core => "core",
         SourceKind::Report => "report",
         SourceKind::Lab => "lab",
+        SourceKind::Heap => "heap",
     }
 }
 

@@ -74,7 +74,11 @@ pub(crate) fn bytes(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
 
 /// Bytes of live objects.
 pub(crate) fn live_bytes(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
-    live(snapshot, cache)?.times(cache.exact("slab_size")?)
+    told(cache, "live_bytes").or_else(|| {
+        let ((low, high), (least, most)) =
+            (live(snapshot, cache)?.bounds()?, cache.value("slab_size")?.bounds()?);
+        Some(Value::between(low.checked_mul(least)?, high.checked_mul(most)?))
+    })
 }
 
 /// Share of the slabs' bytes that live objects take.

@@ -7,7 +7,9 @@
 //! contents, not by the name. Invariant: a snapshot read from a file satisfies the invariants of
 //! [`crate::snapshot`].
 
+use crate::incident::Incident;
 use crate::kernel::Dumps;
+use crate::pasted::{self, Unread};
 use crate::snapshot::{FORMAT, Snapshot};
 use crate::value::Value;
 use serde::Deserialize;
@@ -22,6 +24,9 @@ use thiserror::Error;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Far more than a machine with thousands of caches and CPUs has to say.
 const MAX_BYTES: u64 = 256 << 20;
+/// What packed files begin with, and who packs them.
+const PACKED: [(&[u8], &str); 3] =
+    [(&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"), (&[0x1f, 0x8b], "gzip"), (b"BZh", "bzip2")];
 /// What each file of ours begins with.
 const BEGIN: &str = "{\"format\":";
 
@@ -105,7 +110,10 @@ pub fn open(path: &Path) -> Result<Snapshot, Error> {
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(failed(io::ErrorKind::IsADirectory.into()));
+        let other = |what| Fault::Other(what).of(path);
+        let snapshot = pasted::directory::open(path).map_err(other)?;
+        check(&snapshot).map_err(|what| Fault::Damaged(what).of(path))?;
+        return Ok(snapshot);
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -233,9 +241,12 @@ fn parse(bytes: &[u8], modified_ms: u64, dump: Option<&str>) -> Result<Snapshot,
     if text.len() as u64 > MAX_BYTES {
         return Err(Fault::Other(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
     }
-    if text.trim_ascii_start().first() != Some(&b'{') {
-        let what = if text.is_empty() { "it is empty" } else { "it is no JSON object" };
-        return Err(Fault::Other(what.into()));
+    let begin = text.trim_ascii_start();
+    if begin.first() != Some(&b'{') || begin.starts_with(pasted::JSON.as_bytes()) {
+        if dump.is_some() {
+            return Err(Fault::NoDump("a text and no dumps; leave out what is behind #".into()));
+        }
+        return of_text(text, modified_ms);
     }
     let probe: Probe = serde_json::from_slice(text).map_err(|e| fault(text, &e))?;
     let snapshot = match probe {
@@ -259,6 +270,27 @@ fn parse(bytes: &[u8], modified_ms: u64, dump: Option<&str>) -> Result<Snapshot,
             dumps.sample(name, modified_ms).map_err(Fault::Damaged)?
         }
     };
+    check(&snapshot).map_err(Fault::Damaged)?;
+    Ok(snapshot)
+}
+
+/// Reads a text that somebody pasted, or the output of a tool.
+fn of_text(text: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
+    if text.is_empty() {
+        return Err(Fault::Other("it is empty".into()));
+    }
+    if let Some((_, what)) = PACKED.iter().find(|(magic, _)| text.starts_with(magic)) {
+        let unpack = "unpack it (`tar xf` for an archive), and name the folder or file";
+        return Err(Fault::Other(format!("it is packed by {what}; {unpack}")));
+    }
+    if text.contains(&0) {
+        return Err(Fault::Other("it is no JSON object, and no text".into()));
+    }
+    let snapshot = pasted::read(&String::from_utf8_lossy(text), modified_ms);
+    let snapshot = snapshot.map_err(|unread| match unread {
+        Unread::Unknown(what) => Fault::Other(format!("it is no JSON object, and {what}")),
+        Unread::Damaged(what) => Fault::Damaged(what),
+    })?;
     check(&snapshot).map_err(Fault::Damaged)?;
     Ok(snapshot)
 }
@@ -314,7 +346,8 @@ fn check(snapshot: &Snapshot) -> Result<(), String> {
     };
     let source = &snapshot.source;
     let texts = [&source.program, &source.release, &source.path, &source.boot];
-    texts.into_iter().flatten().try_for_each(|text| clean(text))?;
+    texts.into_iter().flatten().chain(&source.formats).try_for_each(|text| clean(text))?;
+    snapshot.incidents.iter().flat_map(Incident::texts).try_for_each(clean)?;
     for missing in &snapshot.missing {
         clean(&missing.what).and_then(|()| clean(&missing.why))?;
     }

@@ -11,10 +11,10 @@
 //! ```text
 //! 5  view      tables, JSON, CSV, OpenMetrics
 //! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
-//! 3  kernel    process < corefile    file < timeline     the sources: each samples a Snapshot
+//! 3  kernel < pasted < file < timeline    process < corefile   each samples a Snapshot
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
 //! 1  hidden    what a kernel counts as active though it may be free       drains    symbols
-//! 0  value < snapshot    traces    want    release       what a source reports
+//! 0  value, incident < snapshot    traces    want    release    what a source reports
 //! ```
 //!
 //! Invariants: a number that a source does not report is `None`, never 0; a number that it only
@@ -31,7 +31,9 @@ pub mod fields;
 pub mod file;
 pub mod hidden;
 pub mod identity;
+pub mod incident;
 pub mod kernel;
+mod pasted;
 pub mod process;
 mod release;
 pub mod report;

@@ -6,6 +6,7 @@
 //! [`crate::fields`], or are kernel attributes that this version does not know; no two caches have
 //! the same name.
 
+use crate::incident::Incident;
 use crate::value::{Reading, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +36,9 @@ pub struct Snapshot {
     /// Free blocks of pages, where a kernel reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub free_blocks: Vec<FreeBlocks>,
+    /// What went wrong in the kernel, where its log was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<Incident>,
     /// What could not be read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
@@ -54,6 +58,8 @@ pub enum SourceKind {
     Report,
     /// A model of a kernel that replayed a trace.
     Lab,
+    /// A process on another allocator, by that allocator's statistics or by its mappings.
+    Heap,
 }
 
 impl SourceKind {
@@ -62,7 +68,7 @@ impl SourceKind {
     pub fn is_yard(self) -> bool {
         match self {
             SourceKind::Process | SourceKind::Core | SourceKind::Report => true,
-            SourceKind::Kernel | SourceKind::Lab => false,
+            SourceKind::Kernel | SourceKind::Lab | SourceKind::Heap => false,
         }
     }
 }
@@ -90,6 +96,9 @@ pub struct Source {
     /// Of a kernel the parameters of its slabs that it was booted with, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
+    /// Names of the formats, such as `slabtop`, if it was read from a text that somebody pasted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub formats: Vec<String>,
 }
 
 /// The machine, as far as it is known.
@@ -208,6 +217,7 @@ impl Snapshot {
             caches: Vec::new(),
             totals: BTreeMap::new(),
             free_blocks: Vec::new(),
+            incidents: Vec::new(),
             missing: Vec::new(),
         }
     }
@@ -238,6 +248,7 @@ impl Source {
             trace_ns: None,
             path: None,
             boot: None,
+            formats: Vec::new(),
         }
     }
 }

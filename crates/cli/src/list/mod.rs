@@ -29,6 +29,7 @@ Examples:
   slabyard list $(pgrep -n python3)             a process that runs on Slabyard
   slabyard list kernel --orders                 caches and slabs by order
   slabyard list kernel --json | jq '.caches[] | select(.order == 3).name'
+  slabyard list slabtop.txt                     a text that somebody pasted
   slabyard list before.json.zst --columns live,parked_cpu,parked_node,bytes --csv
   slabyard list kernel --html now.html          with charts, for a browser
   slabyard list day.timeline --over-time        what `slabyard watch` wrote, with curves";

@@ -19,6 +19,7 @@ mod machine_events;
 mod memory;
 mod page_lists;
 mod pages;
+mod pasted;
 mod places;
 mod recorder_library;
 mod recording;

@@ -159,7 +159,7 @@ fn in_brackets(word: &str) -> Option<u64> {
 }
 
 /// Text for a screen: no control characters, at most 200 characters.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 

@@ -11,13 +11,14 @@ use std::io;
 use std::path::Path;
 
 /// Lines of meminfo and the totals they are.
-const MEMINFO: [(&str, &str); 6] = [
+const MEMINFO: [(&str, &str); 7] = [
     ("Slab", "slab"),
     ("SReclaimable", "slab_reclaimable"),
     ("SUnreclaim", "slab_unreclaimable"),
     ("MemTotal", "mem_total"),
     ("MemFree", "mem_free"),
     ("MemAvailable", "mem_available"),
+    ("Cached", "page_cache"),
 ];
 
 /// Reads what there is; what there is not is put down as missing.
@@ -37,9 +38,7 @@ pub(super) fn fill(root: &Path, snapshot: &mut Snapshot) -> Option<Release> {
     snapshot.machine.possible_cpus = possible.as_deref().and_then(count);
     snapshot.machine.online_cpus = text("sys/devices/system/cpu/online").as_deref().and_then(count);
     if let Some(meminfo) = text("proc/meminfo") {
-        let pairs = meminfo.lines().filter_map(|line| line.split_once(':'));
-        let bytes = |rest: &str| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
-        totals(snapshot, pairs.filter_map(|(key, rest)| Some((key, bytes(rest)?))));
+        totals(snapshot, meminfo.lines().filter_map(meminfo_line));
     }
     if let Some(buddyinfo) = text("proc/buddyinfo") {
         snapshot.free_blocks = buddyinfo.lines().filter_map(free_blocks).collect();
@@ -55,6 +54,12 @@ pub(super) fn fill(root: &Path, snapshot: &mut Snapshot) -> Option<Release> {
     snapshot.source.release.as_deref().and_then(Release::parse)
 }
 
+/// "Slab:   10902060 kB".
+pub(crate) fn meminfo_line(line: &str) -> Option<(&str, u64)> {
+    let (key, rest) = line.split_once(':')?;
+    Some((key, rest.trim().strip_suffix("kB")?.trim().parse().ok()?))
+}
+
 /// The words of a command line that are of slabs.
 fn parameters(boot: &str) -> Option<String> {
     let of_slabs = |word: &&str| word.starts_with("slab_") || word.starts_with("slub_");
@@ -65,7 +70,7 @@ fn parameters(boot: &str) -> Option<String> {
 }
 
 /// Takes lines of meminfo, in kB, over as totals.
-pub(super) fn totals<'a>(snapshot: &mut Snapshot, lines: impl Iterator<Item = (&'a str, u64)>) {
+pub(crate) fn totals<'a>(snapshot: &mut Snapshot, lines: impl Iterator<Item = (&'a str, u64)>) {
     for (key, kb) in lines {
         if let Some((_, name)) = MEMINFO.iter().find(|(line, _)| *line == key)
             && let Some(bytes) = kb.checked_mul(1024)
@@ -86,7 +91,7 @@ pub(super) fn count(list: &str) -> Option<u32> {
 }
 
 /// "Node 0, zone   Normal   9985   7609 ...".
-fn free_blocks(line: &str) -> Option<FreeBlocks> {
+pub(crate) fn free_blocks(line: &str) -> Option<FreeBlocks> {
     let (node, rest) = line.strip_prefix("Node ")?.split_once(',')?;
     let mut words = rest.trim().strip_prefix("zone")?.split_whitespace();
     let zone = words.next()?.to_owned();
@@ -96,7 +101,7 @@ fn free_blocks(line: &str) -> Option<FreeBlocks> {
 
 /// The one page size at which every slab holds as many objects as fit: this shows the page size of
 /// a tree or a dump from another machine.
-pub(super) fn page_bytes(caches: &[Cache]) -> Option<u64> {
+pub(crate) fn page_bytes(caches: &[Cache]) -> Option<u64> {
     let shapes: Vec<_> = caches
         .iter()
         .filter_map(|c| {

@@ -13,13 +13,14 @@ mod change;
 mod dump;
 mod error;
 mod grace;
-mod machine;
-mod names;
-mod slabinfo;
+pub(crate) mod machine;
+pub(crate) mod names;
+pub(crate) mod slabinfo;
 mod survey;
 mod traces;
 mod tree;
 
+pub(crate) use attribute::printable;
 pub use change::{Change, set, shrink};
 pub(crate) use dump::Dumps;
 pub use error::Error;
@@ -34,6 +35,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 use survey::Survey;
+pub(crate) use tree::BELOW as SLAB_TREE;
 use tree::{Listing, Tree};
 
 /// Samples a kernel.
@@ -46,11 +48,31 @@ pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
         // Once for all caches. What waits for readers beyond that counts as live.
         let _ = wait_for_readers();
     }
+    let tree = root.join(tree::BELOW);
+    let page_bytes = live.then(|| rustix::param::page_size() as u64);
+    sample_from(root, &tree, want, page_bytes)
+}
+
+/// Samples copies of a kernel's files: those of `/proc` and `/sys` below a root, and of
+/// `/sys/kernel/slab` in a directory.
+///
+/// # Errors
+/// As [`sample`].
+pub(crate) fn sample_copy(root: &Path, tree: &Path, want: ReadScope) -> Result<Snapshot, Error> {
+    sample_from(root, tree, want, None)
+}
+
+fn sample_from(
+    root: &Path,
+    tree: &Path,
+    want: ReadScope,
+    page_bytes: Option<u64>,
+) -> Result<Snapshot, Error> {
     let began = Instant::now();
     let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
     let release = machine::fill(root, &mut snapshot);
     let slabinfo = fs::read(root.join("proc/slabinfo"));
-    let tree = Tree::open(root).and_then(|tree| Ok((tree.list()?, tree)));
+    let tree = Tree::at(tree.into()).and_then(|tree| Ok((tree.list()?, tree)));
     if let (Err(slabinfo), Err(sysfs)) = (&slabinfo, &tree) {
         return Err(Error::Nothing { slabinfo: why(slabinfo), sysfs: why(sysfs) });
     }
@@ -83,11 +105,7 @@ pub fn sample(root: &Path, want: ReadScope) -> Result<Snapshot, Error> {
         snapshot.missing.extend(survey.fill(&mut found));
     }
     snapshot.caches = found.into_iter().map(|f| f.cache).collect();
-    snapshot.machine.page_bytes = if live {
-        Some(rustix::param::page_size() as u64)
-    } else {
-        machine::page_bytes(&snapshot.caches)
-    };
+    snapshot.machine.page_bytes = page_bytes.or_else(|| machine::page_bytes(&snapshot.caches));
     hidden::sum(&mut snapshot);
     snapshot.took_ns = u64::try_from(began.elapsed().as_nanos()).ok();
     Ok(snapshot)

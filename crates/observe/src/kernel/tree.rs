@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Where the tree is, below a root.
-pub(super) const BELOW: &str = "sys/kernel/slab";
+pub(crate) const BELOW: &str = "sys/kernel/slab";
 
 /// Bytes of the largest page that Linux has on the machines that we know.
 const LONGEST: usize = 64 << 10;
@@ -46,7 +46,14 @@ impl Tree {
     /// # Errors
     /// What the kernel says.
     pub(super) fn open(root: &Path) -> io::Result<Tree> {
-        let path = root.join(BELOW);
+        Tree::at(root.join(BELOW))
+    }
+
+    /// The tree in a directory of any name.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn at(path: PathBuf) -> io::Result<Tree> {
         let top = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Tree { path, top })
     }

@@ -38,7 +38,7 @@ mod outside;
 pub(crate) mod planted;
 mod pressure;
 mod request;
-mod resident;
+pub(crate) mod resident;
 mod rouse;
 pub(crate) mod sites;
 mod span;

@@ -1,12 +1,14 @@
 //! The JSON output.
 //!
-//! A list is `{"source", "taken_at", "took_ns", "machine", "caches": [...], "totals", "missing"}`.
+//! A list is `{"source", "taken_at", "took_ns", "machine", "caches": [...], "totals", "missing"}`,
+//! and `incidents` if a kernel's log told some.
 //! A cache has `name`, `id`, `aliases` (its other names; the field `aliases` is only their count)
 //! and every other name of [`crate::fields::FIELDS`]. A value is a number, `[low, high]`, a string,
 //! or `null` where it is unknown; a share is a fraction of 1. Keys are added, never renamed.
 
 use super::cell::share;
 use crate::fields::{self, FIELDS, TOTALS, Unit, field};
+use crate::incident::Incident;
 use crate::snapshot::{self, Cache, Machine, Missing, Snapshot, Source};
 use crate::value::Value;
 use serde::Serialize;
@@ -19,7 +21,8 @@ use std::io::{self, Write};
 /// Those of `out`.
 pub fn write(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -> io::Result<()> {
     let caches = caches.iter().map(|cache| CacheShape { snapshot, cache }).collect();
-    line(out, &ListShape { head: Head::of(snapshot), caches, totals: Totals(snapshot) })
+    let (head, totals) = (Head::of(snapshot), Totals(snapshot));
+    line(out, &ListShape { head, caches, totals, incidents: &snapshot.incidents })
 }
 
 /// Writes what is shown of each of some caches: `{"source", "taken_at", ..., "caches": [...]}`.
@@ -71,6 +74,8 @@ struct ListShape<'a> {
     head: Head<'a>,
     caches: Vec<CacheShape<'a>>,
     totals: Totals<'a>,
+    #[serde(skip_serializing_if = "<[Incident]>::is_empty")]
+    incidents: &'a [Incident],
 }
 
 /// A cache's names and fields.

@@ -6,7 +6,7 @@
 use super::cell;
 use super::grid::{Grid, Weight};
 use super::pick::{CacheFilter, FilteredCaches, Key};
-use super::{Style, Units, memory, missing};
+use super::{Style, Units, incidents, memory, missing};
 use crate::fields::{self, COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
@@ -75,6 +75,7 @@ pub fn write(
     merged(out, snapshot, &picked)?;
     notes(out, &picked, &left_out)?;
     memory::write(out, snapshot, style)?;
+    incidents::write(out, snapshot)?;
     missing::write(out, snapshot)
 }
 

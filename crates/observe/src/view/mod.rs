@@ -12,6 +12,7 @@ pub mod cell;
 pub mod csv;
 pub mod diff;
 pub mod grid;
+mod incidents;
 pub mod json;
 pub mod list;
 pub mod memory;

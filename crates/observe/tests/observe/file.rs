@@ -73,6 +73,7 @@ fn version_1() -> Snapshot {
         .map(|(name, bytes): (&str, u64)| (name.to_owned(), Value::Exact(bytes)))
         .into(),
         free_blocks: vec![FreeBlocks { node: 0, zone: "Normal".into(), blocks: vec![9985, 0, 3] }],
+        incidents: Vec::new(),
         missing: vec![Missing {
             what: "counters".into(),
             why: "this kernel counts no calls".into(),
@@ -175,7 +176,7 @@ fn other_files_are_not_snapshots() {
         b"",
         b"\n\n",
         b"\x7fELF\x02\x01\x01",
-        b"slabinfo - version: 2.1\n",
+        b"slabs of a kernel\n",
         b"[1,2,3]",
         b"{\"caches\":[]}",
         b"{ not json at all",
@@ -187,7 +188,10 @@ fn other_files_are_not_snapshots() {
         assert!(error.to_string().contains("slabyard snapshot"), "{error}");
     }
     assert!(matches!(open(Path::new("/no/such/file")), Err(Error::Read { .. })));
-    assert!(matches!(open(Path::new("/")), Err(Error::Read { .. })));
+    let (directory, _) = place("file");
+    assert!(matches!(open(directory.path()), Err(Error::NotASnapshot { .. })));
+    let cut = open_bytes(b"slabinfo - version: 2.1\n").unwrap_err();
+    assert!(matches!(cut, Error::Damaged { .. }), "{cut}");
 }
 
 #[test]

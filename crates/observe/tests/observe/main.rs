@@ -3,5 +3,6 @@
 
 mod file;
 mod kernel;
+mod pasted;
 mod report;
 mod view;

@@ -6,4 +6,4 @@ mod exact;
 mod live;
 mod refused;
 mod synthetic;
-mod tree;
+pub mod tree;
