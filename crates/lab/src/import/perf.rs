@@ -6,10 +6,11 @@
 mod bounds;
 
 use super::tracing::{Bytes, Tracing};
-use crate::record::{Decoder, Layouts, Symbols};
+use crate::record::{Decoder, Layouts};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
+use slabyard_observe::kernel::Symbols;
 use std::collections::HashMap;
 use std::io::{Read, Seek};
 

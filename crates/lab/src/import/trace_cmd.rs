@@ -15,8 +15,9 @@
 //! allocated for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
-use crate::record::{Decoder, Layouts, Page, Symbols, walk};
+use crate::record::{Decoder, Layouts, Page, walk};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
+use slabyard_observe::kernel::Symbols;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

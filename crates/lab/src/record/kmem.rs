@@ -7,10 +7,10 @@
 use super::error::Error;
 use super::layout::{Field, Format};
 use super::probes::Probes;
-use super::symbols::Symbols;
 use super::tracefs::TraceInstance;
 use crate::event::{ANY_NODE, Event, EventKind};
 use crate::trace::{NO_NAME, unnamed};
+use slabyard_observe::kernel::Symbols;
 use std::collections::HashMap;
 
 /// The events that are recorded. Kernels before 6.1 have two for allocations, later ones have

@@ -35,7 +35,6 @@ pub mod shrinks;
 mod sieve;
 mod sites;
 mod spool;
-mod symbols;
 pub mod tracefs;
 
 pub use error::Error;
@@ -47,4 +46,3 @@ pub use recorder::{Options, Recorded, Recorder, Running, favour};
 pub(crate) use ring::walk;
 pub use rings::Rings;
 pub use sieve::{Sieve, Wanted};
-pub(crate) use symbols::Symbols;

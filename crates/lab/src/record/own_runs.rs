@@ -7,8 +7,8 @@
 //! this thread has another call site. [`super::sieve::RecorderObjects`] drops what has passed.
 
 use super::error::Error;
-use super::symbols::Symbols;
 use super::tracefs::TraceInstance;
+use slabyard_observe::kernel::Symbols;
 use std::io;
 use std::ops::Range;
 

@@ -17,6 +17,7 @@ pub(crate) mod machine;
 pub(crate) mod names;
 pub(crate) mod slabinfo;
 mod survey;
+mod symbols;
 mod traces;
 mod tree;
 
@@ -25,6 +26,7 @@ pub use change::{Change, set, shrink};
 pub(crate) use dump::Dumps;
 pub use error::Error;
 pub use grace::wait_for_readers;
+pub use symbols::Symbols;
 pub(crate) use traces::traces;
 
 use crate::hidden;
