@@ -1,0 +1,431 @@
+//! What a watch found, with names, and how it is made of what the programs counted.
+//!
+//! Invariant: what no source told is `None` or missing in a list, and [`Watch::missing`] says why.
+
+use crate::bpf::{Look, Raw, RawOrigin, Survivor};
+use crate::cgroups::{Cgroup, Cgroups};
+use crate::mounts::Mounts;
+use crate::processes::{Process, Processes};
+use serde::Serialize;
+use slabyard_observe::Snapshot;
+use slabyard_observe::kernel::Symbols;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// How the kernel was watched: the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Means {
+    /// By programs in the kernel, which follow objects from allocation to free.
+    Bpf,
+    /// By the caches' sizes before and after: no owners.
+    Sizes,
+}
+
+/// What could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lacking {
+    /// The source of numbers, in words.
+    pub what: String,
+    /// Why it could not.
+    pub why: String,
+    /// What it would add.
+    pub adds: String,
+}
+
+/// What the watch cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Events that the programs saw.
+    pub events: u64,
+    /// Nanoseconds of an event in the programs, by the kernel's clock.
+    pub ns_per_event: f64,
+    /// Of one CPU: the programs and the reader.
+    pub cpu_share: f64,
+    /// The most that it should have cost.
+    pub budget: f64,
+}
+
+/// What could not be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Events that happened while a program ran on the CPU already.
+    pub missed: u64,
+    /// Objects for which there was no room, and which are in no owner's numbers.
+    pub objects: u64,
+    /// Allocations of owners for which there was no room.
+    pub owners: u64,
+    /// Stacks that were not kept.
+    pub stacks: u64,
+}
+
+/// A cache in the watch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheRate {
+    /// Its own name, or that of the kmalloc cache of the size.
+    pub cache: String,
+    /// Estimated from the sample.
+    pub allocations: Option<u64>,
+    /// Frees, those of objects from before the watch too where the event tells the cache.
+    pub frees: Option<u64>,
+    /// Allocated bytes.
+    pub bytes: Option<u64>,
+    /// Objects of its slabs in use after the watch less before, those parked for CPUs included.
+    pub grew_objects: Option<i64>,
+    /// The same in bytes.
+    pub grew_bytes: Option<i64>,
+}
+
+/// A function call in the kernel that allocates, for one process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Owner {
+    /// Where its objects are, which may be a merged cache.
+    pub cache: String,
+    /// The function that called the allocator.
+    pub site: String,
+    /// Its callers, the innermost first; of the stack by which most stays.
+    pub stack: Vec<String>,
+    /// Who allocated.
+    pub process: Process,
+    /// Whose memory it is.
+    pub cgroup: Option<Cgroup>,
+    /// Objects that it allocated in the watch.
+    pub allocations: u64,
+    /// Of these, freed in the watch.
+    pub frees: u64,
+    /// Objects that were allocated in the watch and live, without those of its last tenth.
+    pub objects: u64,
+    /// As allocated, times the scale of the sample.
+    pub bytes: u64,
+    /// Nanoseconds since the oldest of them was allocated.
+    pub oldest_ns: u64,
+    /// The share of the bytes that the cache's growth confirms: less than 1 where others' objects
+    /// were freed meanwhile, or frees were not seen.
+    pub confirmed: f64,
+}
+
+impl Owner {
+    /// The bytes by which it is ranked.
+    #[must_use]
+    pub fn confirmed_bytes(&self) -> f64 {
+        self.bytes as f64 * self.confirmed
+    }
+}
+
+/// Directory entries that were made in the watch and live, by the directory that they are in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Directory {
+    /// Its path, from a mount point that we see.
+    pub path: String,
+    /// The type of its file system.
+    pub file_system: String,
+    /// How many stay, estimated.
+    pub entries: u64,
+    /// Those whose names do not exist.
+    pub negative: u64,
+    /// Who made most of them.
+    pub process: Process,
+}
+
+/// Inodes that were made in the watch and live, by file system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FileSystem {
+    /// Its type.
+    pub file_system: String,
+    /// Its device, or what it calls itself.
+    pub id: String,
+    /// None if no mount point that we see has it.
+    pub mount: Option<String>,
+    /// The cache of its inodes.
+    pub cache: String,
+    /// How many stay, estimated.
+    pub inodes: u64,
+    /// As allocated, times the scale of the sample.
+    pub bytes: u64,
+    /// Who made most of them.
+    pub process: Process,
+}
+
+/// What a watch found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Watch {
+    /// How long it was.
+    pub took_ns: u64,
+    /// How it was done.
+    pub means: Means,
+    /// What could not be used.
+    pub missing: Vec<Lacking>,
+    /// None if there was none to speak of.
+    pub cost: Option<Cost>,
+    /// One object in so many was followed; counts are multiplied by it.
+    pub one_in: u64,
+    /// What could not be counted.
+    pub lost: Losses,
+    /// Caches with most allocations first.
+    pub caches: Vec<CacheRate>,
+    /// Those who hold most of what stays first.
+    pub owners: Vec<Owner>,
+    /// Those with most entries first.
+    pub directories: Vec<Directory>,
+    /// Those with most inodes first.
+    pub file_systems: Vec<FileSystem>,
+}
+
+/// What names are made of.
+pub(crate) struct Names {
+    pub symbols: Symbols,
+    pub processes: Processes,
+    pub cgroups: Cgroups,
+    pub mounts: Mounts,
+}
+
+/// The caches' sizes before and after.
+pub(crate) struct Sizes {
+    pub before: Option<Snapshot>,
+    pub after: Option<Snapshot>,
+}
+
+impl Sizes {
+    /// Objects and bytes by which a cache's slabs in use grew. A merged cache has the growth of all
+    /// its names.
+    fn grew(&self, cache: &str) -> Option<(i64, i64)> {
+        let of = |snapshot: &Option<Snapshot>| {
+            let cache = snapshot.as_ref()?.cache(cache)?;
+            Some((cache.exact("objects")? as i64, cache.exact("slab_size")? as i64))
+        };
+        let ((before, size), (after, _)) = (of(&self.before)?, of(&self.after)?);
+        Some((after - before, (after - before) * size))
+    }
+
+    fn all(&self) -> Vec<CacheRate> {
+        let caches = self.after.iter().flat_map(|snapshot| &snapshot.caches);
+        let mut rates: Vec<CacheRate> = caches
+            .filter_map(|cache| {
+                let (objects, bytes) = self.grew(&cache.name)?;
+                Some(CacheRate {
+                    cache: cache.name.clone(),
+                    allocations: None,
+                    frees: None,
+                    bytes: None,
+                    grew_objects: Some(objects),
+                    grew_bytes: Some(bytes),
+                })
+            })
+            .filter(|rate| rate.grew_objects != Some(0))
+            .collect();
+        rates.sort_by_key(|rate| Reverse(rate.grew_bytes));
+        rates
+    }
+
+    /// A watch of sizes alone.
+    pub(crate) fn watch(&self, took_ns: u64, missing: Vec<Lacking>) -> Watch {
+        Watch {
+            took_ns,
+            means: Means::Sizes,
+            missing,
+            cost: None,
+            one_in: 1,
+            lost: Losses::default(),
+            caches: self.all(),
+            owners: Vec::new(),
+            directories: Vec::new(),
+            file_systems: Vec::new(),
+        }
+    }
+}
+
+/// Survivors of one cache, site, process and cgroup.
+#[derive(Default)]
+struct Group<'a> {
+    origins: Vec<&'a RawOrigin>,
+    objects: u64,
+    bytes: u64,
+    oldest_ns: u64,
+    /// Bytes by index of the origin, which has the stack.
+    by_origin: HashMap<usize, u64>,
+}
+
+/// Puts names to what the programs counted in so many nanoseconds.
+pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budget: f64) -> Watch {
+    // What is younger may yet be freed.
+    let young = took_ns / 10;
+    let old: Vec<&Survivor> = raw.survivors.iter().filter(|it| it.age_ns >= young).collect();
+    let ran = raw.run_ns + raw.reader_ns;
+    Watch {
+        took_ns,
+        means: Means::Bpf,
+        missing: Vec::new(),
+        cost: Some(Cost {
+            events: raw.events,
+            ns_per_event: raw.run_ns as f64 / raw.events.max(1) as f64,
+            cpu_share: ran as f64 / took_ns.max(1) as f64,
+            budget,
+        }),
+        one_in: raw.one_in,
+        lost: Losses {
+            missed: raw.missed,
+            objects: raw.live_full,
+            owners: raw.origins_full,
+            stacks: raw.stacks_lost,
+        },
+        caches: caches(raw, sizes),
+        owners: owners(raw, &old, names, sizes),
+        directories: directories(raw, &old, names),
+        file_systems: file_systems(raw, &old, names),
+    }
+}
+
+fn caches(raw: &Raw, sizes: &Sizes) -> Vec<CacheRate> {
+    let mut bytes: HashMap<usize, u64> = HashMap::new();
+    for origin in &raw.origins {
+        *bytes.entry(origin.cache).or_default() += origin.bytes;
+    }
+    let mut rates: Vec<CacheRate> = (raw.caches.iter().enumerate())
+        .map(|(nth, cache)| {
+            let grew = sizes.grew(&cache.name);
+            CacheRate {
+                cache: cache.name.clone(),
+                allocations: Some(cache.allocations),
+                frees: Some(cache.frees),
+                bytes: Some(bytes.get(&nth).copied().unwrap_or(0)),
+                grew_objects: grew.map(|grew| grew.0),
+                grew_bytes: grew.map(|grew| grew.1),
+            }
+        })
+        .collect();
+    rates.sort_by(|a, b| {
+        Reverse(a.allocations).cmp(&Reverse(b.allocations)).then_with(|| a.cache.cmp(&b.cache))
+    });
+    rates
+}
+
+fn owners(raw: &Raw, old: &[&Survivor], names: &Names, sizes: &Sizes) -> Vec<Owner> {
+    let mut groups: HashMap<(usize, u64, u32, u64), Group> = HashMap::new();
+    let key = |it: &RawOrigin| (it.cache, it.site, it.tgid, it.cgroup);
+    for origin in &raw.origins {
+        groups.entry(key(origin)).or_default().origins.push(origin);
+    }
+    let mut of_cache: HashMap<usize, u64> = HashMap::new();
+    for survivor in old {
+        let origin = &raw.origins[survivor.origin];
+        let bytes = u64::from(survivor.bytes) * raw.one_in;
+        *of_cache.entry(origin.cache).or_default() += bytes;
+        let Some(group) = groups.get_mut(&key(origin)) else { continue };
+        group.objects += raw.one_in;
+        group.bytes += bytes;
+        group.oldest_ns = group.oldest_ns.max(survivor.age_ns);
+        *group.by_origin.entry(survivor.origin).or_default() += bytes;
+    }
+    let mut owners: Vec<Owner> = groups
+        .into_iter()
+        .filter(|(_, group)| group.objects > 0)
+        .map(|((cache, site, tgid, cgroup), group)| {
+            let name = &raw.caches[cache].name;
+            let grew = sizes.grew(name).map(|grew| grew.1.max(0) as f64);
+            let all = of_cache.get(&cache).copied().unwrap_or(0).max(1) as f64;
+            let largest = group.by_origin.iter().max_by_key(|(nth, bytes)| (**bytes, **nth));
+            let stack = largest.map_or(&[][..], |(nth, _)| &raw.origins[*nth].stack);
+            let site = names.symbols.name(site);
+            let stack: Vec<String> = stack.iter().map(|it| names.symbols.name(*it)).collect();
+            // In front of the site are the allocator and what counts.
+            let from = stack.iter().position(|name| *name == site).unwrap_or(0);
+            let comm = group.origins.first().map_or("", |origin| &*origin.comm);
+            Owner {
+                cache: name.clone(),
+                site,
+                stack: stack[from..].to_vec(),
+                process: names.processes.of(tgid, comm),
+                cgroup: names.cgroups.of(cgroup, raw.cgroups.get(&cgroup).map(String::as_str)),
+                allocations: group.origins.iter().map(|origin| origin.allocations).sum(),
+                frees: group.origins.iter().map(|origin| origin.frees).sum(),
+                objects: group.objects,
+                bytes: group.bytes,
+                oldest_ns: group.oldest_ns,
+                confirmed: grew.map_or(1.0, |grew| (grew / all).min(1.0)),
+            }
+        })
+        .collect();
+    owners.sort_by(|a, b| {
+        let by_bytes = b.confirmed_bytes().total_cmp(&a.confirmed_bytes());
+        let by_name =
+            || (&a.cache, &a.site, a.process.pid).cmp(&(&b.cache, &b.site, b.process.pid));
+        by_bytes.then(b.bytes.cmp(&a.bytes)).then_with(by_name)
+    });
+    owners
+}
+
+/// Who has the largest sum over origins.
+fn most(raw: &Raw, names: &Names, by_origin: &HashMap<usize, u64>) -> Process {
+    let mut by_process: HashMap<u32, (u64, &str)> = HashMap::new();
+    for (nth, objects) in by_origin {
+        let origin = &raw.origins[*nth];
+        by_process.entry(origin.tgid).or_insert((0, &origin.comm)).0 += objects;
+    }
+    let first = by_process.into_iter().max_by_key(|(pid, (objects, _))| (*objects, Reverse(*pid)));
+    first
+        .map_or_else(|| names.processes.of(0, ""), |(pid, (_, comm))| names.processes.of(pid, comm))
+}
+
+/// Two sums, and objects by the index of their origin.
+type Sum = (u64, u64, HashMap<usize, u64>);
+/// The device, what it calls itself, its type, and the index of the cache.
+type OfFileSystem<'a> = ((u32, u32), &'a str, &'a str, usize);
+
+fn looks<'a>(old: &[&'a Survivor]) -> impl Iterator<Item = (&'a Survivor, &'a Look)> {
+    old.iter().filter_map(|it| Some((*it, it.look.as_ref()?)))
+}
+
+fn directories(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<Directory> {
+    let mut found: HashMap<(String, &str), Sum> = HashMap::new();
+    for (survivor, look) in looks(old) {
+        if raw.caches[raw.origins[survivor.origin].cache].name != "dentry" {
+            continue;
+        }
+        let path = names.mounts.path(look.device, &look.file_system, &look.directory);
+        let sum = found.entry((path, &look.file_system)).or_default();
+        sum.0 += raw.one_in;
+        sum.1 += if look.negative { raw.one_in } else { 0 };
+        *sum.2.entry(survivor.origin).or_default() += raw.one_in;
+    }
+    let mut all: Vec<Directory> = found
+        .into_iter()
+        .map(|((path, file_system), (entries, negative, by_origin))| Directory {
+            path,
+            file_system: file_system.to_owned(),
+            entries,
+            negative,
+            process: most(raw, names, &by_origin),
+        })
+        .collect();
+    all.sort_by(|a, b| (Reverse(a.entries), &a.path).cmp(&(Reverse(b.entries), &b.path)));
+    all
+}
+
+fn file_systems(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<FileSystem> {
+    let mut found: HashMap<OfFileSystem, Sum> = HashMap::new();
+    for (survivor, look) in looks(old) {
+        let cache = raw.origins[survivor.origin].cache;
+        if raw.caches[cache].name == "dentry" {
+            continue;
+        }
+        let key = (look.device, &*look.id, &*look.file_system, cache);
+        let sum = found.entry(key).or_default();
+        sum.0 += raw.one_in;
+        sum.1 += u64::from(survivor.bytes) * raw.one_in;
+        *sum.2.entry(survivor.origin).or_default() += raw.one_in;
+    }
+    let mut all: Vec<FileSystem> = found
+        .into_iter()
+        .map(|((device, id, file_system, cache), (inodes, bytes, by_origin))| FileSystem {
+            file_system: file_system.to_owned(),
+            id: id.to_owned(),
+            mount: names.mounts.point(device).map(str::to_owned),
+            cache: raw.caches[cache].name.clone(),
+            inodes,
+            bytes,
+            process: most(raw, names, &by_origin),
+        })
+        .collect();
+    all.sort_by(|a, b| (Reverse(a.inodes), &a.id).cmp(&(Reverse(b.inodes), &b.id)));
+    all
+}

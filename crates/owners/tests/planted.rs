@@ -1,0 +1,113 @@
+//! Growth that is planted on this machine is found, with who planted it. Needs root and BPF, and
+//! says what it skips.
+
+use slabyard_owners::{Means, Options, Watch, watch};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What a child of this program plants, and where.
+const PLANT: &str = "SLABYARD_TEST_PLANT";
+const LASTS: Duration = Duration::from_secs(5);
+
+/// This program again, as a process that plants.
+fn planter(what: &str, directory: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "plant", "--nocapture"])
+        .env(PLANT, format!("{what} {}", directory.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Does nothing unless this program was started to plant; then it goes on until it is killed.
+#[test]
+fn plant() {
+    let Ok(words) = std::env::var(PLANT) else { return };
+    let (what, directory) = words.split_once(' ').unwrap();
+    let directory = Path::new(directory);
+    let start = Instant::now();
+    let mut kept = Vec::new();
+    for nth in 0.. {
+        if start.elapsed() > LASTS * 3 {
+            break;
+        }
+        match what {
+            "names" if nth < 60_000 => drop(fs::metadata(directory.join(format!("no-{nth}")))),
+            "files" if nth < 900 => kept.push(File::open("/dev/null").unwrap()),
+            // What others allocate and free.
+            "churn" => drop(File::open("/dev/null")),
+            _ => sleep(Duration::from_millis(100)),
+        }
+        if nth % 20 == 0 {
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// With the planters' process ids.
+fn watched(directory: &Path, plants: &[&str]) -> Option<(Watch, Vec<u32>)> {
+    let mut children: Vec<Child> = Vec::new();
+    // More than by default: other tests may keep this machine busy.
+    let options = Options { budget: 0.2, ..Options::new(LASTS) };
+    let found = watch(options, |since| {
+        if children.is_empty() && since > Duration::from_millis(1500) {
+            children = plants.iter().map(|what| planter(what, directory)).collect();
+        }
+        true
+    });
+    let pids = children.iter().map(Child::id).collect();
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => {
+            eprintln!("skipped: the kernel does not show its caches: {why}");
+            return None;
+        }
+    };
+    if found.means != Means::Bpf {
+        eprintln!("skipped: {:?}", found.missing);
+        return None;
+    }
+    Some((found, pids))
+}
+
+#[test]
+fn the_process_and_the_directory_of_planted_growth_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some((found, pids)) = watched(directory.path(), &["names", "files", "churn"]) else {
+        return;
+    };
+    for owner in found.owners.iter().take(6) {
+        eprintln!("{owner:?}");
+    }
+    for directory in found.directories.iter().take(3) {
+        eprintln!("{directory:?}");
+    }
+    eprintln!("{:?} {:?} one in {}", found.cost, found.lost, found.one_in);
+    let [names, files, churn] = pids[..] else { panic!("{pids:?}") };
+    let most = found.owners.iter().find(|owner| owner.cache == "dentry").unwrap();
+    assert_eq!(most.process.pid, names);
+    assert!(most.process.command.as_ref().unwrap().contains("plant"), "{:?}", most.process);
+    let first = &found.directories[0];
+    assert_eq!(Path::new(&first.path), directory.path());
+    assert_eq!(first.process.pid, names);
+    assert!(first.negative * 10 > first.entries * 9, "{first:?}");
+    // The sample has some of the files, and none of those that were freed.
+    let kept = |pid| {
+        let files = found.owners.iter().filter(|it| it.process.pid == pid && it.cache == "filp");
+        files.map(|owner| owner.objects).sum::<u64>()
+    };
+    assert!((300..3000).contains(&kept(files)), "{}", kept(files));
+    assert!(kept(churn) < kept(files) / 4, "{}", kept(churn));
+    let filp = found.caches.iter().find(|cache| cache.cache == "filp").unwrap();
+    assert!(filp.allocations.unwrap() > 900 && filp.frees.unwrap() > 900, "{filp:?}");
+    let cost = found.cost.unwrap();
+    assert!(cost.events > 1000 && cost.ns_per_event > 0.0, "{cost:?}");
+}
