@@ -15,12 +15,15 @@ use slabyard_observe::snapshot::{Snapshot, Source, time};
 use slabyard_observe::timeline::Timeline;
 use slabyard_observe::view::pick::{CacheFilter, Empty};
 use slabyard_page::{Axis, Chart, Page, Section, Series, Unit as PageUnit, path};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Characters of a curve.
 const CURVE: usize = 40;
-/// Curves in a chart.
-const SHOWN: usize = 10;
+/// Curves in a chart: as many as there are colours.
+const SHOWN: usize = 8;
+/// What totals of the machine's memory begin with, beside which slabs look small.
+const OF_MACHINE: &str = "mem_";
 
 /// What is printed as JSON, and drawn.
 #[derive(Serialize)]
@@ -43,6 +46,8 @@ pub struct OverTime {
 struct Curve {
     name: String,
     bytes: Vec<Option<u64>>,
+    /// Bytes more than at its first look.
+    grown: Vec<Option<i64>>,
     /// Live objects, at least and at most.
     live_low: Vec<Option<u64>>,
     live_high: Vec<Option<u64>>,
@@ -76,8 +81,9 @@ impl OverTime {
             }
         }
         let peak = |curve: &Curve| curve.bytes.iter().flatten().max().copied();
+        caches.values_mut().for_each(Curve::grow);
         over_time.caches = caches.into_values().filter(|curve| peak(curve) > Some(0)).collect();
-        over_time.caches.sort_by_key(|curve| std::cmp::Reverse(peak(curve)));
+        over_time.caches.sort_by_key(|curve| Reverse(peak(curve)));
         over_time.caches.truncate(picked.top.unwrap_or(usize::MAX));
         Ok(over_time)
     }
@@ -145,30 +151,59 @@ impl OverTime {
     /// For a browser.
     pub fn page(&self, source: &str) -> Result<Page, Failure> {
         let axes = || (Axis::new("time", PageUnit::Seconds), Axis::new("", PageUnit::Bytes));
-        let (x, y) = axes();
-        let mut totals = Chart::lines("Memory", x, y);
-        for name in self.totals.keys() {
-            totals = totals.with(Series::new(
-                *name,
-                "/seconds/*",
-                format!("/totals/{}/*", path::key(name)),
-            ));
-        }
-        let (x, y) = axes();
-        let mut caches = Chart::lines("The caches with the largest peaks", x, y);
-        for (at, curve) in self.caches.iter().enumerate().take(SHOWN) {
-            let bytes = format!("/caches/{at}/bytes/*");
-            caches = caches.with(Series::new(curve.name.clone(), "/seconds/*", bytes));
-        }
+        let chart = |title, names: &mut dyn Iterator<Item = &&'static str>| {
+            let (x, y) = axes();
+            names.fold(Chart::lines(title, x, y), |chart, name| {
+                let bytes = format!("/totals/{}/*", path::key(name));
+                chart.with(Series::new(*name, "/seconds/*", bytes))
+            })
+        };
+        let is_of_machine = |name: &&&str| name.starts_with(OF_MACHINE);
+        let totals = chart("Memory", &mut self.totals.keys().filter(|name| !is_of_machine(name)));
+        let curves = |title, key, order: &[usize]| {
+            let (x, y) = axes();
+            order.iter().take(SHOWN).fold(Chart::lines(title, x, y), |chart, at| {
+                let bytes = format!("/caches/{at}/{key}/*");
+                chart.with(Series::new(self.caches[*at].name.clone(), "/seconds/*", bytes))
+            })
+        };
+        let by_peak: Vec<usize> = (0..self.caches.len()).collect();
+        let mut by_growth = by_peak.clone();
+        by_growth.sort_by_key(|at| Reverse(self.caches[*at].most_grown()));
+        let caches = curves("The caches with the largest peaks", "bytes", &by_peak);
+        let growth = curves("Growth of caches since their first look", "grown", &by_growth);
         let section = Section::new("Over time").text(self.head().trim_end());
-        Ok(html::page(format!("Caches of {source} over time"), self.json()?)
-            .with(section.chart(totals).chart(caches)))
+        Ok(html::page(format!("Caches of {source} over time"), self.json()?).with(
+            match self.totals.keys().any(|name| is_of_machine(&name)) {
+                false => section.chart(totals).chart(growth).chart(caches),
+                true => section.chart(totals).chart(growth).chart(caches).chart(chart(
+                    "Memory of the machine",
+                    &mut self.totals.keys().filter(is_of_machine),
+                )),
+            },
+        ))
     }
 }
 
 impl Curve {
     fn new(name: &str, looks: usize) -> Curve {
         let unknown = || vec![None; looks];
-        Curve { name: name.into(), bytes: unknown(), live_low: unknown(), live_high: unknown() }
+        Curve {
+            name: name.into(),
+            bytes: unknown(),
+            grown: vec![None; looks],
+            live_low: unknown(),
+            live_high: unknown(),
+        }
+    }
+
+    fn grow(&mut self) {
+        let first = self.bytes.iter().flatten().next().copied();
+        let more = |bytes: u64| Some(i64::try_from(bytes).ok()? - i64::try_from(first?).ok()?);
+        self.grown = self.bytes.iter().map(|bytes| more((*bytes)?)).collect();
+    }
+
+    fn most_grown(&self) -> u64 {
+        self.grown.iter().flatten().map(|grown| grown.unsigned_abs()).max().unwrap_or(0)
     }
 }
