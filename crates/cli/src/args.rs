@@ -67,7 +67,7 @@ pub enum Command {
     Watch(WatchArgs),
     /// Say what is different between two looks
     Diff(DiffArgs),
-    /// Print or serve the largest caches and the totals as OpenMetrics
+    /// Print or serve a source as OpenMetrics, or as files of a kernel
     Export(ExportArgs),
     /// Flush what is parked, and say how much came back
     Shrink(ShrinkArgs),

@@ -1,9 +1,12 @@
-//! `slabyard export`: prints OpenMetrics text once, or serves it over HTTP.
+//! `slabyard export`: prints OpenMetrics text once, or serves it over HTTP, or writes a source as the
+//! files of a kernel.
 //!
-//! Neighbours: [`server`] answers requests; `observe::view::openmetrics` has the series.
+//! Neighbours: [`server`] answers requests; `observe::view::openmetrics` has the series;
+//! [`kernel_files`] writes the files.
 //! Invariants: the server reports that it listens only after it has read the source once; an
 //! address other than loopback must be typed in full.
 
+mod kernel_files;
 mod server;
 
 use crate::failure::Failure;
@@ -13,6 +16,7 @@ use clap::ValueHint;
 use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::view::openmetrics;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -21,6 +25,9 @@ Examples:
   slabyard export $(pgrep -n python3) --top 20
   slabyard export kernel --listen 9817 &
   curl -s 127.0.0.1:9817/metrics | grep -c ^slabyard_
+  slabyard export $(pgrep -n python3) --as slabinfo > slabinfo
+  sudo unshare -m sh -c 'mount --bind slabinfo /proc/slabinfo && slabtop -o'
+  slabyard export kernel --as sysfs -o kernel.now && slabyard list kernel.now
 
 With --listen it serves /metrics until SIGTERM or SIGINT, each time from a fresh look.
 There is no access control: keep it on the loopback address, or behind what has one.";
@@ -38,6 +45,23 @@ pub struct ExportArgs {
     /// Serve over HTTP, at a port of 127.0.0.1 or at ADDRESS:PORT
     #[arg(long, value_name = "PORT", value_parser = address)]
     listen: Option<SocketAddr>,
+    /// What to write
+    #[arg(long = "as", value_name = "FORMAT", value_enum, default_value_t = Format::Openmetrics)]
+    format: Format,
+    /// The folder that --as sysfs makes
+    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output: Option<PathBuf>,
+}
+
+/// Forms of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// OpenMetrics text, of the largest caches and the totals
+    Openmetrics,
+    /// The text of /proc/slabinfo, for slabtop, vmstat -m and others
+    Slabinfo,
+    /// A folder with proc and sys, of which sys/kernel/slab has a folder a cache
+    Sysfs,
 }
 
 /// Prints the series, or serves them until told to end.
@@ -46,6 +70,22 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         let text = "standard input can be read only once, and --listen looks each time that it is \
                     asked; save it to a file";
         return Err(Failure::Usage(text.into()));
+    }
+    match (args.format, &args.output) {
+        (Format::Openmetrics, None) => {}
+        _ if args.listen.is_some() => {
+            return Err(Failure::Usage("--listen serves OpenMetrics alone".into()));
+        }
+        (Format::Slabinfo, None) => return kernel_files::slabinfo(&args.source),
+        (Format::Sysfs, Some(to)) => return kernel_files::tree(&args.source, to),
+        (Format::Sysfs, None) => {
+            return Err(Failure::Usage("--as sysfs needs the folder: --output DIR".into()));
+        }
+        (Format::Openmetrics | Format::Slabinfo, Some(_)) => {
+            return Err(Failure::Usage(
+                "--output is of --as sysfs; other forms are printed".into(),
+            ));
+        }
     }
     let text = series(args)?;
     match args.listen {

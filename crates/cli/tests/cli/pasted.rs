@@ -86,3 +86,43 @@ fn what_is_no_such_text_ends_with_3() {
     let error = text(&output.stderr);
     assert!(error.contains("no line of it is of slabinfo, slabtop"), "{error}");
 }
+
+#[test]
+fn a_source_is_written_as_a_kernels_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = slabyard(&["export", "--as", "slabinfo"], "ebitmap-node.txt");
+    let table = printed(&output);
+    let original = std::fs::read_to_string(pasted("ebitmap-node.txt")).unwrap();
+    for row in original.lines().filter(|line| line.contains(": slabdata")) {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(table.lines().any(|line| words(line) == words(row)), "{row}\n{table}");
+    }
+    let to = directory.path().join("copy");
+    let export = |to: &Path| {
+        let mut command = Command::new(SLABYARD);
+        command.arg("export").arg(pasted("filp-merged.txt")).args(["--as", "sysfs", "-o"]).arg(to);
+        command.output().unwrap()
+    };
+    assert_eq!(printed(&export(&to)), "");
+    let list = Command::new(SLABYARD).arg("show").arg(&to).arg("filp").output().unwrap();
+    assert!(
+        printed(&list).contains("the kernel's name of it is :0000256"),
+        "{}",
+        text(&list.stdout)
+    );
+    let again = export(&to);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("is not empty"), "{}", text(&again.stderr));
+    let names = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(names, 1, "nothing else is left");
+}
+
+#[test]
+fn what_has_no_slabs_is_no_slabinfo() {
+    let output = slabyard(&["export", "--as", "slabinfo"], "glibc-arenas.xml");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("no cache of it has a row"), "{}", text(&output.stderr));
+    for args in [&["export", "--as", "sysfs"][..], &["export", "-o", "x"]] {
+        assert_eq!(slabyard(args, "ebitmap-node.txt").status.code(), Some(2), "{args:?}");
+    }
+}

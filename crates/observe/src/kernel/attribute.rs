@@ -131,6 +131,34 @@ fn known(name: &str) -> bool {
     is_counter(name) || ATTRIBUTES.iter().any(|a| a.name == name)
 }
 
+/// The text of an attribute, as sysfs has it; `None` for what is none of a kernel's.
+pub(super) fn print(name: &str, reading: &Reading, objs_per_slab: Option<u64>) -> Option<String> {
+    if NOT_READ.contains(&name) || (!known(name) && FIELDS.iter().any(|f| f.name == name)) {
+        return None;
+    }
+    let word = |value: &Value| -> Option<String> {
+        let number = value.high()?;
+        Some(match name {
+            // As of 5.16: half the objects of each slab.
+            "slabs_cpu_partial" => {
+                let objects = number.saturating_mul(objs_per_slab.unwrap_or(0)) / 2;
+                format!("{objects}({number})")
+            }
+            _ => number.to_string(),
+        })
+    };
+    if let Value::Text(text) = &reading.value {
+        return Some(format!("{}\n", printable(text)));
+    }
+    let mut text = word(&reading.value)?;
+    for (letter, parts) in [('N', &reading.nodes), ('C', &reading.cpus)] {
+        for (which, value) in parts {
+            text += &format!(" {letter}{which}={}", word(value)?);
+        }
+    }
+    Some(text + "\n")
+}
+
 /// "17", "17 N0=10 N1=7" or "17 C0=10 C3=7".
 fn parts(text: &str, number: fn(&str) -> Option<u64>) -> Result<Reading, String> {
     let wrong = |word: &str| format!("`{}` is not what is expected there", printable(word));
@@ -184,6 +212,24 @@ mod tests {
         assert_eq!(read("alloc_slab", "5 C1=5\n"), (Some(5), vec![], vec![(1, 5)]));
         assert_eq!(read("slabs_cpu_partial", "52(5) C0=52(5)"), (Some(5), vec![], vec![(0, 5)]));
         assert_eq!(read("of_tomorrow", "7 N0=7"), (Some(7), vec![(0, 7)], vec![]));
+    }
+
+    #[test]
+    fn what_is_printed_is_parsed_again() {
+        for (name, text) in [
+            ("align", "8\n"),
+            ("slabs", "17 N0=10 N1=7\n"),
+            ("alloc_slab", "5 C1=5\n"),
+            ("slabs_cpu_partial", "52(5) C0=52(5)\n"),
+            ("ctor", "init_once+0x0/0x10\n"),
+            ("of_tomorrow", "one two\n"),
+        ] {
+            let reading = parse(name, text).unwrap();
+            assert_eq!(print(name, &reading, Some(21)).unwrap(), text);
+        }
+        for name in ["live", "parked_cpu", "shrink"] {
+            assert_eq!(print(name, &Reading::from(7), None), None, "{name}");
+        }
     }
 
     #[test]

@@ -54,6 +54,24 @@ pub(super) fn fill(root: &Path, snapshot: &mut Snapshot) -> Option<Release> {
     snapshot.source.release.as_deref().and_then(Release::parse)
 }
 
+/// The lines of meminfo that are known, in its format.
+pub(super) fn meminfo(snapshot: &Snapshot) -> String {
+    let line = |(key, name): &(&str, &str)| {
+        let kb = snapshot.total(name)?.exact()? / 1024;
+        Some(format!("{:<15} {kb:8} kB\n", format!("{key}:")))
+    };
+    MEMINFO.iter().filter_map(line).collect()
+}
+
+/// Free blocks in the format of buddyinfo.
+pub(super) fn buddyinfo(zones: &[FreeBlocks]) -> String {
+    let line = |zone: &FreeBlocks| {
+        let blocks: String = zone.blocks.iter().map(|count| format!("{count:6} ")).collect();
+        format!("Node {}, zone {:>8} {blocks}\n", zone.node, zone.zone)
+    };
+    zones.iter().map(line).collect()
+}
+
 /// "Slab:   10902060 kB".
 pub(crate) fn meminfo_line(line: &str) -> Option<(&str, u64)> {
     let (key, rest) = line.split_once(':')?;

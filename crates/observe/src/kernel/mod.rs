@@ -12,6 +12,7 @@ mod attribute;
 mod change;
 mod dump;
 mod error;
+pub mod files;
 mod grace;
 pub(crate) mod machine;
 pub(crate) mod names;

@@ -2,9 +2,11 @@
 
 use super::tree::{Kernel, dumps, scratch};
 use slabyard_observe::fields;
+use slabyard_observe::kernel::files::{self, Entry};
 use slabyard_observe::{Cache, ReadScope, Reading, Snapshot, Value, file, kernel};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 
 /// Dumps of kernels with 4 and 64 KiB pages, before and after load, shrunk and not.
 const DUMPS: [(&str, Option<&str>, u64); 8] = [
@@ -24,6 +26,31 @@ const STUBS: [&str; 3] = ["cpu_slabs", "cpu_partial", "slabs_cpu_partial"];
 /// Whether the attribute of that kernel says anything.
 fn is_told(kernel: &Kernel, name: &str) -> bool {
     !kernel.release.starts_with('7') || !STUBS.contains(&name)
+}
+
+#[test]
+fn what_is_written_as_files_of_a_kernel_is_read_as_the_same_snapshot() {
+    for (dump, name, _) in DUMPS {
+        let kernel = Kernel::of_dump(dump, name);
+        let root = scratch();
+        kernel.write(root.path());
+        let all = kernel::sample(root.path(), ReadScope { all: true, slabs: false }).unwrap();
+        let copy = scratch();
+        for (path, entry) in files::tree(&all) {
+            let path = copy.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match entry {
+                Entry::File(text) => fs::write(path, text).unwrap(),
+                Entry::Link(target) => symlink(target, path).unwrap(),
+            }
+        }
+        let again = file::open(copy.path()).unwrap();
+        assert_eq!(again.caches, all.caches, "{dump}");
+        assert_eq!(again.totals, all.totals, "{dump}");
+        assert_eq!((again.machine, &again.free_blocks), (all.machine, &all.free_blocks), "{dump}");
+        assert_eq!(again.source.release, all.source.release, "{dump}");
+        assert_eq!(again.missing, all.missing, "{dump}");
+    }
 }
 
 #[test]
