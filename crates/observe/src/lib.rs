@@ -13,7 +13,7 @@
 //! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
 //! 3  kernel < pasted < file < timeline    process < corefile   each samples a Snapshot
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
-//! 1  hidden    what a kernel counts as active though it may be free       drains    symbols
+//! 1  hidden    what a kernel counts as active though it may be free       drains    symbols    smaps
 //! 0  value, incident < snapshot    traces    want    release    what a source reports
 //! ```
 //!
@@ -37,6 +37,7 @@ mod pasted;
 pub mod process;
 mod release;
 pub mod report;
+pub mod smaps;
 pub mod snapshot;
 pub mod source;
 mod symbols;

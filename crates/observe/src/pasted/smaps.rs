@@ -6,6 +6,7 @@
 use super::found::{Outcome, Pasted};
 use super::lines::{self, Line};
 use crate::process::resident::Resident;
+use crate::smaps;
 
 pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
     let Some(first) = lines.iter().position(|line| is_mapping(line.text)) else {
@@ -29,7 +30,8 @@ pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
     }
     if is_rollup {
         pasted.miss("what the resident memory belongs to", "smaps_rollup has only the sum");
-    } else if let Some(resident) = Resident::parse(&text, &[]) {
+    } else if let Some(mappings) = smaps::parse(&text) {
+        let resident = Resident::of(&mappings, &[]);
         // Which mappings are an allocator's is not to be seen.
         let parts = resident.totals().into_iter().filter(|(name, _)| *name != "resident_allocator");
         parts.for_each(|(name, bytes)| pasted.total(name, bytes));

@@ -6,6 +6,7 @@
 //! resident bytes of all mappings in smaps.
 
 use super::front::Front;
+use crate::smaps::Mapping;
 use slabyard_abi::region::GRANULE;
 use std::ops::Range;
 
@@ -36,40 +37,23 @@ impl Resident {
         ]
     }
 
-    /// Reads the text of smaps; `ours` are addresses in mappings of yards. `None` if it is not such a text.
-    pub(crate) fn parse(smaps: &str, ours: &[Range<u64>]) -> Option<Resident> {
+    /// Sums mappings; `ours` are addresses in mappings of yards.
+    pub(crate) fn of(mappings: &[Mapping], ours: &[Range<u64>]) -> Resident {
         let mut sum = Resident::default();
-        let mut into: Option<fn(&mut Resident) -> &mut u64> = None;
-        for line in smaps.lines() {
-            if let Some(rss) = line.strip_prefix("Rss:") {
-                let kib: u64 = rss.trim().strip_suffix("kB")?.trim().parse().ok()?;
-                *into?(&mut sum) += kib << 10;
-            } else if let Some(mapping) = mapping(line) {
-                let (range, name) = mapping;
-                let is_ours = ours.iter().any(|it| it.start < range.end && range.start < it.end);
-                into = Some(match name {
-                    _ if is_ours => |sum| &mut sum.allocator,
-                    "[stack]" => |sum| &mut sum.stack,
-                    "[heap]" => |sum| &mut sum.brk,
-                    "" => |sum| &mut sum.other,
-                    // Of the kernel, or named by the program (PR_SET_VMA_ANON_NAME).
-                    name if name.starts_with('[') => |sum| &mut sum.other,
-                    _ => |sum| &mut sum.files,
-                });
-            }
+        for mapping in mappings {
+            let part = match mapping.name.as_str() {
+                _ if ours.iter().any(|range| mapping.meets(range)) => &mut sum.allocator,
+                "[stack]" => &mut sum.stack,
+                "[heap]" => &mut sum.brk,
+                "" => &mut sum.other,
+                // Of the kernel, or named by the program (PR_SET_VMA_ANON_NAME).
+                name if name.starts_with('[') => &mut sum.other,
+                _ => &mut sum.files,
+            };
+            *part += mapping.resident;
         }
-        into.map(|_| sum)
+        sum
     }
-}
-
-/// The first line of a mapping: its addresses and the name behind them.
-fn mapping(line: &str) -> Option<(Range<u64>, &str)> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    // Mode, offset, device, inode; a name may have blanks.
-    let name = rest.splitn(5, ' ').nth(4).unwrap_or_default().trim();
-    Some((address(start)?..address(end)?, name))
 }
 
 /// Addresses in each mapping of a yard.
@@ -84,6 +68,7 @@ pub(crate) fn of_yard(front: &Front) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::smaps;
 
     const SMAPS: &str = "\
 55d0c4a00000-55d0c4a10000 r-xp 00000000 fe:00 1234       /usr/bin/a program
@@ -107,7 +92,7 @@ Rss:                  16 kB
     fn each_mapping_has_one_owner() {
         let inside = 0x7f00_0008_0000u64;
         let ours = std::iter::once(inside..inside + 1).collect::<Vec<_>>();
-        let told = Resident::parse(SMAPS, &ours).expect("smaps");
+        let told = Resident::of(&smaps::parse(SMAPS).expect("smaps"), &ours);
         let kib = |n: u64| n << 10;
         let want = Resident {
             allocator: kib(512),
@@ -119,12 +104,5 @@ Rss:                  16 kB
         assert_eq!(told, want);
         let sum: u64 = told.totals().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(sum, kib(40 + 100 + 512 + 8 + 4 + 16));
-    }
-
-    #[test]
-    fn what_is_no_smaps_tells_nothing() {
-        for text in ["", "Rss: 5 kB\n", "55d0-55d1 r-xp 0 0 0 x\nRss: many kB\n"] {
-            assert_eq!(Resident::parse(text, &[]), None, "{text}");
-        }
     }
 }

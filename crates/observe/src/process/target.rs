@@ -9,6 +9,7 @@ use super::live::LiveMemory;
 use super::memory::Fault;
 use super::resident::{self, Resident};
 use super::yards::{self, Unreadable};
+use crate::smaps;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
@@ -39,10 +40,10 @@ impl Target {
 
     /// What its resident memory is used for; `None` where the kernel does not say.
     pub(super) fn resident(&self) -> Option<Resident> {
-        let smaps = std::fs::read(format!("/proc/{}/smaps", self.pid)).ok()?;
+        let mappings = smaps::of_process(self.pid).ok()?;
         let fronts = yards::fronts(&self.memory).ok()?;
         let ours: Vec<_> = fronts.iter().flat_map(resident::of_yard).collect();
-        Resident::parse(&String::from_utf8_lossy(&smaps), &ours)
+        Some(Resident::of(&mappings, &ours))
     }
 
     pub(super) fn process(&self) -> procfs::ProcResult<Process> {
