@@ -506,6 +506,16 @@ pub mod descriptor {
     pub const HELD: u8 = 7;
 }
 
+/// The tables of live blocks in mappings of their own, whose bytes [`Word::MetadataAt4`] and
+/// [`Word::MetadataAt5`] count. An entry is two words: the block's address, which is 0 or 1 where
+/// there is none, and its bytes.
+pub mod mapping_table {
+    /// Bytes from the word with a table's address to the word that counts the table's bytes.
+    pub const BEFORE: u64 = 8;
+    /// No table is larger: the first one's, and the second one's.
+    pub const MOST_BYTES: [usize; 2] = [128 << 10, 4 << 20];
+}
+
 const _: () = {
     assert!(Word::Debugging.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);

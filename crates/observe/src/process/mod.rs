@@ -38,6 +38,7 @@ mod outside;
 pub(crate) mod planted;
 mod pressure;
 mod request;
+mod residence;
 pub(crate) mod resident;
 mod rouse;
 pub(crate) mod sites;
@@ -60,6 +61,7 @@ pub use ask::{
 pub use error::Error;
 pub use outside::StopOutcome;
 pub use request::StopThread;
+pub use residence::{Residence, ResidentBlock};
 
 use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
@@ -89,6 +91,15 @@ pub fn sample(pid: u32, want: ReadScope) -> Result<Snapshot, Error> {
         snapshot.totals.extend(parts);
     }
     Ok(snapshot)
+}
+
+/// How much of the yards of a process is resident, by use.
+///
+/// # Errors
+/// As [`sample`].
+pub fn residence(pid: u32) -> Result<Residence, Error> {
+    let target = Target::open(pid)?;
+    residence::read(&target.memory, pid).map_err(|why| target.error(why))
 }
 
 /// Who allocated the live objects of a cache; `None` if it keeps no tracks.

@@ -112,6 +112,40 @@ pub(crate) fn each(
     shapes: &[Shape],
     f: &mut dyn FnMut(u64, &[u8], &Shape),
 ) -> Result<(), Fault> {
+    blocks(memory, front, top, shapes, &mut |block| {
+        if let Some(shape) = block.slab {
+            f(block.at, block.head, shape);
+        }
+    })
+}
+
+/// What begins at a granule: a slab, a run, a free block, or nothing that is known.
+pub(crate) struct Block<'a> {
+    /// Its first granule.
+    pub(crate) at: u64,
+    /// How far it reaches.
+    pub(crate) granules: u64,
+    /// Its descriptor.
+    pub(crate) head: &'a [u8],
+    /// The shape of the cache, if it is a slab of one that is known.
+    pub(crate) slab: Option<&'a Shape>,
+}
+
+impl Block<'_> {
+    /// What it is, as a kind of `slabyard_abi::region::descriptor`.
+    pub(crate) fn kind(&self) -> u8 {
+        memory::half(self.head, descriptor::HEAD) as u8
+    }
+}
+
+/// Calls `f` with each block below `top`, in the order of their addresses.
+pub(crate) fn blocks(
+    memory: &dyn Memory,
+    front: &Front,
+    top: u64,
+    shapes: &[Shape],
+    f: &mut dyn FnMut(Block<'_>),
+) -> Result<(), Fault> {
     let shapes: BTreeMap<usize, &Shape> = shapes.iter().map(|s| (s.slot, s)).collect();
     let top = top.min(front.granules);
     let mut at = front.unit();
@@ -125,11 +159,10 @@ pub(crate) fn each(
         let bytes = memory::read(memory, &[part])?;
         while at < first + descriptors {
             let head = &bytes[(at - first) as usize * descriptor::BYTES..][..descriptor::BYTES];
-            let shape = slab_of(head, &shapes);
-            if let Some(shape) = shape {
-                f(at, head, shape);
-            }
-            at += granules(head, shape);
+            let slab = slab_of(head, &shapes);
+            let granules = granules(head, slab);
+            f(Block { at, granules, head, slab });
+            at += granules;
         }
     }
     Ok(())

@@ -28,6 +28,8 @@ struct Entry {
     bytes: AtomicUsize,
 }
 
+/// Readers find `base` before `committed_bytes` (`abi::region::mapping_table`).
+#[repr(C)]
 struct Table {
     /// Address of the first slot; 0 without a table.
     base: AtomicUsize,
