@@ -5,6 +5,7 @@ use crate::ask::args::AskArgs;
 use crate::boot::args::BootArgs;
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;
+use crate::doctor::DoctorArgs;
 use crate::export::ExportArgs;
 use crate::geometry::args::GeometryArgs;
 use crate::list::ListArgs;
@@ -32,6 +33,7 @@ Examples:
   slabyard run --set decay_ms=100 -- redis-server --save ''
   slabyard list kernel --sort live
   slabyard show kernel dentry
+  slabyard doctor kernel
   slabyard geometry --page-size 64k --cpus 64 192 4k
   slabyard boot kernel --set max_order=0
   slabyard record -o load.slabtrace --kernel -- make -j8
@@ -67,6 +69,8 @@ pub enum Command {
     Watch(WatchArgs),
     /// Say what is different between two looks
     Diff(DiffArgs),
+    /// Say what is wrong with the memory of a process or a kernel, and where it is
+    Doctor(DoctorArgs),
     /// Print or serve a source as OpenMetrics, or as files of a kernel
     Export(ExportArgs),
     /// Flush what is parked, and say how much came back

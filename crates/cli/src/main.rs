@@ -1,7 +1,7 @@
 //! The `slabyard` command.
 //!
-//! Floor 8 of the workspace: this crate depends on `slabyard-ask`, `slabyard-lab`,
-//! `slabyard-observe`, `slabyard-page` and `slabyard-abi`, but not on the engine, which programs
+//! Floor 8 of the workspace: this crate depends on `slabyard-ask`, `slabyard-doctor`,
+//! `slabyard-lab`, `slabyard-observe`, `slabyard-page` and `slabyard-abi`, but not on the engine, which programs
 //! preload as a library. The modules are layered: each refers only to modules of its own or a lower
 //! layer, and no references form a cycle. A subcommand's module defines its arguments; the module's
 //! `run` does the work and prints.
@@ -9,7 +9,7 @@
 //! ```text
 //! 4  main       parses and dispatches
 //! 3  args       what may be typed, from the arguments of all subcommands       pages  made from it
-//! 2  list  show  top  snapshot  watch  diff  export  validate   look at a source
+//! 2  list  show  top  snapshot  watch  diff  doctor  export  validate   look at a source
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
@@ -31,6 +31,7 @@ mod bars;
 mod boot;
 mod compare;
 mod diff;
+mod doctor;
 mod export;
 mod failure;
 mod geometry;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Set(args) => set::run(&args),

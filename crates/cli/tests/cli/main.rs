@@ -8,6 +8,7 @@ mod contention;
 mod cpu_slabs;
 mod damaged_traces;
 mod debugging;
+mod diagnosing;
 mod doubtful_replays;
 mod ends;
 mod exporting;

@@ -23,6 +23,7 @@ struct Compiled {
     program: PathBuf,
     ends: PathBuf,
     holds: PathBuf,
+    cases: PathBuf,
     /// `None` without a C library to link statically.
     static_ends: Option<PathBuf>,
 }
@@ -210,6 +211,11 @@ pub fn holds() -> Option<&'static Path> {
     compiled().map(|compiled| compiled.holds.as_path())
 }
 
+/// The program `cases.c`; `None`, said aloud, without a C compiler.
+pub fn cases() -> Option<&'static Path> {
+    compiled().map(|compiled| compiled.cases.as_path())
+}
+
 fn compiled() -> Option<&'static Compiled> {
     static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
     COMPILED.get_or_init(compile).as_ref()
@@ -222,6 +228,7 @@ fn compile() -> Option<Compiled> {
             program: cc("program.c", "program", &[])?,
             ends: cc("ends.c", "ends", &["-pthread"])?,
             holds: cc("holds.c", "holds", &[])?,
+            cases: cc("cases.c", "cases", &["-pthread", "-O1", "-g"])?,
             static_ends: cc("ends.c", "static-ends", &["-pthread", "-static"]).ok(),
         })
     };

@@ -1,0 +1,200 @@
+//! Everything that is read of a source at one moment.
+//!
+//! Neighbours: `slabyard_observe` reads; [`crate::mappings`] says what a process's mappings are, and
+//! [`crate::kernel_files`] reads what a kernel tells beside its slabs. Invariant: what could not be
+//! read is in [`Look::missing`], and is guessed nowhere.
+
+use crate::kernel_files::KernelFiles;
+use slabyard_observe::process::{self, Residence};
+use slabyard_observe::smaps::{self, Mapping};
+use slabyard_observe::snapshot::{Missing, SourceKind};
+use slabyard_observe::source::{self, ReadScope, SourceName};
+use slabyard_observe::traces::Traces;
+use slabyard_observe::{Snapshot, kernel};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What no rule judges: it is not missed.
+const UNUSED: [&str; 3] = ["counters", "failslab", "skip_kfence"];
+
+/// A source at one moment.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// As people typed it.
+    pub source: SourceName,
+    /// Milliseconds since 1970.
+    pub taken_at_ms: u64,
+    /// What its allocator tells; `None` of a process that does not run on Slabyard.
+    pub snapshot: Option<Snapshot>,
+    /// What the system tells of a process.
+    pub process: Option<ProcessLook>,
+    /// What a kernel tells beside its slabs.
+    pub kernel: Option<KernelFiles>,
+    /// What could not be read, and why.
+    pub missing: Vec<Missing>,
+}
+
+/// What the system tells of a process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessLook {
+    /// Its id.
+    pub pid: u32,
+    /// The program's name.
+    pub program: String,
+    /// Its mappings, in the order of their addresses.
+    pub mappings: Vec<Mapping>,
+    /// Stack pointers of threads that wait in a system call.
+    pub stack_pointers: Vec<u64>,
+    /// Threads; 0 where that is unknown.
+    pub threads: u64,
+    /// How much of its yards is resident.
+    pub residence: Option<Residence>,
+    /// Call sites of the live objects of caches that keep tracks.
+    pub sites: Vec<Traces>,
+}
+
+impl Look {
+    /// Reads a source now, or a file as it is.
+    ///
+    /// # Errors
+    /// Those of the source, but that a process does not run on Slabyard is none.
+    pub fn take(source: &SourceName) -> Result<Look, source::Error> {
+        match source {
+            SourceName::Process(pid) => of_process(source, *pid),
+            SourceName::Kernel => {
+                let scope = ReadScope { all: true, slabs: false };
+                let root = Path::new(source::ROOT);
+                let mut look = Look::of(source, kernel::sample(root, scope)?);
+                look.kernel = Some(KernelFiles::read(root, &mut look.missing));
+                look.missing.retain(|missing| !UNUSED.contains(&missing.what.as_str()));
+                Ok(look)
+            }
+            SourceName::File(_) | SourceName::Stdin => {
+                Ok(Look::of(source, source::sample(source, ReadScope::default())?))
+            }
+        }
+    }
+
+    /// A look at what a snapshot tells.
+    #[must_use]
+    pub fn of(source: &SourceName, snapshot: Snapshot) -> Look {
+        Look {
+            source: source.clone(),
+            taken_at_ms: snapshot.taken_at_ms,
+            missing: snapshot.missing.clone(),
+            snapshot: Some(snapshot),
+            process: None,
+            kernel: None,
+        }
+    }
+
+    /// True of a kernel's slabs, or of a model's.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        let kind = self.snapshot.as_ref().map(|snapshot| snapshot.source.kind);
+        matches!(kind, Some(SourceKind::Kernel | SourceKind::Lab))
+    }
+
+    /// What it is, for a heading.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let of = self.snapshot.as_ref().map(|snapshot| &snapshot.source);
+        if let Some(process) = &self.process {
+            return format!("{}, process {}", process.program, process.pid);
+        }
+        let file = match &self.source {
+            SourceName::File(path) => format!(" in {}", path.display()),
+            SourceName::Kernel | SourceName::Process(_) | SourceName::Stdin => String::new(),
+        };
+        match of {
+            Some(of) if self.is_kernel() => {
+                let release = of.release.as_deref().unwrap_or("of unknown release");
+                format!("kernel {release}{file}")
+            }
+            Some(of) => {
+                let program = of.program.as_deref().unwrap_or("a program");
+                let pid = of.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+                format!("{program}{pid}{file}")
+            }
+            None => self.source.to_string(),
+        }
+    }
+
+    /// The source as it is typed behind a command.
+    #[must_use]
+    pub fn typed(&self) -> String {
+        match &self.source {
+            SourceName::Process(pid) => pid.to_string(),
+            SourceName::Stdin => "-".into(),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
+    let mut missing = Vec::new();
+    let mut miss = |what: String, why: String| missing.push(Missing { what, why });
+    let snapshot = match process::sample(pid, ReadScope::default()) {
+        Ok(snapshot) => Some(snapshot),
+        Err(process::Error::NoYard { .. }) => None,
+        Err(why) => return Err(why.into()),
+    };
+    let mut look = ProcessLook { pid, program: program(pid), ..ProcessLook::default() };
+    match smaps::of_process(pid) {
+        Ok(mappings) => look.mappings = mappings,
+        Err(why) => miss(format!("/proc/{pid}/smaps"), why.to_string()),
+    }
+    if let Some(snapshot) = &snapshot {
+        match process::residence(pid) {
+            Ok(residence) => look.residence = Some(residence),
+            Err(why) => miss(format!("/proc/{pid}/pagemap"), why.to_string()),
+        }
+        // Tracks are behind each object: such a cache's objects lie further apart than they are large.
+        let has_tracks = snapshot.caches.iter().filter(|cache| {
+            let sizes = cache.exact("slab_size").zip(cache.exact("object_size"));
+            cache.exact("slabs") > Some(0) && sizes.is_some_and(|(stride, size)| stride > size)
+        });
+        for cache in has_tracks {
+            match process::traces(pid, &cache.name) {
+                Ok(told) => look.sites.extend(told),
+                Err(why) => miss(format!("call sites of {}", cache.name), why.to_string()),
+            }
+        }
+    }
+    (look.threads, look.stack_pointers) = threads(pid);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let taken_at_ms = snapshot.as_ref().map_or(now_ms, |snapshot| snapshot.taken_at_ms);
+    missing.extend(snapshot.iter().flat_map(|snapshot| snapshot.missing.clone()));
+    Ok(Look {
+        source: source.clone(),
+        taken_at_ms,
+        snapshot,
+        process: Some(look),
+        kernel: None,
+        missing,
+    })
+}
+
+/// The program's name; of one that just ended, `?`.
+fn program(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
+    if name.is_empty() { "?".into() } else { name }
+}
+
+/// How many threads there are, and the stack pointers of those that wait (proc_pid_syscall(5)).
+fn threads(pid: u32) -> (u64, Vec<u64>) {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return (0, Vec::new()) };
+    let mut count = 0;
+    let mut pointers = Vec::new();
+    for task in tasks.flatten() {
+        count += 1;
+        let Ok(text) = std::fs::read_to_string(task.path().join("syscall")) else { continue };
+        // The number of the call, its arguments, the stack pointer, the program counter.
+        let mut from_end = text.split_whitespace().rev().skip(1);
+        let pointer = from_end.next().and_then(|word| word.strip_prefix("0x"));
+        pointers.extend(pointer.and_then(|word| u64::from_str_radix(word, 16).ok()));
+    }
+    (count, pointers)
+}
