@@ -12,10 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// Files in a folder whose texts are read like one that was pasted.
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 18] = [
     "sos_commands/kernel/uname_-a",
     "sos_commands/memory/slabtop_-o",
+    "sos_commands/kernel/dmesg",
+    "sos_commands/kernel/dmesg_-T",
     "proc/version",
+    "proc/sys/fs/dentry-state",
+    "proc/sys/fs/file-nr",
     "proc/meminfo",
     "proc/buddyinfo",
     "proc/cgroups",
@@ -41,9 +45,8 @@ pub(crate) fn open(path: &Path) -> Result<Snapshot, String> {
     let mut snapshot = if has_kernel(&root) {
         let mut snapshot = kernel::sample(&root, ALL).map_err(|error| error.to_string())?;
         snapshot.source.formats = vec!["copy of /proc and /sys".into()];
-        if snapshot.source.release.is_none() {
-            let texts = crate::pasted::read(&texts(&root), 0).ok();
-            snapshot.source.release = texts.and_then(|texts| texts.source.release);
+        if let Ok(other) = crate::pasted::read(&texts(&root), 0) {
+            add(&mut snapshot, other);
         }
         snapshot
     } else if is_slab_tree(&root) {
@@ -63,6 +66,15 @@ pub(crate) fn open(path: &Path) -> Result<Snapshot, String> {
     snapshot.taken_at_ms = ms.unwrap_or(snapshot.taken_at_ms);
     snapshot.took_ns = None;
     Ok(snapshot)
+}
+
+/// Adds what the kernel's own files did not tell.
+fn add(snapshot: &mut Snapshot, other: Snapshot) {
+    snapshot.source.release = snapshot.source.release.take().or(other.source.release);
+    snapshot.incidents = other.incidents;
+    for (name, value) in other.totals {
+        snapshot.totals.entry(name).or_insert(value);
+    }
 }
 
 /// The folder that has the files: of an unpacked archive the only one in it.
@@ -104,10 +116,11 @@ fn of_slab_tree(path: &Path) -> Result<Snapshot, String> {
     Ok(snapshot)
 }
 
-/// The texts of known files, one behind the other.
+/// The texts of known files, each behind its name, by which some are recognised.
 fn texts(root: &Path) -> String {
-    let read = |name: &&str| fs::read(root.join(name)).ok();
-    let texts: Vec<_> = TEXTS.iter().filter_map(read).collect();
-    let texts: Vec<_> = texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
-    texts.join("\n\n")
+    let read = |name: &&str| {
+        let text = fs::read(root.join(name)).ok()?;
+        Some(format!("{name}\n{}\n\n", String::from_utf8_lossy(&text)))
+    };
+    TEXTS.iter().filter_map(read).collect()
 }

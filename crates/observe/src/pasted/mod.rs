@@ -23,6 +23,7 @@ mod malloc_info;
 mod malloc_stats;
 mod memory_report;
 mod mimalloc;
+mod partial_lists;
 mod rounded;
 mod slabinfo;
 mod slabtop;
@@ -48,6 +49,7 @@ static FORMATS: &[Format] = &[
     Format { name: "memory report of a kernel's log", read: memory_report::read },
     Format { name: "failed allocations of a kernel's log", read: failures::read },
     Format { name: "slab_debug report", read: corruption::read },
+    Format { name: "CPU partial lists", read: partial_lists::read },
     Format { name: "smaps", read: smaps::read },
     Format { name: "malloc_info of glibc", read: malloc_info::read },
     Format { name: "malloc_stats of glibc", read: malloc_stats::read },

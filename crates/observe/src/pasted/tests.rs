@@ -41,6 +41,8 @@ fn fragments() -> impl Strategy<Value = String> {
         "BUG kmalloc-64 (Not tainted): Redzone overwritten",
         "Allocated in f+0x1/0x2 age=1 cpu=2 pid=3",
         "Slab 0x1 objects=18446744073709551615 used=1",
+        "x on 3:",
+        "page=ff base=1 order=63 partial_pages=1 partial_objects=4294967295 objects=5 inuse=0",
         "1-2 rw-p 0 0:0 0 [heap]",
         "Rss: 18446744073709551615 kB",
         "1-2 rw-p 0 0:0 0 [rollup]",

@@ -196,10 +196,16 @@ fn copied_folders_are_read_as_the_kernel_they_are_of() {
     let commands = unpacked.join("sos_commands/kernel");
     fs::create_dir_all(&commands).unwrap();
     fs::write(commands.join("uname_-a"), "Linux box 6.18.15 #1 SMP x86_64 GNU/Linux\n").unwrap();
+    fs::create_dir_all(unpacked.join("proc/sys/fs")).unwrap();
+    fs::write(unpacked.join("proc/sys/fs/dentry-state"), "30\t28\t45\t0\t29\t0\n").unwrap();
+    let oom = "[9.1] a invoked oom-killer: gfp_mask=0x0, order=2, oom_score_adj=0\n";
+    fs::write(commands.join("dmesg"), oom).unwrap();
     // The folder, the one that the archive made it in, and the tree of caches alone.
     let whole = file::open(&unpacked).unwrap();
     assert_eq!(file::open(directory.path()).unwrap().caches, whole.caches);
     assert_eq!(whole.source.release.as_deref(), Some("6.18.15"));
+    assert_eq!(bytes(&whole, "dentries_negative"), Some(29));
+    assert_eq!(whole.incidents[0].order, Some(2));
     assert!(whole.caches.len() > 50 && whole.machine.page_bytes == Some(4096));
     let tree = file::open(&unpacked.join("sys/kernel/slab")).unwrap();
     let slabs = |snapshot: &Snapshot, name: &str| snapshot.cache(name)?.exact("slabs");
