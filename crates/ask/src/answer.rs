@@ -165,6 +165,12 @@ impl<'a> Answerer<'a> {
         Ok(Answerer { loaded, case, costs, knows_others: false })
     }
 
+    /// Of a trace that was prepared before, as [`Answerer::case`] has it then.
+    #[must_use]
+    pub fn of_case(loaded: &'a Loaded, case: Case, costs: Costs) -> Answerer<'a> {
+        Answerer { loaded, case, costs, knows_others: false }
+    }
+
     /// The same for another order of the events, as far as their times do not tell it.
     ///
     /// # Errors

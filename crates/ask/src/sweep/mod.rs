@@ -35,6 +35,7 @@ mod csv;
 pub mod join;
 pub mod journal;
 mod json;
+mod kept;
 mod parquet;
 pub mod plan;
 pub mod row;
