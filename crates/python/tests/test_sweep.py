@@ -66,6 +66,21 @@ def test_on_dask_with_a_killed_worker(guest_file, told, tmp_path) -> None:
         assert written(swept, tmp_path) == told
 
 
+def test_duckdb_joins_shards(guest_file, command, tmp_path) -> None:
+    """What DuckDB makes of the shards is what `sweep join` makes of them, value by value."""
+    duckdb = pytest.importorskip("duckdb")
+    parts = [str(tmp_path / f"part-{nth}.parquet") for nth in (1, 2, 3)]
+    for nth, part in enumerate(parts, 1):
+        done = command.run("sweep", guest_file, *AXES, "--shard", f"{nth}/3", "-o", part)
+        assert done.returncode == 0, done.stderr
+    joined = tmp_path / "joined.parquet"
+    assert command.run("sweep", "join", *parts, "-o", joined).returncode == 0
+    asked = duckdb.sql(f"SELECT * FROM read_parquet({parts}) ORDER BY point")
+    told = polars.read_parquet(joined)
+    assert asked.columns == told.columns
+    assert asked.fetchall() == told.rows() and len(told) == 8
+
+
 def test_on_ray(guest_file, told, tmp_path) -> None:
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
