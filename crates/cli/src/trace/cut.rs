@@ -7,9 +7,9 @@ use crate::stderr::say;
 use crate::trace_file;
 use clap::ValueHint;
 use slabyard_ask::Listener as _;
-use slabyard_lab::edit::cut::{Selection, cut};
+use slabyard_lab::edit::cut::{Selection, cut, holds};
 use slabyard_lab::record::Wanted;
-use slabyard_lab::trace::{Attached, END, LISTS, SHRINK, SHRUNK, START};
+use slabyard_lab::trace::{Attached, LISTS, START};
 use slabyard_observe::view::pick::Pattern;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -77,13 +77,13 @@ impl CutArgs {
     /// What of the trace's attachments is still true.
     fn attached(&self, attached: &[Attached]) -> Result<Vec<Attached>, Failure> {
         let mut stay = Vec::new();
-        for one in attached {
+        let times = self.from..self.to.unwrap_or(u64::MAX);
+        for one in attached.iter().filter(|one| holds(one, &times)) {
             match one.name.as_str() {
                 START if self.from > 0 => {
                     let bytes = snapshots::sizes_only(&one.bytes)?;
                     stay.push(Attached { bytes, time: 0, ..one.clone() });
                 }
-                LISTS if self.from > 0 || self.to.is_some_and(|to| to < one.time) => {}
                 LISTS => {
                     let stays = wanted(&self.caches, attached)?;
                     let stays = |name: &str| stays.as_ref().is_none_or(|stays| stays(name));
@@ -92,8 +92,6 @@ impl CutArgs {
                         ..one.clone()
                     });
                 }
-                SHRINK if one.time < self.from || self.to.is_some_and(|to| to < one.time) => {}
-                END | SHRUNK if self.to.is_some_and(|to| to < one.time) => {}
                 _ => {
                     stay.push(Attached { time: one.time.saturating_sub(self.from), ..one.clone() })
                 }

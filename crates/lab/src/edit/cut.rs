@@ -3,7 +3,7 @@
 use super::renamed::NameMap;
 use super::{Done, missing};
 use crate::record::{Sieve, Wanted};
-use crate::trace::{Error, Header, Stream, Writer};
+use crate::trace::{Attached, END, Error, Header, LISTS, SHRINK, SHRUNK, Stream, Trace, Writer};
 use std::io::Write;
 use std::ops::Range;
 
@@ -51,4 +51,29 @@ pub fn cut<W: Write>(
     writer.lost(missing(&stream));
     done.damaged = stream.damaged().to_vec();
     Ok((done, writer))
+}
+
+/// The part of a trace in memory that a range of time has; its events keep their times.
+#[must_use]
+pub fn part(whole: &Trace, times: Range<u64>) -> Trace {
+    let stays = |it: &&Attached| holds(it, &times);
+    Trace {
+        events: whole.events.iter().filter(|it| times.contains(&it.time)).copied().collect(),
+        names: whole.names.clone(),
+        header: whole.header.clone(),
+        lost: whole.lost,
+        damaged: Vec::new(),
+        attached: whole.attached.iter().filter(stays).cloned().collect(),
+    }
+}
+
+/// True if what is attached to a trace is true of its part, too: lists are those of the beginning.
+#[must_use]
+pub fn holds(attached: &Attached, times: &Range<u64>) -> bool {
+    match attached.name.as_str() {
+        LISTS => times.start == 0 && attached.time <= times.end,
+        SHRINK => times.start <= attached.time && attached.time <= times.end,
+        END | SHRUNK => attached.time <= times.end,
+        _ => true,
+    }
 }
