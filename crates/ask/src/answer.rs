@@ -20,12 +20,12 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::replay::contend::Costs;
 use slabyard_lab::replay::report::{CacheUse, Sample};
-use slabyard_lab::replay::{Limit, Relief, Replayed, Start, replay};
+use slabyard_lab::replay::{Limit, Plan, Relief, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use std::collections::BTreeMap;
 
 /// Moments at which memory is looked at.
-const SAMPLES: usize = 200;
+pub(crate) const SAMPLES: usize = 200;
 /// Samples that one replay may give: each holds a number for every cache.
 pub const MOST_SAMPLES: usize = 100_000;
 
@@ -144,8 +144,8 @@ impl Memory {
 /// A trace that is ready for questions; copies share its steps.
 #[derive(Clone)]
 pub struct Answerer<'a> {
-    loaded: &'a Loaded,
-    case: Case,
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) case: Case,
     costs: Costs,
     knows_others: bool,
 }
@@ -169,16 +169,6 @@ impl<'a> Answerer<'a> {
     #[must_use]
     pub fn of_case(loaded: &'a Loaded, case: Case, costs: Costs) -> Answerer<'a> {
         Answerer { loaded, case, costs, knows_others: false }
-    }
-
-    /// The same for another order of the events, as far as their times do not tell it.
-    ///
-    /// # Errors
-    /// As [`prepare::case`].
-    pub fn shaken(&self, seed: u64) -> Result<Answerer<'a>, Error> {
-        let order = case::order_of(&self.loaded.snapshot).shaken(seed);
-        let case = prepare::case(EngineName::Slub, self.loaded, order, &Silent)?;
-        Ok(Answerer { case, knows_others: false, ..*self })
     }
 
     /// The trace as it is prepared, by the rules of the last question.
@@ -238,7 +228,7 @@ impl<'a> Answerer<'a> {
     }
 
     /// Puts other rules in place.
-    fn rule(&mut self, engine: EngineName, settings: &Settings) -> Result<(), Error> {
+    pub(crate) fn rule(&mut self, engine: EngineName, settings: &Settings) -> Result<(), Error> {
         prepare::rule(&mut self.case, engine, self.loaded, settings).map_err(Error::usage)
     }
 
@@ -323,12 +313,22 @@ impl<'a> Answerer<'a> {
         samples: usize,
     ) -> Result<Replayed, Error> {
         self.rule(question.wanted.engine, settings)?;
+        self.replay_ruled(question, samples, None)
+    }
+
+    /// Replays the trace by the rules that are in place; of all caches, or of some.
+    pub(crate) fn replay_ruled(
+        &mut self,
+        question: &Question,
+        samples: usize,
+        called: Option<&[bool]>,
+    ) -> Result<Replayed, Error> {
         if question.memory.is_some() && !self.knows_others {
             let events = self.loaded.trace.events();
             self.case.tell_others(events).context("cannot read the trace")?;
             self.knows_others = true;
         }
-        let mut plan = self.case.plan(Start::LookAhead);
+        let mut plan = Plan { called, ..self.case.plan(Start::LookAhead) };
         if samples > 0 {
             plan.sample_every = self.case.prepared.steps.len().div_ceil(samples).max(1);
         }
@@ -381,7 +381,7 @@ impl<'a> Answerer<'a> {
 }
 
 /// The share of a trace's time for which each sample stands: until the next one.
-fn shares(span: (u64, u64), samples: &[Sample]) -> Vec<f64> {
+pub(crate) fn shares(span: (u64, u64), samples: &[Sample]) -> Vec<f64> {
     let length = span.1.saturating_sub(span.0).max(1);
     let ends = samples.iter().skip(1).map(|sample| sample.time_ns).chain([length]);
     let lengths = samples.iter().zip(ends).map(|(sample, end)| end.saturating_sub(sample.time_ns));
@@ -390,7 +390,7 @@ fn shares(span: (u64, u64), samples: &[Sample]) -> Vec<f64> {
     lengths.into_iter().map(|of_it| of_it as f64 / all as f64).collect()
 }
 
-fn calls(counters: &Counters) -> u64 {
+pub(crate) fn calls(counters: &Counters) -> u64 {
     use Counter::{
         AllocCpuSheaf, AllocFastpath, AllocSlowpath, FreeCpuSheaf, FreeFastpath, FreeSlowpath,
     };
@@ -399,40 +399,33 @@ fn calls(counters: &Counters) -> u64 {
     of_calls.map(|counter| counters.get(counter)).iter().sum()
 }
 
-fn work(counters: &Counters, calls: u64, costs: Costs) -> Work {
+/// Counts for a million of so many calls.
+pub(crate) fn work(counters: &Counters, calls: u64, costs: Costs) -> Work {
     use Counter::{
         AllocFromPartial, AllocSlab, AllocSlowpath, BarnGet, BarnGetFail, BarnPut, BarnPutFail,
         CmpxchgSlab, CpuPartialAlloc, FreeSlab, FreeSlowpath, ListLock, ListLockSlabs, SheafFlush,
         SheafRefill,
     };
-    let sum = |of: &[Counter]| of.iter().map(|counter| counters.get(*counter)).sum::<u64>() as f64;
-    let barns = sum(&[BarnGet, BarnGetFail, BarnPut, BarnPutFail]);
-    let slow_calls = sum(&[AllocSlowpath, FreeSlowpath]) + barns;
-    let (list_locks, exchanges) = (sum(&[ListLock]), sum(&[CmpxchgSlab]));
-    let moved = sum(&[SheafRefill, SheafFlush]);
-    let page_calls = sum(&[AllocSlab, FreeSlab]);
-    let ns = calls as f64 * f64::from(costs.fast)
-        + slow_calls * f64::from(costs.slow)
-        + exchanges * f64::from(costs.exchange)
-        + (list_locks + barns) * f64::from(costs.lock)
-        + sum(&[ListLockSlabs]) * f64::from(costs.link)
+    let million = |of: &[Counter]| {
+        let count: u64 = of.iter().map(|counter| counters.get(*counter)).sum();
+        count as f64 * 1e6 / (calls.max(1) as f64)
+    };
+    let barns = million(&[BarnGet, BarnGetFail, BarnPut, BarnPutFail]);
+    let refills = [CpuPartialAlloc, AllocFromPartial, AllocSlab, BarnGet, BarnGetFail];
+    let work = Work {
+        slow_calls: million(&[AllocSlowpath, FreeSlowpath]) + barns,
+        list_locks: million(&[ListLock]),
+        exchanges: million(&[CmpxchgSlab]),
+        refills: million(&refills),
         // An object that goes between a sheaf and a slab is touched as a call's is.
-        + moved * f64::from(costs.fast)
-        + page_calls * f64::from(costs.pages);
-    let million = |count: f64| count * 1e6 / (calls.max(1) as f64);
-    Work {
-        slow_calls: million(slow_calls),
-        list_locks: million(list_locks),
-        exchanges: million(exchanges),
-        refills: million(sum(&[
-            CpuPartialAlloc,
-            AllocFromPartial,
-            AllocSlab,
-            BarnGet,
-            BarnGetFail,
-        ])),
-        moved: million(moved),
-        page_calls: million(page_calls),
-        ns: ns / calls.max(1) as f64,
-    }
+        moved: million(&[SheafRefill, SheafFlush]),
+        page_calls: million(&[AllocSlab, FreeSlab]),
+        ns: 0.0,
+    };
+    let unmoved = Costs { lock_moved: costs.lock, ..costs };
+    let slow = work.slow_path_ns(unmoved)
+        + barns * f64::from(costs.lock)
+        + million(&[ListLockSlabs]) * f64::from(costs.link);
+    let fast = if calls > 0 { costs.fast } else { 0 };
+    Work { ns: f64::from(fast) + slow / 1e6, ..work }
 }

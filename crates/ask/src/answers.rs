@@ -45,21 +45,37 @@ pub fn each(
             other => other,
         })?;
     }
+    let answer = |answerer: &mut Answerer<'_>, nth: usize| {
+        answerer.answer_with(base, &points[nth], contention)
+    };
+    on_all_cpus(first, points.len(), &answer, listener, take)
+}
+
+/// Makes so many results on all CPUs, and hands each over with its number as [`each`] does.
+pub(crate) fn on_all_cpus<'a, T: Send>(
+    first: &mut Answerer<'a>,
+    nr: usize,
+    make: &(dyn Fn(&mut Answerer<'a>, usize) -> Result<T, Error> + Sync),
+    listener: &dyn Listener,
+    take: &mut (dyn FnMut(usize, T) -> Result<(), Error> + Send),
+) -> Result<(), Error> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let taker = Mutex::new((take, Ok(())));
-    let work = &|answerer: &mut Answerer<'_>| {
+    let work = &|answerer: &mut Answerer<'a>| {
         while !stop.load(Ordering::Relaxed) {
             let nth = next.fetch_add(1, Ordering::Relaxed);
-            let Some(changes) = points.get(nth) else { return };
-            let answer = answerer.answer_with(base, changes, contention);
+            if nth >= nr {
+                return;
+            }
+            let made = make(answerer, nth);
             let mut taker = taker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (take, result) = &mut *taker;
             // What others made after an error is not taken.
             let taken = match result {
                 Err(_) => Ok(()),
                 Ok(()) if listener.is_stopped() => Err(anyhow!("stopped").into()),
-                Ok(()) => answer.and_then(|answer| take(nth, answer)),
+                Ok(()) => made.and_then(|made| take(nth, made)),
             };
             if let Err(error) = taken {
                 *result = Err(error);
@@ -68,7 +84,7 @@ pub fn each(
         }
     };
     thread::scope(|scope| {
-        for _ in 1..cpus.min(points.len()) {
+        for _ in 1..cpus.min(nr) {
             let mut another = first.clone();
             scope.spawn(move || work(&mut another));
         }

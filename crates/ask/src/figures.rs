@@ -285,19 +285,31 @@ pub fn without_series(
 /// Bytes of slabs in the mean over the time of the trace, from those before it; `None` without time.
 #[must_use]
 pub fn mean_bytes(case: &Case, replayed: &Replayed, before: Option<u64>) -> Option<f64> {
-    let mut bytes = before? as f64;
-    let (begin, end) = case.prepared.span.clone().into_inner();
+    let slab = |cache: u16| i64::from(case.page_size) << case.orders[usize::from(cache)];
+    let changes = replayed.changes.iter();
+    let changes = changes.map(|it| (it.time_ns, i64::from(it.by) * slab(it.cache)));
+    let span = case.prepared.span.clone().into_inner();
+    (span.1 > span.0).then_some(())?;
+    Some(mean_of(span, before?, changes))
+}
+
+/// The mean over a span of time of bytes that change; what they are before, if it has no length.
+pub(crate) fn mean_of(
+    (begin, end): (u64, u64),
+    before: u64,
+    changes: impl IntoIterator<Item = (u64, i64)>,
+) -> f64 {
+    let mut bytes = before as f64;
     let (mut since, mut byte_ns) = (begin, 0.0);
-    for change in &replayed.changes {
+    for (time_ns, by) in changes {
         // What waits for readers may outlast the trace.
-        let at = change.time_ns.clamp(since, end);
+        let at = time_ns.clamp(since, end);
         byte_ns += bytes * (at - since) as f64;
         since = at;
-        let slab = (u64::from(case.page_size) << case.orders[usize::from(change.cache)]) as f64;
-        bytes += f64::from(change.by) * slab;
+        bytes += by as f64;
     }
     byte_ns += bytes * (end - since) as f64;
-    (end > begin).then(|| byte_ns / (end - begin) as f64)
+    if end > begin { byte_ns / (end - begin) as f64 } else { bytes }
 }
 
 /// Every counter by its kernel's name.

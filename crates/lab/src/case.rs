@@ -438,6 +438,7 @@ impl Case {
             steps: None,
             events: &self.events,
             page_lists: self.page_lists,
+            called: None,
         }
     }
 }

@@ -15,13 +15,14 @@
 //! [`accuracy`] holds the measured errors of predictions for other machines, [`calibrate`] measures
 //! what operations cost on this one.
 //!
-//! Modules import downwards only: small > slob, geometry; to_snapshot > case > accuracy; case,
+//! Modules import downwards only: small > slob, geometry; cache_rules, to_snapshot > case > accuracy; case,
 //! check > replay, population > prepare > trace, lists, snapshot > geometry > rules > event; edit,
 //! import > load, malloc, record > prepare, trace; leaks > prepare, snapshot, trace; malloc > geometry; slob > trace;
 //! population > accuracy. `packed` is below all; `paths` and `calibrate` import none of these.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod accuracy;
+pub mod cache_rules;
 pub mod calibrate;
 pub mod case;
 pub mod check;

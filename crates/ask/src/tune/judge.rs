@@ -1,16 +1,14 @@
-//! Holds a setting against a load that its search did not see, in orders of the events that the trace
-//! allows, too.
+//! Holds a setting against a load that its search did not see.
 
-use super::{EQUAL_WORK, Point, Score, Search, best, score};
-use crate::answer::Answerer;
+use super::{EQUAL_WORK, Point, Score, Search, best};
 use crate::axis::Changes;
 use crate::load::Loaded;
-use crate::question::Question;
 use crate::{Error, Listener};
 use serde::Serialize;
-use slabyard_lab::trace::{Attached, LISTS, SHRINK, Source, Trace};
+use slabyard_lab::edit::cut::part;
+use slabyard_lab::trace::{Source, Trace};
 
-/// Lowest and highest over the orders of a trace's events.
+/// The lowest and the highest of some numbers.
 pub type Interval = (f64, f64);
 
 /// What a load said.
@@ -21,38 +19,37 @@ pub struct Verdict {
     /// The setting that the search found without it.
     pub name: String,
     /// Bytes of all slabs in the mean over time, as a part of the default's.
-    pub memory: Interval,
+    pub memory: f64,
     /// Slow-path work, as a part of the default's.
-    pub work: Interval,
-    /// It is smaller, and takes no more work, in every order.
+    pub work: f64,
+    /// It is smaller, and takes no more work.
     pub holds: bool,
 }
 
-/// True if the setting is smaller in all scores, and takes no more work.
+/// True if the setting is smaller, and takes no more work.
 #[must_use]
-pub fn holds(scores: &[Score]) -> bool {
-    !scores.is_empty() && scores.iter().all(|it| it.memory < 1.0 && it.work <= EQUAL_WORK)
+pub fn holds(score: &Score) -> bool {
+    score.memory < 1.0 && score.work <= EQUAL_WORK
 }
 
-/// Replays a load with a setting and without, as recorded and in `seeds` other orders.
-///
-/// # Errors
-/// As [`Answerer::answer`] and [`Answerer::shaken`].
-pub fn scores(
-    load: &Answerer<'_>,
-    base: &Question,
-    changes: &Changes,
-    seeds: u64,
-) -> Result<Vec<Score>, Error> {
-    let each = |seed: u64| {
-        let mut answerer = match seed {
-            0 => load.clone(),
-            _ => load.shaken(seed)?,
-        };
-        let default = answerer.answer(base, &Vec::new())?;
-        Ok(score(&default, &answerer.answer(base, changes)?))
-    };
-    (0..=seeds).map(each).collect()
+/// What recordings said of settings that were found without them, each by the others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HeldOut {
+    /// How many.
+    pub recordings: usize,
+    /// The lowest and the highest part of the default's memory.
+    pub memory: Interval,
+    /// The same of its work.
+    pub work: Interval,
+}
+
+/// The range over the recordings; `None` where fewer than two judged.
+#[must_use]
+pub fn held_out(verdicts: &[Option<Verdict>]) -> Option<HeldOut> {
+    let of = |of: fn(&Verdict) -> f64| interval(verdicts.iter().flatten().map(of));
+    let recordings = verdicts.iter().flatten().count();
+    let held_out = HeldOut { recordings, memory: of(|it| it.memory), work: of(|it| it.work) };
+    (recordings > 1).then_some(held_out)
 }
 
 /// The lowest and the highest of some numbers.
@@ -65,26 +62,25 @@ pub fn interval(each: impl Iterator<Item = f64>) -> Interval {
 /// than the default there.
 ///
 /// # Errors
-/// As [`Search::front`] and [`scores`].
+/// As [`Search::front`].
 pub fn without(
     search: &mut Search<'_>,
     left_out: usize,
     name: &str,
-    seeds: u64,
     listener: &dyn Listener,
 ) -> Result<Option<Verdict>, Error> {
     let on: Vec<usize> = (0..search.loads.len()).filter(|load| *load != left_out).collect();
     let front = search.front(&on, listener)?;
     let Some(Point { name: found, changes, .. }) = best(&front) else { return Ok(None) };
     listener.stage(&format!("judging {found} by {name}"));
-    let scores = scores(&search.loads[left_out], search.base, changes, seeds)?;
-    listener.clear();
-    Ok(Some(Verdict {
+    search.replay(&[left_out], &[Changes::new(), changes.clone()], listener)?;
+    let score = search.score(&[left_out], changes);
+    Ok(score.map(|score| Verdict {
         load: name.to_owned(),
         name: found.clone(),
-        memory: interval(scores.iter().map(|it| it.memory)),
-        work: interval(scores.iter().map(|it| it.work)),
-        holds: holds(&scores),
+        memory: score.memory,
+        work: score.work,
+        holds: holds(&score),
     }))
 }
 
@@ -95,25 +91,10 @@ pub fn without(
 /// The trace cannot be read.
 pub fn halves(mut loaded: Loaded) -> Result<[Loaded; 2], Error> {
     let whole = loaded.trace.take_whole().map_err(|error| Error::Cannot(error.into()))?;
-    let (first, last) = match (whole.events.first(), whole.events.last()) {
-        (Some(first), Some(last)) => (first.time, last.time),
-        _ => return Err(Error::Usage("the trace has no event to tune by".into())),
+    let (Some(first), Some(last)) = (whole.events.first(), whole.events.last()) else {
+        return Err(Error::Usage("the trace has no event to tune by".into()));
     };
-    let middle = first + (last - first) / 2;
-    let stays = |attached: &Attached, of: &dyn Fn(u64) -> bool| match attached.name.as_str() {
-        LISTS => of(first),
-        SHRINK => of(attached.time),
-        _ => true,
-    };
-    let part = |of: &dyn Fn(u64) -> bool| Trace {
-        events: whole.events.iter().filter(|event| of(event.time)).copied().collect(),
-        names: whole.names.clone(),
-        header: whole.header.clone(),
-        lost: whole.lost,
-        damaged: Vec::new(),
-        attached: whole.attached.iter().filter(|it| stays(it, of)).cloned().collect(),
-    };
-    let [before, after] = [part(&|time| time < middle), part(&|time| time >= middle)];
+    let middle = first.time + (last.time - first.time) / 2;
     let half = |trace: Trace| Loaded {
         trace: Source::from(trace),
         snapshot: loaded.snapshot.clone(),
@@ -122,7 +103,7 @@ pub fn halves(mut loaded: Loaded) -> Result<[Loaded; 2], Error> {
         traced: loaded.traced,
         is_without_slabs: loaded.is_without_slabs,
     };
-    Ok([half(before), half(after)])
+    Ok([0..middle, middle..u64::MAX].map(|times| half(part(&whole, times))))
 }
 
 #[cfg(test)]
@@ -130,14 +111,26 @@ mod tests {
     use super::*;
 
     /// A setting that is smaller where it was found must not be recommended for a load where it takes
-    /// more work, or more memory, in any order.
+    /// more work, or more memory.
     #[test]
     fn a_setting_that_does_not_hold_is_refused() {
         let of = |memory, work| Score { memory, peak: memory, parked: 1.0, work };
-        assert!(holds(&[of(0.9, 1.0), of(0.91, 1.005)]));
-        assert!(!holds(&[of(0.9, 1.0), of(0.9, 1.02)]), "more work");
-        assert!(!holds(&[of(0.9, 1.0), of(1.0, 1.0)]), "no smaller");
-        assert!(!holds(&[]), "nothing judged it");
+        assert!(holds(&of(0.91, 1.005)));
+        assert!(!holds(&of(0.9, 1.02)), "more work");
+        assert!(!holds(&of(1.0, 1.0)), "no smaller");
         assert_eq!(interval([0.85, 0.9, 0.8].into_iter()), (0.8, 0.9));
+    }
+
+    /// The interval is over recordings: one load that judged has none.
+    #[test]
+    fn one_judge_has_no_interval() {
+        let said = |memory| {
+            let (load, name) = (format!("{memory}"), "max_order=1".into());
+            Some(Verdict { load, name, memory, work: 1.0, holds: true })
+        };
+        assert_eq!(held_out(&[said(0.9)]), None);
+        assert_eq!(held_out(&[said(0.9), None]), None, "one found nothing to judge");
+        let range = held_out(&[said(0.9), said(0.8), said(0.95)]).expect("three judged");
+        assert_eq!((range.recordings, range.memory, range.work), (3, (0.8, 0.95), (1.0, 1.0)));
     }
 }

@@ -31,12 +31,12 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let judges = if is_halved { 1..2 } else { 0..loads.len() };
     let mut verdicts = Vec::new();
     for nth in judges {
-        verdicts.push(judge::without(&mut search, nth, &names[nth], args.seeds, &progress)?);
+        verdicts.push(judge::without(&mut search, nth, &names[nth], &progress)?);
     }
     // Of a load that was cut the second half only judges.
     let tuned: Vec<usize> = if is_halved { vec![0] } else { (0..loads.len()).collect() };
     let front = search.front(&tuned, &progress)?;
-    let report = Report::new(&front, best(&front), &verdicts, search.replays(), is_halved);
+    let report = Report::new(&front, best(&front), &verdicts, search.effort(), is_halved);
     args.html.write(|| report.page())?;
     let text = if args.json { report.json()? } else { report.table() };
     let code = stdout::print(text.as_bytes())?;

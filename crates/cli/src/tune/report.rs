@@ -6,7 +6,7 @@ use crate::html;
 use crate::terminal::{Colour, Grid};
 use anyhow::Context;
 use serde::Serialize;
-use slabyard_ask::tune::judge::{Interval, Verdict, interval};
+use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, held_out, interval};
 use slabyard_ask::tune::{Point, knobs};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
@@ -27,6 +27,10 @@ pub(super) struct Report<'a> {
     refused: Option<&'a str>,
     /// What each judging load said; null: without it nothing was better than the default.
     judges: &'a [Option<Verdict>],
+    /// The range of what they said; null where fewer than two recordings judged.
+    held_out: Option<HeldOut>,
+    /// How many settings were compared.
+    settings: usize,
     replays: usize,
     #[serde(skip)]
     is_halved: bool,
@@ -37,7 +41,7 @@ impl<'a> Report<'a> {
         front: &'a [Point],
         best: Option<&'a Point>,
         judges: &'a [Option<Verdict>],
-        replays: usize,
+        (settings, replays): (usize, usize),
         is_halved: bool,
     ) -> Report<'a> {
         let hold = judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds));
@@ -48,6 +52,8 @@ impl<'a> Report<'a> {
             apply: recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default(),
             refused: best.filter(|_| !hold).map(|it| it.name.as_str()),
             judges,
+            held_out: held_out(judges),
+            settings,
             replays,
             is_halved,
         }
@@ -73,19 +79,31 @@ impl<'a> Report<'a> {
         }
         let mut text = String::new();
         grid.write(&mut text, Colour::of_stdout());
-        let _ = writeln!(text, "\nRelative to the default, from {} replays.\n", self.replays);
+        let _ = writeln!(
+            text,
+            "\nRelative to the default: {} settings, from {} replays.\n",
+            self.settings, self.replays
+        );
         text.push_str(&self.picture());
         text.push('\n');
         for judge in self.judges.iter().flatten() {
-            let range = |(low, high): (f64, f64)| format!("{low:.3} to {high:.3}");
             let _ = writeln!(
                 text,
-                "{} {} on {}, which it was not found by: memory {}, work {}",
+                "{} {} on {}, which it was not found by: memory {:.3}, work {:.3}",
                 judge.name,
                 if judge.holds { "holds" } else { "does not hold" },
                 judge.load,
-                range(judge.memory),
-                range(judge.work)
+                judge.memory,
+                judge.work
+            );
+        }
+        if let Some(HeldOut { recordings, memory, work }) = self.held_out {
+            let range = |(low, high): Interval| format!("{low:.3} to {high:.3}");
+            let _ = writeln!(
+                text,
+                "lowest to highest of {recordings} recordings, each held out: memory {}, work {}",
+                range(memory),
+                range(work)
             );
         }
         text + &self.conclusion()
@@ -187,15 +205,15 @@ mod tests {
         let front = [point("max_order=1", changes, score), point("base", Vec::new(), base)];
         let judge = |holds| {
             let (load, name) = ("other".into(), "max_order=1".into());
-            Some(Verdict { load, name, memory: (0.9, 0.9), work: (1.0, 1.0), holds })
+            Some(Verdict { load, name, memory: 0.9, work: 1.0, holds })
         };
         let all = [judge(true), judge(true)];
-        let report = Report::new(&front, front.first(), &all, 9, false);
+        let report = Report::new(&front, front.first(), &all, (9, 9), false);
         assert!(report.is_recommended() && report.refused.is_none());
         let text = report.table();
         assert!(text.contains("max_order=1 *") && text.contains("slub_max_order=1"), "{text}");
         for judges in [[judge(true), judge(false)], [judge(true), None]] {
-            let report = Report::new(&front, front.first(), &judges, 9, false);
+            let report = Report::new(&front, front.first(), &judges, (9, 9), false);
             assert_eq!((report.is_recommended(), report.refused), (false, Some("max_order=1")));
             let text = report.table();
             assert!(!text.contains("slub_max_order=1"), "{text}");

@@ -9,7 +9,7 @@ fn tune(loads: &[&str], args: &[&str]) -> Output {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/traces");
     let files = loads.iter().map(|load| traces.join(format!("{load}.slabtrace")));
     let mut command = Command::new(SLABYARD);
-    command.arg("tune").args(files).args(["--seeds", "1"]).args(args).output().expect("it runs")
+    command.arg("tune").args(files).args(args).output().expect("it runs")
 }
 
 fn front(output: &Output) -> Vec<(String, f64, f64)> {

@@ -138,7 +138,8 @@ impl InSheaves {
 /// Objects in a sheaf of the traced kernel's cache, or of the modelled one where that has no sheaves;
 /// 0 where the start is not looked for in sheaves.
 fn found_in(plan: &Plan<'_>, cache: usize) -> usize {
-    let looks = plan.start == Start::LookAhead && !plan.is_other(cache) && !plan.is_gone(cache);
+    let looks =
+        plan.start == Start::LookAhead && !plan.is_other(cache) && !plan.is_without_slabs(cache);
     let Rules { front, sheaf_capacity, .. } = plan.rules[cache];
     let is_front = matches!(front, Front::Sheaves | Front::SheavesOverCpuSlabs);
     let has_sheaves = is_front && sheaf_capacity > 0;

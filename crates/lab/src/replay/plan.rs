@@ -59,6 +59,9 @@ pub struct Plan<'a> {
     pub events: &'a [Event],
     /// The page lists through which slabs' pages pass; `None`: they are not modelled.
     pub page_lists: Option<page_lists::Rules>,
+    /// Which caches a [replay](super::replay) calls; `None`: all. The others have no slabs in it, and
+    /// their steps only tell where tasks run.
+    pub called: Option<&'a [bool]>,
 }
 
 impl Plan<'_> {
@@ -82,6 +85,11 @@ impl Plan<'_> {
     /// True if the modelled release does not have a cache.
     pub(super) fn is_gone(&self, cache: usize) -> bool {
         self.prepared.caches[cache].gone
+    }
+
+    /// True if a cache has no slabs in the run: it is [gone](Self::is_gone), or not called.
+    pub(super) fn is_without_slabs(&self, cache: usize) -> bool {
+        self.is_gone(cache) || self.called.is_some_and(|called| !called[cache])
     }
 
     /// True if the slabs of a cache are not those of the traced machine.

@@ -125,12 +125,14 @@ impl<'p, 'a> Run<'p, 'a> {
             let step = Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
             self.end_grace(step.time_ns);
             self.reap(cpu, step.time_ns);
-            if step.op == StepKind::Free {
-                self.free(&step, copy);
-            } else if !self.alloc(nth, &step) {
-                break;
+            if !self.plan.is_without_slabs(step.cache.into()) {
+                if step.op == StepKind::Free {
+                    self.free(&step, copy);
+                } else if !self.alloc(nth, &step) {
+                    break;
+                }
+                self.note_call(nth, &step);
             }
-            self.note_call(nth, &step);
             if copy + 1 == copies {
                 self.look(nth, step.time_ns)?;
             }

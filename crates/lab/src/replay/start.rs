@@ -57,7 +57,7 @@ impl PlacedSlabs {
     /// Slabs of the start that the snapshot counts and no event touches, and that are in no list, as
     /// many as the cache's population takes on this machine.
     pub(super) fn untouched(&self, plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
-        let parked = plan.parked.get(number).filter(|_| !plan.is_gone(number));
+        let parked = plan.parked.get(number).filter(|_| !plan.is_without_slabs(number));
         let Some(parked) = parked else { return 0 };
         let (traced, objects) = (plan.traced_objects[number], plan.rules[number].objects);
         let laid_out = plan.laid_out.get(number).copied();
@@ -196,7 +196,7 @@ pub(super) fn own(plan: &Plan<'_>, placed: &PlacedSlabs, slab_of: &mut [u32]) {
 fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSlabs) {
     let all = caches.iter_mut().zip(plan.parked).zip(&mut placed.unbound).enumerate();
     for (number, ((cache, parked), unbound)) in all {
-        if plan.is_other(number) || plan.is_gone(number) {
+        if plan.is_other(number) || plan.is_without_slabs(number) {
             continue;
         }
         let objects = cache.rules().objects;
@@ -288,7 +288,7 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut PlacedSl
     for (number, cache) in caches.iter().enumerate() {
         // From the snapshot alone, those are in place that are as on the traced machine.
         let in_place = plan.start == Start::Snapshot && !plan.is_other(number);
-        if in_place || plan.is_gone(number) {
+        if in_place || plan.is_without_slabs(number) {
             continue;
         }
         let known = prepared.known.get(number).is_some_and(Option::is_some);
