@@ -73,11 +73,40 @@ pub fn without(
     let front = search.front(&on, listener)?;
     let Some(Point { name: found, changes, .. }) = best(&front) else { return Ok(None) };
     listener.stage(&format!("judging {found} by {name}"));
-    search.replay(&[left_out], &[Changes::new(), changes.clone()], listener)?;
+    search.replay(&[left_out], &[Changes::new(), changes.clone()], None, listener)?;
     let score = search.score(&[left_out], changes);
     Ok(score.map(|score| Verdict {
         load: name.to_owned(),
         name: found.clone(),
+        memory: score.memory,
+        work: score.work,
+        holds: holds(&score),
+    }))
+}
+
+/// The same for what is written for single caches, beside what is best for all caches on the other
+/// loads, or beside the default.
+///
+/// # Errors
+/// As [`Search::front`].
+pub fn singles_without(
+    search: &mut Search<'_>,
+    left_out: usize,
+    name: &str,
+    beside_best: bool,
+    listener: &dyn Listener,
+) -> Result<Option<Verdict>, Error> {
+    let on: Vec<usize> = (0..search.loads.len()).filter(|load| *load != left_out).collect();
+    let mut beside = Changes::new();
+    if beside_best {
+        let front = search.front(&on, listener)?;
+        beside = best(&front).map(|point| point.changes.clone()).unwrap_or_default();
+    }
+    let Some(found) = search.singles(&on, &beside, listener)? else { return Ok(None) };
+    let score = search.judge_singles(left_out, &beside, &found.caches, listener)?;
+    Ok(score.map(|score| Verdict {
+        load: name.to_owned(),
+        name: format!("{} with {} single caches", found.beside, found.caches.len()),
         memory: score.memory,
         work: score.work,
         holds: holds(&score),

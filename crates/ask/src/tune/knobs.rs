@@ -60,7 +60,7 @@ pub static KNOBS: [Knob; 5] = [
 
 /// Each combination of the coarse values; the first has none.
 pub(super) fn grid(knobs: &[&'static Knob]) -> Vec<Changes> {
-    let mut all: Vec<Changes> = vec![Vec::new()];
+    let mut all: Vec<Changes> = vec![Changes::new()];
     for knob in knobs {
         let with = |changes: &Changes| -> Vec<Changes> {
             knob.coarse.iter().map(|value| put(changes, knob.key, *value)).collect()
@@ -70,6 +70,26 @@ pub(super) fn grid(knobs: &[&'static Knob]) -> Vec<Changes> {
     let base = all.iter().position(Vec::is_empty).unwrap_or(0);
     all.swap(0, base);
     all
+}
+
+/// A setting with each combination of values of these knobs in place of its own; what it sets is not
+/// set back to the kernel's own, of which no write knows the number.
+pub(super) fn combinations(knobs: &[&'static Knob], of: &Changes) -> Vec<Changes> {
+    let mut all = vec![of.clone()];
+    for knob in knobs {
+        let with = |changes: &Changes| -> Vec<Changes> {
+            let is_set = of.iter().any(|(key, _)| key == knob.key);
+            let values = knob.values.iter().filter(|value| value.is_some() || !is_set);
+            values.map(|value| put(changes, knob.key, *value)).collect()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}
+
+/// The changes with others in their place.
+pub(super) fn with(of: &Changes, others: &Changes) -> Changes {
+    others.iter().fold(of.clone(), |all, (key, value)| put(&all, key, Some(value)))
 }
 
 /// The points that differ in one setting, by one step.

@@ -3,14 +3,15 @@
 //!
 //! The search replays a coarse grid, then moves from the points of the front along one setting at a
 //! time (coordinate descent) until that finds no better point. Neighbours: `runs` replays, `front` compares
-//! points, [`knobs`] has the settings and how a kernel is given them, [`judge`] holds a point against
-//! other loads.
+//! points, [`knobs`] has the settings and how a kernel is given them, [`single`] sets single caches,
+//! [`judge`] holds a point against other loads.
 //! Invariants: the same loads give the same result; a load that judges takes no part in the search.
 
 mod front;
 pub mod judge;
 pub mod knobs;
 mod runs;
+pub mod single;
 
 pub use front::{EQUAL_WORK, Point, Score, best, front};
 
@@ -20,7 +21,7 @@ use crate::load::Loaded;
 use crate::question::Question;
 use crate::{Error, Listener, Silent};
 use knobs::Knob;
-use runs::{Runs, Sets};
+use runs::Runs;
 use slabyard_lab::replay::contend::COSTS;
 
 /// Passes of the descent: each replays the neighbours of all points of the front.
@@ -63,40 +64,24 @@ impl<'a> Search<'a> {
         Ok(Search { loads, knobs })
     }
 
-    /// Replays what is not known yet of the points, on these loads.
+    /// Replays what is not known yet of the points, on these loads; of caches with these names alone,
+    /// if any are given.
     fn replay(
         &mut self,
         on: &[usize],
         points: &[Changes],
+        names: Option<&[String]>,
         listener: &dyn Listener,
     ) -> Result<(), Error> {
-        on.iter().try_for_each(|load| self.loads[*load].replay(points, listener))
+        on.iter().try_for_each(|load| self.loads[*load].replay(points, names, listener))
     }
 
     /// The score of a point that was replayed on all of these loads: the mean over them.
     fn score(&self, on: &[usize], changes: &Changes) -> Option<Score> {
-        let each = self.each(on, changes, Runs::score)?;
-        let mean = |of: fn(&Score) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
-        Some(Score {
-            memory: mean(|it| it.memory),
-            peak: mean(|it| it.peak),
-            parked: mean(|it| it.parked),
-            work: mean(|it| it.work),
-        })
-    }
-
-    /// What each of these loads says of a point and the default.
-    fn each<T>(
-        &self,
-        on: &[usize],
-        changes: &Changes,
-        of: impl Fn(&Runs<'a>, &Sets, &Sets) -> T,
-    ) -> Option<Vec<T>> {
-        let one = |load: &usize| {
+        mean(on.iter().map(|load| {
             let runs = &self.loads[*load];
-            Some(of(runs, runs.sets(&Changes::new())?, runs.sets(changes)?))
-        };
-        on.iter().map(one).collect()
+            Some(runs.score(runs.sets(&Changes::new())?, runs.sets(changes)?))
+        }))
     }
 
     /// The front for these loads.
@@ -105,7 +90,7 @@ impl<'a> Search<'a> {
     /// As [`Answerer::answer`].
     pub fn front(&mut self, on: &[usize], listener: &dyn Listener) -> Result<Vec<Point>, Error> {
         let mut points = knobs::grid(&self.knobs);
-        self.replay(on, &points, listener)?;
+        self.replay(on, &points, None, listener)?;
         for _ in 0..PASSES {
             let front = self.front_of(on, &points);
             let near = front.iter().flat_map(|it| knobs::neighbours(&self.knobs, &it.changes));
@@ -115,7 +100,7 @@ impl<'a> Search<'a> {
             if new.is_empty() {
                 break;
             }
-            self.replay(on, &new, listener)?;
+            self.replay(on, &new, None, listener)?;
             points.extend(new);
         }
         Ok(self.front_of(on, &points))
@@ -135,4 +120,16 @@ impl<'a> Search<'a> {
         let of = |of: fn(&Runs<'a>) -> usize| self.loads.iter().map(of).sum();
         (of(Runs::points), of(Runs::replays))
     }
+}
+
+/// The mean of scores over loads, if each has one.
+fn mean(each: impl Iterator<Item = Option<Score>>) -> Option<Score> {
+    let each: Vec<Score> = each.collect::<Option<_>>()?;
+    let mean = |of: fn(&Score) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
+    Some(Score {
+        memory: mean(|it| it.memory),
+        peak: mean(|it| it.peak),
+        parked: mean(|it| it.parked),
+        work: mean(|it| it.work),
+    })
 }

@@ -92,10 +92,22 @@ impl<'a> Runs<'a> {
         self.points.get(&axis::name(changes))
     }
 
-    /// Finds the rules of points, and replays those that are new.
+    /// The number of a cache.
+    pub(super) fn number_of(&self, name: &str) -> Option<usize> {
+        self.names().iter().position(|it| it == name)
+    }
+
+    /// Names of the caches, by number.
+    pub(super) fn names(&self) -> &[String] {
+        &self.answerer.case.ids
+    }
+
+    /// Finds the rules of points, and replays those that are new; of caches with these names alone, if
+    /// any are given and caches can be replayed alone.
     pub(super) fn replay(
         &mut self,
         points: &[Changes],
+        names: Option<&[String]>,
         listener: &dyn Listener,
     ) -> Result<(), Error> {
         for changes in points {
@@ -110,7 +122,7 @@ impl<'a> Runs<'a> {
                 self.points.insert(name, sets);
             }
         }
-        let passes = self.passes(points);
+        let passes = self.passes(points, names.filter(|_| !self.are_coupled));
         self.replay_passes(&passes, listener)
     }
 
@@ -133,10 +145,13 @@ impl<'a> Runs<'a> {
 
     /// Replays in which each cache runs by one of the sets that these points need and that it did not
     /// run by yet.
-    fn passes(&self, points: &[Changes]) -> Vec<Vec<Option<usize>>> {
+    fn passes(&self, points: &[Changes], names: Option<&[String]>) -> Vec<Vec<Option<usize>>> {
         let mut passes: Vec<Vec<Option<usize>>> = Vec::new();
         let sets: Vec<&Sets> = points.iter().filter_map(|it| self.sets(it)).collect();
         for (nth, cache) in self.caches.iter().enumerate() {
+            if names.is_some_and(|names| !names.contains(&self.names()[nth])) {
+                continue;
+            }
             let mut wanted: Vec<usize> = sets.iter().map(|sets| sets[nth]).collect();
             wanted.sort_unstable();
             wanted.dedup();
@@ -220,6 +235,16 @@ impl<'a> Runs<'a> {
             peak = peak.max(bytes);
         }
         peak + self.untouched(sets)
+    }
+
+    /// What a cache takes by one of its sets, as parts of what all take by default.
+    pub(super) fn part_of(&self, default: &Sets, cache: usize, set: usize) -> Option<(f64, f64)> {
+        let run = self.caches[cache].runs[set].as_ref()?;
+        let (memory, work) = self.memory_and_work(default);
+        let calls: u64 = self.each(default).map(|run| run.calls).sum();
+        let of_all = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
+        let bytes = run.mean + run.untouched.unwrap_or(0) as f64;
+        Some((of_all(bytes, memory), of_all(run.slow_ns / calls.max(1) as f64, work)))
     }
 
     /// What a point takes, as parts of what the default takes.
@@ -306,7 +331,7 @@ mod tests {
             let mut answerer = Answerer::new(&loaded, COSTS, &Silent).expect("a case");
             let mut runs = Runs::new(answerer.clone(), &base).expect("a machine");
             let points: Vec<Changes> = [""].into_iter().chain(varied).map(changes).collect();
-            runs.replay(&points, &Silent).expect("replays");
+            runs.replay(&points, None, &Silent).expect("replays");
             for point in &points {
                 let sets = runs.sets(point).expect("it was replayed");
                 let answer = answerer.answer(&base, point).expect("an answer");
@@ -324,6 +349,27 @@ mod tests {
                     assert!(off <= whole * 1e-9, "{trace} {machine} {name}: {ours}, {whole}");
                 }
             }
+            if runs.are_coupled {
+                continue;
+            }
+            // Caches of one replay may follow different settings.
+            let of = |nth: usize| runs.sets(&points[nth % points.len()]).expect("replayed")[nth];
+            let mixed: Sets = (0..runs.caches.len()).map(of).collect();
+            let rules = mixed.iter().zip(&runs.caches).map(|(set, cache)| cache.rules[*set]);
+            answerer.case.follow(&rules.collect::<Vec<_>>());
+            let replayed = answerer.replay_ruled(&base, 0, None).expect("a replay");
+            let Answerer { loaded, case, .. } = &answerer;
+            let figures = figures::without_series(
+                &loaded.snapshot,
+                case,
+                Start::LookAhead,
+                Vec::new(),
+                &replayed,
+            );
+            let mean = figures::mean_bytes(case, &replayed, figures.totals.before.bytes);
+            let whole = mean.expect("time") + figures.totals.untouched_bytes.unwrap_or(0) as f64;
+            let (memory, _) = runs.memory_and_work(&mixed);
+            assert!((memory - whole).abs() <= whole * 1e-9, "{trace} {machine}: {memory}, {whole}");
         }
     }
 

@@ -11,12 +11,13 @@ use crate::failure::Failure;
 use crate::stdout;
 use crate::terminal::Progress;
 use args::TuneArgs;
-use report::Report;
+use report::{JudgedFront, JudgedSingles, Report};
 use slabyard_ask::files::shown;
 use slabyard_ask::load::{self, Loaded, TraceFile};
 use slabyard_ask::question::{self, Question};
 use slabyard_ask::tune::{Search, best, judge};
 use slabyard_ask::{Error, Listener};
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,17 +31,39 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let is_halved = args.files.len() == 1;
     let judges = if is_halved { 1..2 } else { 0..loads.len() };
     let mut verdicts = Vec::new();
-    for nth in judges {
+    for nth in judges.clone() {
         verdicts.push(judge::without(&mut search, nth, &names[nth], &progress)?);
     }
     // Of a load that was cut the second half only judges.
     let tuned: Vec<usize> = if is_halved { vec![0] } else { (0..loads.len()).collect() };
     let front = search.front(&tuned, &progress)?;
-    let report = Report::new(&front, best(&front), &verdicts, search.effort(), is_halved);
+    let found = JudgedFront { front: &front, best: best(&front), judges: &verdicts };
+    let singles = singles(&mut search, &found, &tuned, (&judges, &names), &progress)?;
+    let report = Report::new(&found, &singles, search.effort(), is_halved);
     args.html.write(|| report.page())?;
     let text = if args.json { report.json()? } else { report.table() };
     let code = stdout::print(text.as_bytes())?;
     Ok(if report.is_recommended() { code } else { ExitCode::FAILURE })
+}
+
+/// What to write for single caches beside what is recommended for all, or beside the default.
+fn singles(
+    search: &mut Search<'_>,
+    found: &JudgedFront<'_>,
+    tuned: &[usize],
+    (judges, names): (&Range<usize>, &[String]),
+    listener: &dyn Listener,
+) -> Result<JudgedSingles, Failure> {
+    let recommended = found.recommended();
+    let beside = recommended.map(|point| point.changes.clone()).unwrap_or_default();
+    let singles = search.singles(tuned, &beside, listener)?;
+    let mut verdicts = Vec::new();
+    for nth in judges.clone().filter(|_| singles.is_some()) {
+        let beside_best = recommended.is_some();
+        let name = &names[nth];
+        verdicts.push(judge::singles_without(search, nth, name, beside_best, listener)?);
+    }
+    Ok(JudgedSingles { singles, judges: verdicts, writable: search.writable() })
 }
 
 /// The loads, and what to call them: one alone as its two halves.

@@ -7,12 +7,45 @@ use crate::terminal::{Colour, Grid};
 use anyhow::Context;
 use serde::Serialize;
 use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, held_out, interval};
-use slabyard_ask::tune::{Point, knobs};
+use slabyard_ask::tune::single::Singles;
+use slabyard_ask::tune::{Point, Score, knobs};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
 
 /// Rows and columns of the picture.
 const PICTURE: (usize, usize) = (12, 60);
+
+/// The front, and what was said of its best point.
+pub(super) struct JudgedFront<'a> {
+    /// Smallest first, with the default.
+    pub(super) front: &'a [Point],
+    /// The smallest that takes no more work than the default.
+    pub(super) best: Option<&'a Point>,
+    /// What each judging load said; `None`: without it nothing was better than the default.
+    pub(super) judges: &'a [Option<Verdict>],
+}
+
+impl<'a> JudgedFront<'a> {
+    /// The best point, if it held everywhere.
+    pub(super) fn recommended(&self) -> Option<&'a Point> {
+        self.best.filter(|_| hold(self.judges))
+    }
+}
+
+fn hold(judges: &[Option<Verdict>]) -> bool {
+    judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds))
+}
+
+/// What was found for single caches.
+#[derive(Serialize)]
+pub(super) struct JudgedSingles {
+    /// Beside what is recommended, or the default; null: nothing that saves a hundredth more.
+    #[serde(flatten)]
+    pub(super) singles: Option<Singles>,
+    pub(super) judges: Vec<Option<Verdict>>,
+    /// The files that this kernel lets be written.
+    pub(super) writable: Vec<&'static str>,
+}
 
 /// All that was found.
 #[derive(Serialize)]
@@ -21,7 +54,7 @@ pub(super) struct Report<'a> {
     front: &'a [Point],
     /// The smallest that takes no more work than the default, if it held.
     recommended: Option<&'a str>,
-    /// How a kernel is given it.
+    /// How a kernel is given it, and what is recommended for single caches.
     apply: Vec<String>,
     /// The same, where it did not hold.
     refused: Option<&'a str>,
@@ -29,7 +62,8 @@ pub(super) struct Report<'a> {
     judges: &'a [Option<Verdict>],
     /// The range of what they said; null where fewer than two recordings judged.
     held_out: Option<HeldOut>,
-    /// How many settings were compared.
+    single_caches: &'a JudgedSingles,
+    /// How many settings for all caches were compared.
     settings: usize,
     replays: usize,
     #[serde(skip)]
@@ -38,21 +72,27 @@ pub(super) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(
-        front: &'a [Point],
-        best: Option<&'a Point>,
-        judges: &'a [Option<Verdict>],
+        found: &JudgedFront<'a>,
+        single_caches: &'a JudgedSingles,
         (settings, replays): (usize, usize),
         is_halved: bool,
     ) -> Report<'a> {
-        let hold = judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds));
-        let recommended = best.filter(|_| hold);
+        let JudgedFront { front, best, judges } = *found;
+        let recommended = found.recommended();
+        let mut apply = recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default();
+        if let Some(singles) = &single_caches.singles
+            && hold(&single_caches.judges)
+        {
+            apply.extend(singles.apply());
+        }
         Report {
             front,
             recommended: recommended.map(|it| it.name.as_str()),
-            apply: recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default(),
-            refused: best.filter(|_| !hold).map(|it| it.name.as_str()),
+            apply,
+            refused: best.filter(|_| recommended.is_none()).map(|it| it.name.as_str()),
             judges,
             held_out: held_out(judges),
+            single_caches,
             settings,
             replays,
             is_halved,
@@ -60,7 +100,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn is_recommended(&self) -> bool {
-        self.recommended.is_some()
+        !self.apply.is_empty()
     }
 
     pub(super) fn json(&self) -> Result<String, Failure> {
@@ -86,17 +126,7 @@ impl<'a> Report<'a> {
         );
         text.push_str(&self.picture());
         text.push('\n');
-        for judge in self.judges.iter().flatten() {
-            let _ = writeln!(
-                text,
-                "{} {} on {}, which it was not found by: memory {:.3}, work {:.3}",
-                judge.name,
-                if judge.holds { "holds" } else { "does not hold" },
-                judge.load,
-                judge.memory,
-                judge.work
-            );
-        }
+        self.judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
         if let Some(HeldOut { recordings, memory, work }) = self.held_out {
             let range = |(low, high): Interval| format!("{low:.3} to {high:.3}");
             let _ = writeln!(
@@ -110,19 +140,44 @@ impl<'a> Report<'a> {
     }
 
     fn conclusion(&self) -> String {
-        match (self.recommended, self.refused) {
-            (Some(name), _) => {
-                let whose = if self.is_halved { "the first half" } else { "all loads" };
-                let mut text = format!("* recommended, from {whose}: {name}\n");
-                self.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
-                text
-            }
+        let whose = if self.is_halved { "the first half" } else { "all loads" };
+        let mut text = match (self.recommended, self.refused) {
+            (Some(name), _) => format!("* recommended, from {whose}: {name}\n"),
             (None, Some(name)) => format!("{name} is not recommended: it does not hold\n"),
             (None, None) => {
                 "nothing is smaller than the default and takes no more work: keep the default\n"
                     .into()
             }
+        };
+        text.push_str(&self.of_single_caches());
+        self.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+        text
+    }
+
+    fn of_single_caches(&self) -> String {
+        let JudgedSingles { singles, judges, writable } = self.single_caches;
+        let mut text = String::new();
+        match singles {
+            Some(singles) => {
+                let Score { memory, work, .. } = singles.score;
+                let holds = if hold(judges) { "recommended" } else { "not recommended" };
+                let nr = singles.caches.len();
+                let beside = &singles.beside;
+                judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
+                let _ = writeln!(
+                    text,
+                    "single caches, {holds}: {nr} beside {beside}: memory {memory:.3}, work {work:.3}"
+                );
+            }
+            None if writable.is_empty() => {
+                text.push_str("single caches: this kernel takes no writes\n");
+            }
+            None => {
+                let files = writable.join(" and ");
+                let _ = writeln!(text, "single caches: {files} of some save no hundredth more");
+            }
         }
+        text
     }
 
     /// Work upwards, memory to the right: `o` a point of the front, `D` the default, `*` what is
@@ -189,10 +244,22 @@ impl<'a> Report<'a> {
     }
 }
 
+/// A line that says what a judging load said.
+fn said(judge: &Verdict) -> String {
+    format!(
+        "{} {} on {}, which it was not found by: memory {:.3}, work {:.3}\n",
+        judge.name,
+        if judge.holds { "holds" } else { "does not hold" },
+        judge.load,
+        judge.memory,
+        judge.work
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slabyard_ask::tune::Score;
+    use slabyard_ask::tune::single::Single;
 
     /// What is best is recommended if every judge says that it holds, and with how a kernel is given
     /// it; one judge that refuses it, or that found nothing, suffices against it.
@@ -207,17 +274,33 @@ mod tests {
             let (load, name) = ("other".into(), "max_order=1".into());
             Some(Verdict { load, name, memory: 0.9, work: 1.0, holds })
         };
+        let none = JudgedSingles { singles: None, judges: vec![], writable: vec!["min_partial"] };
         let all = [judge(true), judge(true)];
-        let report = Report::new(&front, front.first(), &all, (9, 9), false);
+        let best = front.first();
+        let report =
+            Report::new(&JudgedFront { front: &front, best, judges: &all }, &none, (9, 9), false);
         assert!(report.is_recommended() && report.refused.is_none());
         let text = report.table();
         assert!(text.contains("max_order=1 *") && text.contains("slub_max_order=1"), "{text}");
         for judges in [[judge(true), judge(false)], [judge(true), None]] {
-            let report = Report::new(&front, front.first(), &judges, (9, 9), false);
+            let found = JudgedFront { front: &front, best, judges: &judges };
+            let report = Report::new(&found, &none, (9, 9), false);
             assert_eq!((report.is_recommended(), report.refused), (false, Some("max_order=1")));
             let text = report.table();
             assert!(!text.contains("slub_max_order=1"), "{text}");
-            assert!(text.ends_with("is not recommended: it does not hold\n"), "{text}");
+            assert!(text.contains("is not recommended: it does not hold\n"), "{text}");
+        }
+        // Single caches are judged by themselves.
+        let writes = vec![("min_partial".to_owned(), "0".to_owned())];
+        let caches = vec![Single { cache: "filp".into(), writes }];
+        let singles = Singles { beside: "max_order=1".into(), caches, score };
+        for (said, is_written) in [(judge(true), true), (judge(false), false), (None, false)] {
+            let (singles, judges) = (Some(singles.clone()), vec![said]);
+            let singles = JudgedSingles { singles, judges, writable: vec!["min_partial"] };
+            let found = JudgedFront { front: &front, best, judges: &all };
+            let text = Report::new(&found, &singles, (9, 9), false).table();
+            let line = "as root: echo 0 >/sys/kernel/slab/filp/min_partial";
+            assert_eq!(text.contains(line), is_written, "{text}");
         }
     }
 }
