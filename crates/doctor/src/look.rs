@@ -9,8 +9,9 @@ use slabyard_observe::process::{self, Residence};
 use slabyard_observe::smaps::{self, Mapping};
 use slabyard_observe::snapshot::{Missing, SourceKind};
 use slabyard_observe::source::{self, ReadScope, SourceName};
+use slabyard_observe::timeline::{self, Timeline};
 use slabyard_observe::traces::Traces;
-use slabyard_observe::{Snapshot, kernel};
+use slabyard_observe::{Snapshot, file, kernel};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -66,11 +67,43 @@ impl Look {
                 let root = Path::new(source::ROOT);
                 let mut look = Look::of(source, kernel::sample(root, scope)?);
                 look.kernel = Some(KernelFiles::read(root, &mut look.missing));
-                look.missing.retain(|missing| !UNUSED.contains(&missing.what.as_str()));
                 Ok(look)
             }
             SourceName::File(_) | SourceName::Stdin => {
                 Ok(Look::of(source, source::sample(source, ReadScope::default())?))
+            }
+        }
+    }
+
+    /// At most `most` of the looks of a timeline, over its whole time: thinning left the old ones
+    /// further apart than the new. None of a file that is no timeline.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no look that is whole.
+    pub fn of_timeline(source: &SourceName, most: usize) -> Result<Option<Vec<Look>>, file::Error> {
+        let SourceName::File(path) = source else { return Ok(None) };
+        if !timeline::looks_like(path) {
+            return Ok(None);
+        }
+        let timeline = Timeline::open(path)?;
+        let times: Vec<u64> = timeline.times().collect();
+        let mut looks: Vec<Look> = Vec::new();
+        let mut damaged = None;
+        for nth in spread(&times, most) {
+            match timeline.look(nth) {
+                Ok(look) => looks.push(Look::of(source, look)),
+                Err(error) => damaged = Some(error),
+            }
+        }
+        match (looks.last_mut(), damaged) {
+            (None, None) => timeline::sample(path).map(|look| Some(vec![Look::of(source, look)])),
+            (None, Some(error)) => Err(error),
+            (Some(last), damaged) => {
+                last.missing.extend(damaged.map(|error| Missing {
+                    what: "looks of the timeline".into(),
+                    why: error.to_string(),
+                }));
+                Ok(Some(looks))
             }
         }
     }
@@ -81,7 +114,7 @@ impl Look {
         Look {
             source: source.clone(),
             taken_at_ms: snapshot.taken_at_ms,
-            missing: snapshot.missing.clone(),
+            missing: missed(&snapshot),
             snapshot: Some(snapshot),
             process: None,
             kernel: None,
@@ -131,6 +164,21 @@ impl Look {
     }
 }
 
+/// Of ascending times, first and last among them, those nearest to `most` equal distances.
+fn spread(times: &[u64], most: usize) -> Vec<usize> {
+    let Some((first, last)) = times.first().zip(times.last()) else { return Vec::new() };
+    let parts = most.max(2) as u64 - 1;
+    let span = last.saturating_sub(*first);
+    let mut nearest: Vec<usize> = (0..=parts)
+        .filter_map(|part| {
+            let wanted = first + span / parts * part + span % parts * part / parts;
+            (0..times.len()).min_by_key(|at| times[*at].abs_diff(wanted))
+        })
+        .collect();
+    nearest.dedup();
+    nearest
+}
+
 fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
     let mut missing = Vec::new();
     let mut miss = |what: String, why: String| missing.push(Missing { what, why });
@@ -165,7 +213,7 @@ fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let taken_at_ms = snapshot.as_ref().map_or(now_ms, |snapshot| snapshot.taken_at_ms);
-    missing.extend(snapshot.iter().flat_map(|snapshot| snapshot.missing.clone()));
+    missing.extend(snapshot.iter().flat_map(missed));
     Ok(Look {
         source: source.clone(),
         taken_at_ms,
@@ -174,6 +222,12 @@ fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
         kernel: None,
         missing,
     })
+}
+
+/// What a snapshot lacks that a rule would judge.
+fn missed(snapshot: &Snapshot) -> Vec<Missing> {
+    let is_used = |missing: &&Missing| !UNUSED.contains(&missing.what.as_str());
+    snapshot.missing.iter().filter(is_used).cloned().collect()
 }
 
 /// The program's name; of one that just ended, `?`.
@@ -197,4 +251,20 @@ fn threads(pid: u32) -> (u64, Vec<u64>) {
         pointers.extend(pointer.and_then(|word| u64::from_str_radix(word, 16).ok()));
     }
     (count, pointers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn looks_are_spread_over_the_time() {
+        assert_eq!(spread(&[], 5), [] as [usize; 0]);
+        assert_eq!(spread(&[7], 5), [0]);
+        assert_eq!(spread(&[0, 1, 2], 9), [0, 1, 2]);
+        // Old looks are an hour apart, new ones a minute.
+        let times: Vec<u64> = (0..=10).map(|hour| hour * 60).chain(601..=720).collect();
+        let taken: Vec<u64> = spread(&times, 7).into_iter().map(|at| times[at]).collect();
+        assert_eq!(taken, [0, 120, 240, 360, 480, 600, 720]);
+    }
 }

@@ -23,16 +23,19 @@ Examples:
   slabyard doctor kernel
   slabyard doctor kernel --watch 60
   slabyard doctor before.json.zst after.json.zst    two snapshots of one source
+  slabyard doctor day.timeline                  what `slabyard watch` wrote
   slabyard doctor core.4711
   slabyard doctor kernel --json | jq -r '.findings[0].id'";
 
 const CODES: &str = "\
-SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, or the core file of a
-process that runs on Slabyard; `-` is a saved snapshot on standard input.
+SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, a timeline of them, or the
+core file of a process that runs on Slabyard; `-` is a saved snapshot on standard input.
 
 The exit code is 0 if nothing is found, 1 if something is, 2 for wrong usage, and 3 if the source
 cannot be read or most of its memory cannot be seen, with the reason.";
 
+/// Looks of a timeline.
+const OF_TIMELINE: usize = 25;
 /// Looks of a watch.
 const LOOKS: u32 = 6;
 /// From so many milliseconds on a second look does not wait for the decay of free pages.
@@ -114,8 +117,12 @@ fn is_one_source(before: &Source, after: &Source) -> bool {
     before.kind.is_yard() == after.kind.is_yard() && same(before.pid, after.pid)
 }
 
-/// Looks at a source that lives, once and again, or at a file once.
+/// Looks at a source that lives, once and again, or at a file once; or those of a timeline.
 fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failure> {
+    let timeline = Look::of_timeline(source, OF_TIMELINE).map_err(anyhow::Error::from)?;
+    if let (Some(looks), None) = (timeline, watch) {
+        return Ok(looks);
+    }
     let mut looks = vec![take(source)?];
     let is_live = matches!(source, SourceName::Kernel | SourceName::Process(_));
     let Some(watch) = watch else {

@@ -5,7 +5,9 @@ use crate::top::{Program, has_kernel};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value as Json;
-use slabyard_observe::timeline::Timeline;
+use slabyard_observe::snapshot::{Source, SourceKind};
+use slabyard_observe::timeline::{Timeline, Writer};
+use slabyard_observe::{Cache, Snapshot, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -172,4 +174,60 @@ fn what_cannot_be_watched_is_refused_and_nothing_is_lost() {
     first.wait().unwrap();
     assert_eq!(second.status.code(), Some(3));
     assert!(text(&second.stderr).contains("another process"), "{}", text(&second.stderr));
+}
+
+/// Hours of a kernel whose `kmalloc-64` grows by so many slabs a look, beside a cache that was filled
+/// once.
+fn hours(file: &Path, slabs_a_look: u64) {
+    let mut source = Source::of(SourceKind::Kernel);
+    source.release = Some("6.18".into());
+    let mut writer = Writer::open(file, 20 << 20, &source).unwrap();
+    for nth in 0..60 {
+        let mut look = Snapshot::new(source.clone());
+        look.taken_at_ms = 1_700_000_000_000 + nth * 300_000;
+        look.machine.page_bytes = Some(4096);
+        look.totals.insert("mem_total".into(), Value::Exact(8 << 30));
+        let mut total = 0;
+        for (name, slabs) in [
+            ("kmalloc-64", 1000 + nth * slabs_a_look),
+            ("vm_area_struct", if nth < 10 { 100 } else { 9000 }),
+        ] {
+            let mut cache = Cache::new(name);
+            for (key, value) in [
+                ("order", 0),
+                ("objs_per_slab", 64),
+                ("slab_size", 64),
+                ("object_size", 64),
+                ("slabs", slabs),
+                ("total_objects", slabs * 64),
+                ("objects", slabs * 64),
+            ] {
+                cache.set(key, value);
+            }
+            total += slabs * 4096;
+            look.caches.push(cache);
+        }
+        look.totals.insert("slab".into(), Value::Exact(total));
+        writer.push(&look).unwrap();
+    }
+}
+
+#[test]
+fn the_doctor_sees_growth_over_hours() {
+    for (slabs_a_look, code) in [(500, 1), (0, 0)] {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("hours.timeline");
+        hours(&file, slabs_a_look);
+        let output = slabyard(&["doctor", file.to_str().unwrap(), "--json"]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        let said: Json = serde_json::from_slice(&output.stdout).unwrap();
+        let found: Vec<&Json> = said["findings"].as_array().unwrap().iter().collect();
+        assert_eq!(found.len(), usize::from(code == 1), "{said:#}");
+        if let [growth] = found[..] {
+            assert_eq!(
+                (&growth["id"], &growth["caches"][0]),
+                (&"kernel.growth".into(), &"kmalloc-64".into())
+            );
+        }
+    }
 }
