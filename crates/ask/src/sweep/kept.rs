@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A trace that is ready to be replayed.
 pub struct Ready {
-    /// As it was read.
+    /// Its events, and the snapshot that it begins with.
     pub loaded: Loaded,
     /// As it is prepared, by the rules of the traced kernel.
     case: Case,
