@@ -3,6 +3,7 @@
 //! Invariant: what cannot be read is `None`, with a reason in the list of what is missing.
 
 use slabyard_observe::snapshot::Missing;
+use slabyard_observe::{Snapshot, Value};
 use std::fs;
 use std::path::Path;
 
@@ -17,6 +18,8 @@ pub struct KernelFiles {
     pub negative_dentries: Option<u64>,
     /// Memory cgroups that were removed and still have memory.
     pub dead_cgroups: Option<u64>,
+    /// Memory cgroups, removed or not, where that alone is known.
+    pub cgroups: Option<u64>,
 }
 
 /// The version 2 tree, alone or beside version 1's.
@@ -39,6 +42,18 @@ impl KernelFiles {
             missing.push(Missing { what: "removed memory cgroups".into(), why: why.into() });
         }
         read
+    }
+
+    /// What a text tells of them.
+    pub(crate) fn of(snapshot: &Snapshot) -> KernelFiles {
+        let total = |name| snapshot.total(name).and_then(Value::exact);
+        KernelFiles {
+            dentries: total("dentries"),
+            unused_dentries: total("dentries_unused"),
+            negative_dentries: total("dentries_negative"),
+            dead_cgroups: None,
+            cgroups: total("memory_cgroups"),
+        }
     }
 
     /// All, unused, two times, negative ones (proc_sys_fs(5)); older kernels have no negative ones.

@@ -111,13 +111,14 @@ impl Look {
     /// A look at what a snapshot tells.
     #[must_use]
     pub fn of(source: &SourceName, snapshot: Snapshot) -> Look {
+        let of_kernel = snapshot.source.kind == SourceKind::Kernel;
         Look {
             source: source.clone(),
             taken_at_ms: snapshot.taken_at_ms,
             missing: missed(&snapshot),
+            kernel: of_kernel.then(|| KernelFiles::of(&snapshot)),
             snapshot: Some(snapshot),
             process: None,
-            kernel: None,
         }
     }
 

@@ -24,12 +24,14 @@ Examples:
   slabyard doctor kernel --watch 60
   slabyard doctor before.json.zst after.json.zst    two snapshots of one source
   slabyard doctor day.timeline                  what `slabyard watch` wrote
+  slabyard doctor slabinfo.txt                  a text that somebody pasted
   slabyard doctor core.4711
   slabyard doctor kernel --json | jq -r '.findings[0].id'";
 
 const CODES: &str = "\
-SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, a timeline of them, or the
-core file of a process that runs on Slabyard; `-` is a saved snapshot on standard input.
+SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, a timeline of them, the
+core file of a process that runs on Slabyard, a copied folder, or a pasted text; `-` is a snapshot
+or a text on standard input.
 
 The exit code is 0 if nothing is found, 1 if something is, 2 for wrong usage, and 3 if the source
 cannot be read or most of its memory cannot be seen, with the reason.";

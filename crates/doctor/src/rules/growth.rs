@@ -43,7 +43,7 @@ pub(super) fn judged(rule: &Rule, series: &[u64], whole: u64) -> Option<Growth> 
 }
 
 pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
-    let Some(last) = case.process.last().filter(|memory| memory.on_slabyard) else {
+    let Some(last) = case.process.last().filter(|memory| memory.is_told) else {
         return Vec::new();
     };
     let live: Vec<u64> = case.process.iter().map(ProcessMemory::live).collect();

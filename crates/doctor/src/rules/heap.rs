@@ -211,9 +211,9 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
     }]
 }
 
-/// The process's memory now, if it runs on Slabyard.
+/// The process's memory now, if its allocator tells what is live.
 fn heap_of<'a>(case: &'a Case<'_>) -> Option<&'a ProcessMemory> {
-    case.process.last().filter(|memory| memory.on_slabyard)
+    case.process.last().filter(|memory| memory.is_told)
 }
 
 /// Caches whose free memory nothing else can use, each in one list.

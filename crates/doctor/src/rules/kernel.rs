@@ -18,7 +18,7 @@ const DROP: &str = "sync; echo 2 > /proc/sys/vm/drop_caches";
 const DROP_RISK: &str = "files are looked up and read anew: slower for a while";
 
 /// The last look and what the machine's memory is taken for.
-fn last<'a>(case: &'a Case<'_>) -> Option<(&'a KernelMemory, u64)> {
+pub(super) fn last<'a>(case: &'a Case<'_>) -> Option<(&'a KernelMemory, u64)> {
     let last = case.kernel.last()?;
     // Of a text without the machine's memory four times its slabs stand for it.
     Some((last, last.memory.unwrap_or(last.slab.saturating_mul(4))))
@@ -36,14 +36,45 @@ fn is_reclaimable(cache: &KernelCache) -> bool {
     })
 }
 
-/// The owners, or that they are not known.
-fn owners(case: &Case<'_>, cache: &KernelCache, finding: &mut Finding) {
+/// Caches whose name says who allocates from them, by the beginning of the name.
+const USES: [(&str, &str); 8] = [
+    ("ebitmap_node", "the SELinux policy"),
+    ("avtab_node", "the SELinux policy"),
+    ("msg_msg", "messages of System V queues, which nobody receives"),
+    ("shmem_inode", "files in tmpfs"),
+    ("sock_inode", "sockets"),
+    ("nf_conntrack", "connections that the firewall tracks"),
+    ("filp", "open files"),
+    ("vm_area_struct", "mappings of processes"),
+];
+
+fn uses(cache: &KernelCache) -> Option<&'static str> {
+    USES.iter().find(|(name, _)| cache.name.starts_with(name)).map(|(_, whose)| *whose)
+}
+
+/// The owners, or what is known of them otherwise.
+pub(super) fn owners(case: &Case<'_>, cache: &KernelCache, finding: &mut Finding) {
     finding.owners = case.owners.map(|owners| owners.of_cache(&cache.name)).unwrap_or_default();
     let who = match finding.owners.first() {
         Some(owner) => format!(" Most of it is held by {} ({}).", owner.who, human(owner.bytes)),
-        None => " Its owner is unknown.".into(),
+        None => match uses(cache) {
+            Some(whose) => format!(" The name says whose it is: {whose}."),
+            None if cache.name.starts_with("kmalloc") => format!(
+                " Cannot tell whose it is, because {} has many users and no call sites were read.",
+                cache.name
+            ),
+            None => " Its owner is unknown.".into(),
+        },
     };
     finding.says += &who;
+}
+
+/// Its name, and those of the caches that it is merged with.
+pub(super) fn with_names(cache: &KernelCache) -> String {
+    match cache.aliases.len() {
+        0 => cache.name.clone(),
+        _ => format!("{} (merged with {})", cache.name, listed(&cache.aliases)),
+    }
 }
 
 fn merged(cache: &KernelCache) -> String {
@@ -134,37 +165,67 @@ fn of_growth(
     finding
 }
 
+/// Caches that other rules judge.
+const KNOWN: [&str; 3] = ["task_struct", "skbuff_head_cache", "kmem_cache"];
+
+/// Caches with much memory that the kernel cannot reclaim.
+fn held<'a>(
+    rule: &'a Rule,
+    now: &'a KernelMemory,
+    memory: u64,
+) -> impl Iterator<Item = &'a KernelCache> {
+    now.caches.iter().filter(move |cache| {
+        !is_reclaimable(cache)
+            && !KNOWN.contains(&cache.name.as_str())
+            && rule.threshold.is_reached(cache.active * cache.stride, memory)
+    })
+}
+
 pub(super) fn unreclaimable(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
-    let held = now.caches.iter().filter(|cache| {
-        !is_reclaimable(cache) && rule.threshold.is_reached(cache.active * cache.stride, memory)
-    });
+    let alone = held(rule, now, memory).filter(|cache| cache.aliases.is_empty());
+    alone.map(|cache| of_held(rule, case, cache, memory, "")).collect()
+}
+
+pub(super) fn merged_caches(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
+    let Some((now, memory)) = last(case) else { return Vec::new() };
+    let open = case.last().snapshot.as_ref().and_then(|it| it.total("open_files")?.exact());
     let of_cache = |cache: &KernelCache| {
-        let bytes = cache.active * cache.stride;
-        let mut finding = rule.finding(Says {
-            says: format!(
-                "{} holds {} of unreclaimable memory in {} objects of {} bytes.{}",
-                cache.name,
-                with_share(bytes, memory),
-                cache.active,
-                cache.stride,
-                merged(cache)
-            ),
-            bytes,
-            numbers: vec![("bytes", bytes), ("objects", cache.active), ("memory", memory)],
-            caches: vec![cache.name.clone()],
-            confidence: Confidence::of(
-                Level::Medium,
-                "it is as large as it is, and may be wanted",
-                "`slabyard doctor kernel --watch 60`, which sees whether it grows",
-            ),
-            evidence: vec![format!("slabyard show {} {}", case.typed(), cache.name)],
-            remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+        let files = open.filter(|open| cache.names().contains("filp") && open * 2 >= cache.active);
+        let files = files.map_or_else(String::new, |open| {
+            format!(" The kernel counts {open} open files: most of them are filp.")
         });
-        owners(case, cache, &mut finding);
-        finding
+        of_held(rule, case, cache, memory, &files)
     };
-    held.map(of_cache).collect()
+    held(rule, now, memory).filter(|cache| !cache.aliases.is_empty()).map(of_cache).collect()
+}
+
+fn of_held(rule: &Rule, case: &Case<'_>, cache: &KernelCache, memory: u64, more: &str) -> Finding {
+    let bytes = cache.active * cache.stride;
+    let mut finding = rule.finding(Says {
+        says: format!(
+            "{} holds {} of unreclaimable memory in {} objects of {} bytes.{}{more}",
+            cache.name,
+            with_share(bytes, memory),
+            cache.active,
+            cache.stride,
+            merged(cache)
+        ),
+        bytes,
+        numbers: vec![("bytes", bytes), ("objects", cache.active), ("memory", memory)],
+        caches: std::iter::once(&cache.name).chain(&cache.aliases).cloned().collect(),
+        confidence: Confidence::of(
+            Level::Medium,
+            "it is as large as it is, and may be wanted",
+            "`slabyard doctor kernel --watch 60`, which sees whether it grows",
+        ),
+        evidence: vec![format!("slabyard show {} {}", case.typed(), cache.name)],
+        remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+    });
+    if more.is_empty() {
+        owners(case, cache, &mut finding);
+    }
+    finding
 }
 
 pub(super) fn negative_dentries(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
@@ -246,12 +307,8 @@ pub(super) fn sparse(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let names: Vec<String> = caches
         .iter()
         .map(|cache| {
-            let (slabs, partial) = cache.slabs;
-            format!(
-                "{} in {} ({partial} of its {slabs} slabs are partly free)",
-                human(cache.free),
-                cache.name
-            )
+            let used = cache.active * cache.stride * 100 / cache.bytes.max(1);
+            format!("{} in {}, of which {used} % is in use", human(cache.free), cache.name)
         })
         .collect();
     let mut finding = rule.finding(Says {
@@ -311,9 +368,12 @@ pub(super) fn parked(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 }
 
 pub(super) fn dead_cgroups(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
-    let Some((_, memory)) = last(case) else { return Vec::new() };
-    let Some(dead) = case.last().kernel.as_ref().and_then(|files| files.dead_cgroups) else {
-        return Vec::new();
+    let Some((now, memory)) = last(case) else { return Vec::new() };
+    let Some(files) = case.last().kernel.as_ref() else { return Vec::new() };
+    let (dead, are) = match (files.dead_cgroups, files.cgroups) {
+        (Some(dead), _) => (dead, "were removed and still exist"),
+        (None, Some(all)) => (all, "exist, and more than directories were ever made on purpose"),
+        (None, None) => return Vec::new(),
     };
     let bytes = dead * DEAD_CGROUP;
     if !rule.threshold.is_reached(bytes, memory) {
@@ -321,13 +381,13 @@ pub(super) fn dead_cgroups(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     }
     vec![rule.finding(Says {
         says: format!(
-            "{dead} memory cgroups were removed and still exist, because slab objects or cached pages are \
-             charged to them: some {} for themselves.",
+            "{dead} memory cgroups {are}, because slab objects or cached pages are charged to those that were \
+             removed: some {} for themselves.",
             human(bytes)
         ),
         bytes,
         numbers: vec![("dead_cgroups", dead), ("bytes_estimated", bytes)],
-        caches: Vec::new(),
+        caches: now.cache("kmem_cache").into_iter().map(|cache| cache.name.clone()).collect(),
         confidence: Confidence::of(
             Level::Medium,
             "the kernel counts them; their size is an estimate",

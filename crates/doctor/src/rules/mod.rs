@@ -2,8 +2,8 @@
 //! and `docs/doctor.md` are made from this table, and a test holds the document against it.
 //!
 //! ```text
-//! sites  growth     more looks than one, or call sites     heap      slabs and pages of a process
-//! kernel            slabs of a kernel                       outside   mappings of a process
+//! sites  growth     more looks than one, or call sites     heap  told  slabs and pages of a process
+//! kernel < reports  slabs of a kernel, and its log          outside    mappings of a process
 //! ```
 //!
 //! Neighbours: [`crate::rule`] says what a rule is, [`crate::verdict`] works out the numbers. Invariants: a rule finds nothing below its
@@ -14,7 +14,9 @@ mod growth;
 mod heap;
 mod kernel;
 mod outside;
+mod reports;
 mod sites;
+mod told;
 
 use crate::finding::Finding;
 use crate::rule::{Case, Rule, RuleSource, Threshold};
@@ -24,47 +26,47 @@ const fn at_least(floor_mib: u64, percent: u64) -> Threshold {
 }
 
 /// In the order of the document.
-pub static RULES: [Rule; 20] = [
+pub static RULES: [Rule; 28] = [
     Rule {
         id: "leak.site",
         of: RuleSource::Process,
-        measures: "live bytes of one call site whose objects' ages spread over at least a quarter of the oldest one's age",
+        measures: "live bytes of a call site whose objects' ages spread over a quarter of the oldest's or more",
         threshold: at_least(1, 5),
-        why: "objects that one site allocates again and again and nobody frees are a leak; data that is loaded once has one age",
-        remedy: "free them where the last user is, or bound what keeps them",
+        why: "data that is loaded once has one age; what leaks has many",
+        remedy: "free them, or bound what keeps them",
         find: sites::leak,
     },
     Rule {
         id: "leak.growth",
         of: RuleSource::Process,
-        measures: "growth of live bytes between looks that goes on in both halves of the watch",
+        measures: "growth of live bytes in both halves of the watch",
         threshold: at_least(1, 1),
-        why: "live memory that grows without end ends in an out-of-memory kill",
-        remedy: "find the call site: keep tracks of the class that grows",
+        why: "it ends in an out-of-memory kill",
+        remedy: "find the call site by tracks of the class that grows",
         find: growth::heap,
     },
     Rule {
         id: "growth.outside",
         of: RuleSource::Process,
-        measures: "growth of mappings outside of the allocator, in both halves of the watch",
+        measures: "the same of mappings outside of the allocator",
         threshold: at_least(4, 2),
         why: "malloc is not what grows",
-        remedy: "look for who maps it: threads that are never joined, mmap, another allocator",
+        remedy: "look for threads that are never joined, mmap, another allocator",
         find: growth::outside,
     },
     Rule {
         id: "burst.free",
         of: RuleSource::Process,
-        measures: "free pages that were not given back, at two looks a decay apart",
+        measures: "free pages not given back, at two looks a decay apart",
         threshold: at_least(16, 25),
-        why: "a peak is over, and the pages wait for their decay; a program at rest takes no slow path, on which they would go back",
+        why: "a peak is over, and a program at rest takes no slow path, on which pages go back",
         remedy: "shrink it, or start it with a helper thread",
         find: heap::burst,
     },
     Rule {
         id: "fragmented.one-object",
         of: RuleSource::Process,
-        measures: "free bytes of caches in which at least three quarters of the slabs have one object in use",
+        measures: "free bytes of caches of whose slabs three quarters or more have one object in use",
         threshold: at_least(8, 15),
         why: "each long-lived object keeps a whole slab",
         remedy: "allocate what lives long from a cache of its own, or before the burst",
@@ -73,19 +75,19 @@ pub static RULES: [Rule; 20] = [
     Rule {
         id: "calcified.classes",
         of: RuleSource::Process,
-        measures: "free bytes of caches that are at most half in use, where well-used caches have at least half as many live bytes",
+        measures: "free bytes of caches at most half in use, beside half as many live bytes in well-used ones",
         threshold: at_least(8, 15),
-        why: "memory is bound in size classes whose demand has moved to others, which cannot use it",
-        remedy: "free or move the objects that keep the old classes' slabs",
+        why: "demand moved to other classes, which cannot use this memory",
+        remedy: "free or move the objects that keep the slabs",
         find: heap::calcified,
     },
     Rule {
         id: "fragmented.cache",
         of: RuleSource::Process,
-        measures: "free bytes of other caches that are at most three quarters in use",
+        measures: "free bytes of other caches, at most three quarters in use",
         threshold: at_least(8, 15),
-        why: "a few live objects keep slabs whose other objects were freed, as a burst leaves them",
-        remedy: "free what keeps the slabs, or allocate it apart from what lives briefly",
+        why: "a burst leaves slabs that few objects keep",
+        remedy: "allocate what lives long apart from what lives briefly",
         find: heap::fragmented,
     },
     Rule {
@@ -93,9 +95,27 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Process,
         measures: "free objects and pages that CPUs, threads and barns keep",
         threshold: at_least(8, 15),
-        why: "each thread or CPU keeps free objects for itself, which others cannot use",
+        why: "others cannot use what each keeps for itself",
         remedy: "shrink it, or lower the sheaves' capacity",
         find: heap::hoard,
+    },
+    Rule {
+        id: "hoard.arenas",
+        of: RuleSource::Process,
+        measures: "free memory of four or more arenas of the C library",
+        threshold: at_least(8, 25),
+        why: "a thread cannot use what is free in another's arena",
+        remedy: "allow fewer arenas",
+        find: told::arenas,
+    },
+    Rule {
+        id: "hoard.abandoned",
+        of: RuleSource::Process,
+        measures: "free memory of mimalloc's segments whose threads ended",
+        threshold: at_least(8, 25),
+        why: "nobody uses them before another thread adopts them",
+        remedy: "keep a pool of threads",
+        find: told::abandoned,
     },
     Rule {
         id: "outside.mappings",
@@ -109,10 +129,10 @@ pub static RULES: [Rule; 20] = [
     Rule {
         id: "outside.static",
         of: RuleSource::Process,
-        measures: "static variables that were zero at the start and were written",
+        measures: "static variables, zero at the start, that were written",
         threshold: at_least(32, 50),
-        why: "most of the memory is in arrays that the program declares",
-        remedy: "make them smaller, or allocate them when they are needed",
+        why: "most of the memory is in declared arrays",
+        remedy: "allocate them when they are needed",
         find: outside::statics,
     },
     Rule {
@@ -121,16 +141,16 @@ pub static RULES: [Rule; 20] = [
         measures: "stacks of threads",
         threshold: at_least(16, 25),
         why: "stacks stay as deep as they ever were",
-        remedy: "use fewer threads or smaller stacks, and keep large buffers off them",
+        remedy: "use fewer threads or smaller stacks",
         find: outside::stacks,
     },
     Rule {
         id: "outside.files",
         of: RuleSource::Process,
-        measures: "files that the program maps as data, and shared memory",
+        measures: "files mapped as data, and shared memory",
         threshold: at_least(64, 50),
-        why: "most of the memory is of files, which the kernel takes back when it is short, or is shared",
-        remedy: "unmap what is not used; count it once, not for each process",
+        why: "the kernel takes files back when memory is short; shared memory counts for each process",
+        remedy: "unmap what is not used",
         find: outside::files,
     },
     Rule {
@@ -138,16 +158,43 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Process,
         measures: "the C library's own heap, in a process on Slabyard",
         threshold: at_least(16, 25),
-        why: "something in the process allocates past Slabyard",
-        remedy: "look for a part that is linked statically, or uses brk",
+        why: "something allocates past Slabyard",
+        remedy: "look for a part that is linked statically",
         find: outside::heap,
+    },
+    Rule {
+        id: "kernel.corruption",
+        of: RuleSource::Kernel,
+        measures: "reports of SLUB's checks",
+        threshold: at_least(0, 0),
+        why: "somebody writes to memory that is not his",
+        remedy: "look at who allocated it",
+        find: reports::corruption,
+    },
+    Rule {
+        id: "kernel.out-of-memory",
+        of: RuleSource::Kernel,
+        measures: "unreclaimable slab memory in an OOM report",
+        threshold: at_least(16, 30),
+        why: "no process was too large: the kernel itself is",
+        remedy: "find who allocates from the largest cache",
+        find: reports::out_of_memory,
+    },
+    Rule {
+        id: "kernel.no-block",
+        of: RuleSource::Kernel,
+        measures: "reports of blocks of pages that could not be had",
+        threshold: at_least(0, 0),
+        why: "free memory is in pieces that are too small",
+        remedy: "keep more memory free (vm.min_free_kbytes), or ask for smaller pieces",
+        find: reports::no_block,
     },
     Rule {
         id: "kernel.growth",
         of: RuleSource::Kernel,
-        measures: "growth of a cache between looks, in both halves of the watch; eight times as much of reclaimable caches",
+        measures: "growth of a cache in both halves of the watch; of reclaimable ones eight times as much",
         threshold: Threshold { floor: 4 << 20, percent: 0 },
-        why: "a cache that grows without end takes the machine's memory",
+        why: "it takes the machine's memory",
         remedy: "find who allocates from it",
         find: kernel::growth,
     },
@@ -156,26 +203,53 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Kernel,
         measures: "active objects of one cache that the kernel cannot reclaim",
         threshold: at_least(64, 5),
-        why: "this memory comes back only when its owner frees it",
+        why: "only its owner frees it",
         remedy: "find who allocates from it",
         find: kernel::unreclaimable,
     },
     Rule {
+        id: "kernel.merged",
+        of: RuleSource::Kernel,
+        measures: "as kernel.unreclaimable, of a cache that several share",
+        threshold: at_least(64, 5),
+        why: "the cache's name hides whose the objects are",
+        remedy: "boot with slab_nomerge to tell them apart",
+        find: kernel::merged_caches,
+    },
+    Rule {
+        id: "kernel.tasks",
+        of: RuleSource::Kernel,
+        measures: "task_struct and what belongs to tasks",
+        threshold: at_least(64, 3),
+        why: "each process and thread costs some 16 KiB",
+        remedy: "find who starts them",
+        find: reports::tasks,
+    },
+    Rule {
+        id: "kernel.packets",
+        of: RuleSource::Kernel,
+        measures: "heads of network packets",
+        threshold: at_least(64, 3),
+        why: "packets that nobody reads wait in memory",
+        remedy: "find sockets with long queues",
+        find: reports::packets,
+    },
+    Rule {
         id: "kernel.negative-dentries",
         of: RuleSource::Kernel,
-        measures: "directory entries of files that do not exist, if they are half of all or more",
+        measures: "directory entries of files that do not exist, half of all or more",
         threshold: at_least(64, 5),
-        why: "some program looks up names that do not exist",
-        remedy: "drop them, and find the program that looks up names in vain",
+        why: "a program looks up names in vain",
+        remedy: "drop them, and find the program",
         find: kernel::negative_dentries,
     },
     Rule {
         id: "kernel.cached-files",
         of: RuleSource::Kernel,
-        measures: "directory entries and inodes that the kernel keeps, by cache",
+        measures: "directory entries and inodes",
         threshold: at_least(256, 20),
-        why: "files that were looked at once stay known until memory is short",
-        remedy: "drop them, or find the program that walks through the files",
+        why: "what was looked at stays until memory is short",
+        remedy: "drop them, or find the program that walks files",
         find: kernel::cached_files,
     },
     Rule {
@@ -183,8 +257,8 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Kernel,
         measures: "free objects in slabs of nodes' partial lists",
         threshold: at_least(128, 5),
-        why: "few objects keep slabs whose other objects were freed",
-        remedy: "free the objects that keep them: dropping caches helps where they are reclaimable",
+        why: "few objects keep these slabs",
+        remedy: "free what keeps them: dropping caches helps if that is reclaimable",
         find: kernel::sparse,
     },
     Rule {
@@ -192,7 +266,7 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Kernel,
         measures: "objects that count as active and may be free for CPUs and nodes",
         threshold: at_least(128, 5),
-        why: "what counts as active may be parked, and then a shrink gives it back",
+        why: "then a shrink gives it back",
         remedy: "shrink the caches",
         find: kernel::parked,
     },
@@ -201,11 +275,23 @@ pub static RULES: [Rule; 20] = [
         of: RuleSource::Kernel,
         measures: "memory cgroups that were removed and still exist, each taken for 64 KiB",
         threshold: at_least(64, 1),
-        why: "slab objects and cached pages that were charged to them keep them",
+        why: "objects and pages charged to them keep them",
         remedy: "reclaim what they hold",
         find: kernel::dead_cgroups,
     },
 ];
+
+/// What comes before what has more bytes: corrupt memory, then what a kernel could not do, then what
+/// grows.
+fn rank(id: &str) -> u32 {
+    match id {
+        "kernel.corruption" => 0,
+        "kernel.out-of-memory" => 1,
+        "kernel.no-block" => 2,
+        _ if id.starts_with("leak.") || id.contains("growth") => 3,
+        _ => 4,
+    }
+}
 
 /// What every rule finds, those of growth first, then the most bytes first, then the notes.
 #[must_use]
@@ -217,11 +303,11 @@ pub fn judge(case: &Case<'_>) -> Vec<Finding> {
     let rules = RULES.iter().filter(|rule| rule.of == wanted);
     let mut found: Vec<Finding> = rules.flat_map(|rule| (rule.find)(rule, case)).collect();
     found.extend(outside::notes(case));
+    found.extend(told::notes(case));
     found.extend(heap::notes(case, &found));
-    let grows =
-        |finding: &Finding| finding.id.starts_with("leak.") || finding.id.contains("growth");
+    found.extend(reports::notes(case, &found));
     found.sort_by_key(|finding| {
-        (finding.severity, !grows(finding), std::cmp::Reverse(finding.bytes))
+        (finding.severity, rank(finding.id), std::cmp::Reverse(finding.bytes))
     });
     found
 }

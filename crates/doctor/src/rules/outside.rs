@@ -107,9 +107,8 @@ fn of_allocator(memory: &ProcessMemory) -> u64 {
 
 /// What of a process that does not run on Slabyard cannot be seen from outside.
 pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
-    let Some(last) = case.process.last().filter(|memory| !memory.on_slabyard) else {
-        return Vec::new();
-    };
+    let is_unseen = |memory: &&ProcessMemory| !memory.is_told && !memory.kinds.is_empty();
+    let Some(last) = case.process.last().filter(is_unseen) else { return Vec::new() };
     let heap = last.kind(MappingKind::Heap) + last.kind(MappingKind::Arena);
     let arenas = last.kinds.get(&MappingKind::Arena).map_or(0, |sum| sum.count);
     let arenas_are = match arenas {

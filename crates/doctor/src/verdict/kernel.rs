@@ -66,7 +66,9 @@ impl KernelMemory {
         let objects = sum(|cache| cache.active * cache.stride);
         let free = sum(|cache| cache.free);
         KernelMemory {
-            slab: total("slab").unwrap_or(bytes),
+            slab: total("slab")
+                .or_else(|| Some(total("slab_reclaimable")? + total("slab_unreclaimable")?))
+                .unwrap_or(bytes),
             unreclaimable: total("slab_unreclaimable"),
             memory: total("mem_total"),
             live: objects.saturating_sub(parked),
@@ -114,13 +116,15 @@ impl KernelCache {
         let number = |name: &str| -> Option<u64> {
             fields::value(field(name)?, snapshot, cache).as_ref().and_then(Value::high)
         };
-        let stride = number("slab_size").or_else(|| number("object_size"))?;
+        // An OOM report tells bytes alone: then each byte is an object.
+        let stride = number("slab_size").or_else(|| number("object_size")).unwrap_or(1);
         let bytes = number("bytes").or_else(|| Some(number("total_objects")? * stride))?;
         if bytes == 0 {
             return None;
         }
-        let active =
-            number("objects_counted").or_else(|| number("objects")).or_else(|| number("live"))?;
+        let active = number("objects_counted")
+            .or_else(|| number("objects"))
+            .or_else(|| number("live_bytes"))?;
         let flag = |name| cache.exact(name).map(|flag| flag != 0);
         Some(KernelCache {
             name: cache.name.clone(),

@@ -18,6 +18,10 @@ pub struct ProcessMemory {
     pub is_resident: bool,
     /// The process runs on Slabyard.
     pub on_slabyard: bool,
+    /// It is known how much its allocator has handed out.
+    pub is_told: bool,
+    /// Address space that has no memory: in no total.
+    pub reserved: u64,
     /// Live objects of slabs.
     pub objects: u64,
     /// Live page runs, and blocks in mappings of their own.
@@ -92,7 +96,9 @@ impl ProcessMemory {
             memory.is_resident = memory.total > 0;
         }
         let Some(snapshot) = &look.snapshot else { return memory };
-        memory.on_slabyard = true;
+        memory.on_slabyard = snapshot.source.kind.is_yard();
+        memory.is_told = snapshot.total("live").is_some();
+        memory.reserved = middle(snapshot.total("reserved"));
         memory.caches = snapshot.caches.iter().filter_map(CacheMemory::of).collect();
         let residence = look.process.as_ref().and_then(|process| process.residence.as_ref());
         match residence {
@@ -162,7 +168,7 @@ impl ProcessMemory {
         // A snapshot has the sums of the mappings, and no mapping by itself.
         if let (None, Some(resident)) =
             (self.kinds.remove(&MappingKind::Yard), snapshot.total("resident"))
-            && snapshot.total("resident_allocator").is_some()
+            && snapshot.total("resident_other").is_some()
         {
             self.total = middle(Some(resident));
             self.is_resident = true;
@@ -179,7 +185,11 @@ impl ProcessMemory {
             let lent = committed.saturating_sub(total("mapped"));
             self.absent = lent.saturating_sub(total("resident_allocator"));
         } else if !self.is_resident {
-            self.total = committed;
+            // Other allocators tell what of them is resident, and not what was lent.
+            let sum = self.objects + self.pinned + self.free_in_slabs + self.parked + self.free;
+            let known = [committed, total("resident_allocator"), sum + self.metadata + mapped];
+            self.total = known.into_iter().find(|bytes| *bytes > 0).unwrap_or(0);
+            self.absent = 0;
         } else {
             let others: u64 = self.kinds.values().map(|sum| sum.resident).sum();
             self.absent = (committed + others).saturating_sub(self.total);
@@ -262,6 +272,9 @@ impl ProcessMemory {
         let mut beside = Vec::new();
         if self.on_slabyard {
             beside.push(part("given_back", self.returned, "free pages that the system has back"));
+        }
+        if self.reserved > 0 {
+            beside.push(part("reserved", self.reserved, "address space, with or without memory"));
         }
         if self.swapped > 0 {
             beside.push(part("swapped", self.swapped, "swapped out"));

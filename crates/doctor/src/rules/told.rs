@@ -1,0 +1,111 @@
+//! Rules of what other allocators tell of themselves: heaps of threads, pages of threads that ended,
+//! address space.
+
+use crate::finding::{Confidence, Finding, Remedy, Severity};
+use crate::rule::{Case, Rule, Says, with_share};
+use slabyard_observe::snapshot::SourceKind;
+use slabyard_observe::view::cell::human;
+use slabyard_observe::{Cache, Value};
+
+/// So many heaps of threads are many.
+const MANY: u64 = 4;
+
+fn total(case: &Case<'_>, name: &str) -> u64 {
+    let value = case.last().snapshot.as_ref().and_then(|snapshot| snapshot.total(name));
+    value.and_then(Value::high).unwrap_or(0)
+}
+
+/// glibc's arenas, as malloc_info(3) tells them.
+pub(super) fn arenas(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
+    let (Some(last), Some(snapshot)) = (case.process.last(), &case.last().snapshot) else {
+        return Vec::new();
+    };
+    let is_arena = |cache: &&Cache| cache.name.starts_with("arena ");
+    let arenas: Vec<&Cache> = snapshot.caches.iter().filter(is_arena).collect();
+    let sum = |name: &str| -> u64 {
+        arenas.iter().filter_map(|it| it.value(name).and_then(Value::high)).sum()
+    };
+    let (bytes, live) = (sum("bytes"), sum("live_bytes"));
+    let free = bytes.saturating_sub(live);
+    let count = arenas.len() as u64;
+    if count < MANY || !rule.threshold.is_reached(free, last.total) {
+        return Vec::new();
+    }
+    vec![rule.finding(Says {
+        says: format!(
+            "{count} arenas of the C library hold {} for {} that is live: each thread's arena keeps what the \
+             others could use, {} together.",
+            human(bytes),
+            human(live),
+            with_share(free, last.total)
+        ),
+        bytes: free,
+        numbers: vec![("arenas", count), ("free", free), ("live", live)],
+        caches: vec!["arenas".into()],
+        confidence: Confidence::high("the C library counts them"),
+        evidence: vec![format!("slabyard list {}", case.typed())],
+        remedy: Remedy {
+            what: rule.remedy.into(),
+            command: Some("MALLOC_ARENA_MAX=2 PROGRAM".into()),
+            gives: Some(free),
+            risk: "threads wait for one another's arenas",
+        },
+    })]
+}
+
+/// Segments of mimalloc whose threads ended.
+pub(super) fn abandoned(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
+    let Some(last) = case.process.last() else { return Vec::new() };
+    let (all, abandoned) = (total(case, "segments"), total(case, "segments_abandoned"));
+    let free = last.total.saturating_sub(last.live());
+    let bytes = u64::try_from(u128::from(free) * u128::from(abandoned) / u128::from(all.max(1)));
+    let bytes = bytes.unwrap_or(u64::MAX);
+    if !rule.threshold.is_reached(bytes, last.total) {
+        return Vec::new();
+    }
+    vec![rule.finding(Says {
+        says: format!(
+            "{abandoned} of {all} segments are abandoned: their threads ended, and some {} of them is free for \
+             nobody until another thread adopts them.",
+            with_share(bytes, last.total)
+        ),
+        bytes,
+        numbers: vec![("segments", all), ("segments_abandoned", abandoned), ("free", bytes)],
+        caches: vec!["abandoned".into()],
+        confidence: Confidence::high("the allocator counts them"),
+        evidence: vec![format!("slabyard list {}", case.typed())],
+        remedy: Remedy {
+            what: rule.remedy.into(),
+            command: None,
+            gives: Some(bytes),
+            risk: "none: it needs a change of the program",
+        },
+    })]
+}
+
+/// Says of an allocator that keeps address space that this is no memory.
+pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
+    let (Some(last), Some(snapshot)) = (case.process.last(), &case.last().snapshot) else {
+        return Vec::new();
+    };
+    if snapshot.source.kind != SourceKind::Heap || last.returned < last.total.max(1 << 30) {
+        return Vec::new();
+    }
+    vec![Finding {
+        id: "address-space",
+        severity: Severity::Note,
+        says: format!(
+            "{} that the allocator retained is address space without memory: of {} in memory {} is live.",
+            human(last.returned),
+            human(last.total),
+            human(last.live())
+        ),
+        bytes: last.returned,
+        numbers: [("retained", last.returned), ("live", last.live())].into(),
+        caches: vec!["retained".into()],
+        owners: Vec::new(),
+        confidence: Confidence::high("the allocator counts both"),
+        evidence: vec![format!("slabyard list {}", case.typed())],
+        remedy: Remedy { what: "none".into(), command: None, gives: None, risk: "none" },
+    }]
+}
