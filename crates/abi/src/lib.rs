@@ -17,6 +17,7 @@ pub mod ending;
 pub mod failslab;
 mod linked;
 pub mod pressure;
+pub mod profile;
 pub mod recording;
 pub mod region;
 pub mod report;

@@ -112,6 +112,7 @@ words! {
         Debugging: "bytes from a cache's words to the word of its `debugging`; 0 where no cache can have any";
         Helper: "address of the helper's two 32-bit words (`helper`); 0 where there can be none";
         Outside: "address of the words by which a stopped thread serves requests from outside (`outside`); 0 where none can";
+        Profile: "address of the control words of sampled allocations (`profile::control`); 0 where none are";
     }
 }
 
@@ -517,6 +518,6 @@ pub mod mapping_table {
 }
 
 const _: () = {
-    assert!(Word::Debugging.index() < MAIL_AT);
+    assert!(Word::Profile.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

@@ -26,6 +26,7 @@ impl Library for AnyEngine {
     const START: Start = Start::InConstructor;
     const FURTHER: LibraryOptions = debug::FURTHER;
     const DEBUGS: bool = true;
+    const IS_MALLOC: bool = true;
     const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
 
     #[inline(always)]
@@ -44,6 +45,7 @@ impl Library for AnyEngine {
 
     fn before_threads() {
         report::remember();
+        report::begin_profile::<AnyEngine>();
     }
 
     fn complete() {

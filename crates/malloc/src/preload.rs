@@ -23,6 +23,7 @@ impl Library for Preload {
     type Engine = Sheaves;
 
     const START: Start = Start::InConstructor;
+    const IS_MALLOC: bool = true;
     const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
 
     #[inline(always)]
@@ -39,6 +40,7 @@ impl Library for Preload {
 
     fn before_threads() {
         report::remember();
+        report::begin_profile::<Preload>();
     }
 
     fn at_exit() {

@@ -3,7 +3,7 @@
 
 use crate::library::{Library, Start};
 use crate::state::ready;
-use crate::{helper, observe};
+use crate::{helper, observe, profile};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::child;
 use slabyard::platform::Threads;
@@ -71,6 +71,9 @@ fn yard_in_child<L: Library>() {
     child::mark_child(yard.platform());
     L::after_fork();
     observe::after_fork();
+    if L::IS_MALLOC {
+        profile::after_fork::<L>();
+    }
     #[cfg(target_arch = "x86_64")]
     crate::outside::after_fork();
     fork::adopt_foreign_rows(yard);

@@ -6,7 +6,7 @@
 //! it is ready, and holds the words that the fast paths read. [`fork`] registers fork handlers;
 //! [`misuse`] and [`debug`] report misuse, and [`policy`] decides what follows. [`helper`],
 //! [`outside`] and [`observe`] serve other processes; [`exit`] handles the process's end;
-//! [`sample`] reads what a cache holds; [`text`] formats without allocating. [`malloc`] implements
+//! [`sample`] reads what a cache holds; [`profile`] samples allocations; [`text`] formats without allocating. [`malloc`] implements
 //! the functions of C and C++ that a drop-in malloc needs.
 //!
 //! Invariants: no function here is exported by its C name, because any program that exports
@@ -16,6 +16,7 @@
 #![no_std]
 #![warn(missing_docs)]
 
+mod control;
 pub mod debug;
 mod dynamic;
 pub mod errno;
@@ -31,6 +32,7 @@ pub mod options;
 #[cfg(target_arch = "x86_64")]
 pub mod outside;
 pub mod policy;
+pub mod profile;
 pub mod sample;
 pub mod start;
 pub mod state;

@@ -41,6 +41,8 @@ pub trait Library: Sized + 'static {
     const CLASS_PREFIX: &'static str = "";
     /// Bits that an address of an object has not: those below the least alignment.
     const UNALIGNED: usize = 15;
+    /// True if it serves malloc, whose allocations can be [sampled](crate::profile).
+    const IS_MALLOC: bool = false;
     /// True if the library sees that the program registers an area of restartable sequences.
     const SEES_SYSTEM_CALLS: bool = false;
 

@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::state::{
     COLD, FAILED, FAST, READY, STARTING, STATE, choose_limit, choose_mask, mode_number, ready,
 };
-use crate::{exit, fork, helper, misuse, observe, policy, say};
+use crate::{exit, fork, helper, misuse, observe, policy, profile, say};
 use core::sync::atomic::Ordering;
 use slabyard::calls::trim;
 use slabyard::mail::header;
@@ -139,6 +139,9 @@ fn begin<L: Library>(options: &Options) -> bool {
     helper::show::<L>();
     #[cfg(target_arch = "x86_64")]
     crate::outside::show::<L>();
+    if L::IS_MALLOC {
+        profile::show::<L>(options.get(Key::Profile));
+    }
     L::published();
     true
 }

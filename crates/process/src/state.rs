@@ -4,6 +4,7 @@
 //! assembly, read [`FAST`] at the offsets of [`at`]. Invariant: a process has one yard per library,
 //! so these words are statics.
 
+use crate::control::{choose_counted, is_on};
 use crate::library::Library;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
@@ -161,17 +162,20 @@ pub(crate) fn choose_mask<L: Library>() {
 }
 
 /// Sets the limit that holds now: 0 while each call must take the slow path, so that no size is
-/// below it.
+/// below it, and while a profile ([`crate::control`]) counts each request.
 pub fn choose_limit<L: Library>() {
     loop {
         let none = L::yard().wants_every_call() || is_closed();
-        FAST.limit.store(if none { 0 } else { LARGEST + 1 }, Ordering::Release);
+        let counts = is_on();
+        FAST.limit.store(if none || counts { 0 } else { LARGEST + 1 }, Ordering::Release);
+        choose_counted(none);
         L::limit_chosen(none);
         // Of two threads that store different limits, one sees here that the other
         // changed the condition, and stores again. The fence keeps the store before
         // the load; its partner is the exchange that changes the interval, or the children.
         fence(Ordering::SeqCst);
-        if (L::yard().wants_every_call() || is_closed()) == none {
+        let is_none = L::yard().wants_every_call() || is_closed();
+        if (is_none, is_on()) == (none, counts) {
             return;
         }
     }

@@ -188,6 +188,12 @@ settings! {
         library: ValueKind::Switch, default 0,
             "a thread of the library returns free pages while the program makes no calls",
     }
+    /// Allocations are sampled from the start on.
+    Profile "profile" {
+        needs: Nothing,
+        library: ValueKind::Bytes(0, 1 << 30), default 0,
+            "mean bytes from one sampled allocation to the next, 0 for none (set by `slabyard run --profile`)",
+    }
     /// Which engine serves the process.
     Engine "engine" {
         needs: Nothing,

@@ -28,7 +28,8 @@ impl<C: Counting> OnLinux<C> {
         self.sealed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_restricted(&self) -> bool {
+    /// True if the process may make few system calls.
+    pub fn is_restricted(&self) -> bool {
         self.restricted.load(Ordering::Relaxed)
     }
 

@@ -7,10 +7,11 @@
 use super::entry::own_malloc;
 use super::slow::{ALIGN, ENOMEM, allocate_slow, free_slow, given, release_sized};
 use super::{Malloc, pressure};
+use crate::control::is_wanted;
 use crate::debug::makers::compare;
 use crate::errno::set_errno;
 use crate::state::ready;
-use crate::{misuse, start};
+use crate::{misuse, profile, start};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
@@ -73,6 +74,49 @@ fn resize<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut
     if ready() && growth::stays(L::yard(), address, bytes) {
         return pointer;
     }
+    if is_wanted() || profile::has_blocks() {
+        return resize_counted::<L>(function, pointer, bytes);
+    }
+    resize_uncounted::<L>(function, pointer, bytes)
+}
+
+/// As [`resize`], where a profile is on or was: the new size is an allocation, the old a free. A
+/// block that stays in its room is the sample that it was.
+#[cold]
+#[inline(never)]
+fn resize_counted<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    let address = pointer as usize;
+    let Some(have) = (if ready() { L::yard().usable(address) } else { None }) else {
+        return resize_uncounted::<L>(function, pointer, bytes);
+    };
+    let sequence = profile::take_off(address);
+    let sample = if bytes <= LARGEST { profile::allocate_resized::<L>(bytes) } else { None };
+    if sample.is_some() || sequence.is_some() && bytes <= LARGEST {
+        let new = given(sample.or_else(|| L::yard().alloc_fast(bytes, ALIGN)));
+        if new.is_null() {
+            sequence.into_iter().for_each(|it| profile::put_back(address, it));
+            return new;
+        }
+        // SAFETY: both are live allocations of at least so many bytes.
+        unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };
+        sequence.into_iter().for_each(profile::freed::<L>);
+        free_now::<L>(address);
+        return new;
+    }
+    let new = resize_uncounted::<L>(function, pointer, bytes);
+    if new.is_null() {
+        sequence.into_iter().for_each(|it| profile::put_back(address, it));
+    } else {
+        sequence.into_iter().for_each(profile::freed::<L>);
+        if bytes > LARGEST {
+            profile::note::<L>(new as usize, bytes);
+        }
+    }
+    new
+}
+
+fn resize_uncounted<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    let address = pointer as usize;
     let place = if ready() { misuse::place_or_misuse::<L>(function, address) } else { None };
     let Some((place, have)) = place else { return null_mut() };
     if bytes <= isize::MAX as usize

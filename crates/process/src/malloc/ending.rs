@@ -14,9 +14,10 @@
 use crate::debug;
 use crate::errno::errno;
 use crate::library::Library;
+use crate::profile;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use slabyard_abi::ending::{ASKED, BYTES, EndPage, IDLE, SUFFIX};
 
 /// Bytes of the longest path, with the zero at its end.
@@ -75,17 +76,36 @@ pub(crate) fn join(path: &CStr) -> Owner {
     unsafe {
         let fd = open(place.as_ptr().cast(), O_RDWR | O_CLOEXEC);
         if fd < 0 {
-            return if errno() == ENOENT { Owner::NoPage } else { Owner::Other };
+            return if errno() == ENOENT { Owner::NoPage } else { of_another() };
         }
         let n = read(fd, (&raw mut owner).cast(), size_of::<u32>());
         let is_ours = n == size_of::<u32>() as isize && owner == getpid().cast_unsigned();
         let page = if is_ours { map(fd) } else { None };
         close(fd);
-        page.map_or(Owner::Other, |page| {
+        page.map_or_else(of_another, |page| {
             begin(page);
             Owner::This
         })
     }
+}
+
+/// The page is another process's.
+static OF_ANOTHER: AtomicBool = AtomicBool::new(false);
+
+fn of_another() -> Owner {
+    OF_ANOTHER.store(true, Ordering::Relaxed);
+    Owner::Other
+}
+
+/// True in what the program that `run` started has started: `run` looks at that one alone.
+pub(crate) fn is_of_another() -> bool {
+    OF_ANOTHER.load(Ordering::Relaxed)
+}
+
+/// True in the program that `run` started, and at which it looks.
+pub(crate) fn is_runs() -> bool {
+    !PAGE.load(Ordering::Relaxed).is_null()
+        && OWNER.load(Ordering::Relaxed) == getpid().cast_unsigned()
 }
 
 /// Maps the page, for this process alone.
@@ -247,6 +267,7 @@ pub fn end<L: Library>(status: c_int) -> ! {
     if L::DEBUGS {
         last_look::<L>();
     }
+    profile::at_exit::<L>(is_runs());
     ask();
     loop {
         // SAFETY: a number. It does not return.

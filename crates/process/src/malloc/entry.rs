@@ -26,7 +26,7 @@ pub use sequence::own_malloc;
 #[cfg(target_arch = "x86_64")]
 mod sequence {
     use crate::malloc::Malloc;
-    use crate::malloc::slow::malloc_slow;
+    use crate::malloc::counting;
     use core::ffi::c_void;
 
     // The alignment at a function's end is its section's, and so its begin's.
@@ -144,7 +144,7 @@ mod sequence {
     /// not call a `malloc` that another library defines.
     #[unsafe(naked)]
     pub extern "C" fn own_malloc<L: Malloc>(_bytes: usize) -> *mut c_void {
-        crate::pop_by_size!(malloc_slow::<L>)
+        crate::pop_by_size!(counting::malloc::<L>)
     }
 }
 

@@ -13,7 +13,7 @@ macro_rules! malloc_functions {
     ($library:ident, push: { $($push:tt)* }, push_sized: { $($push_sized:tt)* } $(,)?) => {
         use ::core::ffi::{c_char, c_int, c_long, c_void};
         use ::slabyard::slab::debug::Maker;
-        use $crate::malloc::{Malloc, c, cxx, ending, info, number_of, slow, throw};
+        use $crate::malloc::{Malloc, c, cxx, ending, info, number_of, slow};
         use $crate::malloc::info::Mallinfo;
 
         const MALLOC: u8 = number_of::<$library>(Maker::Malloc);
@@ -141,13 +141,15 @@ macro_rules! jumping {
 #[macro_export]
 macro_rules! exports_of_fast_paths {
     ($library:ident, $push:tt, $push_sized:tt) => {
+        use $crate::malloc::counting;
+
         $crate::exports_of_fast_paths! { alloc:
-            malloc => slow::malloc_slow::<$library>;
-            __libc_malloc => slow::malloc_slow::<$library>;
-            _ZnwmRKSt9nothrow_t => throw::new_nothrow_slow::<$library, NEW>;
-            _ZnamRKSt9nothrow_t => throw::new_nothrow_slow::<$library, NEW_ARRAY>;
-            _Znwm => throw::new_or_throw::<$library, NEW>;
-            _Znam => throw::new_or_throw::<$library, NEW_ARRAY>;
+            malloc => counting::malloc::<$library>;
+            __libc_malloc => counting::malloc::<$library>;
+            _ZnwmRKSt9nothrow_t => counting::new_nothrow::<$library, NEW>;
+            _ZnamRKSt9nothrow_t => counting::new_nothrow::<$library, NEW_ARRAY>;
+            _Znwm => counting::new_throwing::<$library, NEW>;
+            _Znam => counting::new_throwing::<$library, NEW_ARRAY>;
         }
         $crate::exports_of_fast_paths! { free: $push
             free => slow::free_slow::<$library, MALLOC>;
@@ -199,6 +201,7 @@ macro_rules! exports_of_fast_paths {
 macro_rules! exports_of_fast_paths {
     ($library:ident, $push:tt, $push_sized:tt) => {
         use $crate::malloc::entry::{alloc_or, free_or};
+        use $crate::malloc::throw;
 
         $crate::exported! {
             malloc(bytes: usize) -> *mut c_void

@@ -1,7 +1,8 @@
 //! The C and C++ functions of a drop-in malloc, on any engine, which `slabyard-malloc` and
 //! `slabyard-engines` export.
 //!
-//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); [`slow`] serves the
+//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]), or `malloc` counts for
+//! a profile first (`counting`); [`slow`] serves the
 //! calls that these cannot; [`c`] and [`cxx`] define the other functions, and [`throw`] those that
 //! throw exceptions. [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`]
 //! and [`vfork`] interpose C library functions whose effects the library must know. [`pressure`]
@@ -9,6 +10,8 @@
 //! functions through [`malloc_functions`](crate::malloc_functions).
 
 pub mod c;
+#[cfg(target_arch = "x86_64")]
+pub mod counting;
 pub mod cxx;
 pub mod ending;
 pub mod entry;

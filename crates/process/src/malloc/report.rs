@@ -9,6 +9,7 @@ use super::{Malloc, Words as _, pressure};
 use crate::errno::errno;
 use crate::library::Name;
 use crate::options::{self, Keep};
+use crate::profile;
 use crate::say;
 use crate::state::mode_number;
 use crate::text::{Line, Output};
@@ -54,8 +55,17 @@ pub fn remember() {
     });
 }
 
+/// Begins the profile that an option asks for; not in what the program that `run` started has
+/// started itself, whose samples `run` does not take.
+pub fn begin_profile<L: Malloc>() {
+    if !ending::is_of_another() {
+        profile::begin_by_option::<L>();
+    }
+}
+
 /// Reports, if this process must.
 pub fn at_exit<L: Malloc>() {
+    profile::at_exit::<L>(ending::is_runs());
     let pid = PID.load(Ordering::Relaxed);
     if pid == 0 || pid != getpid().cast_unsigned() {
         return;

@@ -2,10 +2,11 @@
 //! serve.
 
 use super::Malloc;
+use crate::control::is_wanted;
 use crate::debug::makers::compare;
 use crate::errno::set_errno;
 use crate::state::{is_closed, ready};
-use crate::{misuse, start};
+use crate::{misuse, profile, start};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::calls::growth;
@@ -19,7 +20,13 @@ pub(crate) const ALIGN: usize = 16;
 /// Allocates without a fast path; null and ENOMEM without memory.
 #[cold]
 pub(super) fn allocate_slow<L: Malloc>(bytes: usize, align: usize) -> *mut c_void {
-    given(if start::ensure::<L>() { L::yard().alloc(bytes, align) } else { None })
+    given(if !start::ensure::<L>() {
+        None
+    } else if is_wanted() {
+        profile::allocate::<L>(bytes, align).or_else(|| L::yard().alloc(bytes, align))
+    } else {
+        L::yard().alloc(bytes, align)
+    })
 }
 
 /// `malloc`, where the fast path finds nothing.
@@ -29,6 +36,8 @@ pub extern "C" fn malloc_slow<L: Malloc>(bytes: usize) -> *mut c_void {
         None
     } else if is_closed() {
         L::yard().alloc_fast(bytes, ALIGN)
+    } else if is_wanted() {
+        profile::allocate::<L>(bytes, ALIGN).or_else(|| L::yard().alloc_fast(bytes, ALIGN))
     } else {
         L::yard().alloc(bytes, ALIGN)
     })
@@ -82,6 +91,9 @@ fn release<L: Malloc>(function: &str, address: usize) {
     if !ready() {
         return misuse::found_at_call::<L>(function, address, AddressKind::Foreign);
     }
+    if profile::has_blocks() {
+        profile::note_free::<L>(address);
+    }
     let freed = if is_closed() { L::yard().free_fast(address) } else { L::yard().free(address) };
     if let Err(place) = freed {
         misuse::found_at_call::<L>(function, address, place);
@@ -98,7 +110,9 @@ pub extern "C" fn free_sized_slow<L: Malloc, const MAKER: u8>(pointer: *mut c_vo
 /// Frees, after a check of whether the size is the object's: the size in the last request. Where
 /// `realloc` left objects of the class as they were, or gave them room, the class does not tell.
 pub fn release_sized<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
-    if !pointer.is_null() && ready() {
+    // A small sample is a run, whatever its size.
+    let is_sample = || profile::has_blocks() && profile::is_sample(pointer as usize);
+    if !pointer.is_null() && ready() && !is_sample() {
         let address = pointer as usize;
         let class = L::yard().class_for(bytes, align.max(ALIGN));
         match L::yard().place_of(address) {

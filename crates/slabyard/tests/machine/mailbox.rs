@@ -144,7 +144,8 @@ each_engine! {
             let of_names = matches!(word, Word::Aliases | Word::NrAliases);
             let is_off = of_pressure
                 || of_names
-                || matches!(word, Word::Counts | Word::ColdRuns | Word::Helper | Word::Outside);
+                || matches!(word, Word::Counts | Word::ColdRuns | Word::Helper | Word::Outside)
+                || matches!(word, Word::Profile);
             let no_debugging = matches!(word, Word::Debugging) && !can_debug;
             let may_miss = is_off || no_debugging || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");

@@ -1,0 +1,49 @@
+//! The words of a profile: what a reader in another process writes and reads, and what the fast
+//! path's limit depends on.
+//!
+//! Neighbours: `slabyard_abi::profile` numbers the words; [`crate::profile`] changes them;
+//! [`crate::state`] asks whether calls must be counted. Invariant: no code is here that could ask
+//! for anything else of the crate.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use slabyard_abi::profile::{State, control};
+
+/// The words that a reader sees.
+pub(crate) static CONTROL: [AtomicU64; control::WORDS] =
+    [const { AtomicU64::new(0) }; control::WORDS];
+/// The number of the profile that is on, else [`NONE`]: what the counting sequence compares with
+/// the thread's own.
+pub(crate) static COUNTED: AtomicU32 = AtomicU32::new(NONE);
+
+/// The number of no profile, which no thread has.
+const NONE: u32 = u32::MAX;
+
+/// By its number in `slabyard_abi::profile::control`.
+#[inline(always)]
+pub(crate) fn word(word: usize) -> &'static AtomicU64 {
+    &CONTROL[word]
+}
+
+/// The number of the last profile.
+pub(crate) fn number() -> u32 {
+    word(control::GENERATION).load(Ordering::Relaxed) as u32
+}
+
+/// True while allocations are sampled.
+pub(crate) fn is_on() -> bool {
+    // Acquire: the memory is mapped. Pairs with the store that begins a profile.
+    word(control::STATE).load(Ordering::Acquire) == State::On as u64
+}
+
+/// True if slow paths must look at the profile: one is on, or asked for.
+#[inline(always)]
+pub(crate) fn is_wanted() -> bool {
+    let [rate, state] = [control::RATE, control::STATE].map(|it| word(it).load(Ordering::Relaxed));
+    cfg!(target_arch = "x86_64") && (rate != 0 || state == State::On as u64)
+}
+
+/// Sets [`COUNTED`]: `closed` where no call may take the fast path.
+pub(crate) fn choose_counted(closed: bool) {
+    let counts = is_on() && !closed;
+    COUNTED.store(if counts { number() } else { NONE }, Ordering::Relaxed);
+}

@@ -1,0 +1,84 @@
+//! Reads the registers and copies a piece of the stack, which the reader unwinds from outside: by
+//! the tables of `.eh_frame` where there are no frame pointers, as in most programs.
+//!
+//! Invariant: nothing here touches memory that may not be there. Where a stack ends is not known to
+//! it (coroutines and signal handlers have stacks of their own), so the kernel copies, and stops at
+//! the end. A process that may make few system calls copies to the end of the page.
+
+/// The instruction pointer, the stack pointer and the frame pointer of this call.
+#[inline(always)]
+pub(super) fn registers() -> [usize; 3] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (ip, sp, bp);
+        // SAFETY: reads registers.
+        unsafe {
+            core::arch::asm!(
+                "lea {0}, [rip]",
+                "mov {1}, rsp",
+                "mov {2}, rbp",
+                out(reg) ip,
+                out(reg) sp,
+                out(reg) bp,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        [ip, sp, bp]
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    [0; 3]
+}
+
+/// Copies the stack from an address on; returns how many bytes were there.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn copy(from: usize, to: usize, restricted: bool) -> usize {
+    use slabyard_abi::profile::STACK_BYTES;
+    const PAGE: usize = 4096;
+    const PARTS: usize = STACK_BYTES.div_ceil(PAGE) + 1;
+    const GETPID: usize = 39;
+    const PROCESS_VM_READV: usize = 310;
+    let first = PAGE - from % PAGE;
+    if restricted {
+        // SAFETY: the rest of the page in which this call's own stack frame is.
+        unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, first) };
+        return first;
+    }
+    // The kernel copies whole parts alone (process_vm_readv(2)): one for each page.
+    let mut parts = [[0; 2]; PARTS];
+    let (mut at, mut bytes) = (from, first.min(STACK_BYTES));
+    for part in &mut parts {
+        *part = [at, bytes];
+        at += bytes;
+        bytes = PAGE.min(from + STACK_BYTES - at);
+    }
+    let here = [to, STACK_BYTES];
+    // SAFETY: the record has room for as many bytes, and the process reads its own memory.
+    let copied = unsafe {
+        let pid = call(GETPID, [0; 5]);
+        let (here, parts) = (&raw const here as usize, parts.as_ptr() as usize);
+        call(PROCESS_VM_READV, [pid.unsigned_abs(), here, 1, parts, PARTS])
+    };
+    usize::try_from(copied).unwrap_or(0)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn copy(_from: usize, _to: usize, _restricted: bool) -> usize {
+    0
+}
+
+/// Makes a system call whose sixth argument is 0, without the C library, whose `errno` stays.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(number: usize, a: [usize; 5]) -> isize {
+    let result: isize;
+    // SAFETY: the caller's promise; the kernel clobbers rcx and r11.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4],
+            in("r9") 0, lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
