@@ -9,6 +9,7 @@ use crate::doctor::DoctorArgs;
 use crate::export::ExportArgs;
 use crate::geometry::args::GeometryArgs;
 use crate::list::ListArgs;
+use crate::profile::ProfileArgs;
 use crate::record::args::RecordArgs;
 use crate::replay::args::ReplayArgs;
 use crate::reproduce::ReproduceArgs;
@@ -34,6 +35,7 @@ Examples:
   slabyard list kernel --sort live
   slabyard show kernel dentry
   slabyard doctor kernel
+  slabyard profile $(pgrep -n server) --seconds 30 -o heap.pb.gz
   slabyard geometry --page-size 64k --cpus 64 192 4k
   slabyard boot kernel --set max_order=0
   slabyard record -o load.slabtrace --kernel -- make -j8
@@ -79,6 +81,8 @@ pub enum Command {
     Set(SetArgs),
     /// Have a process look through its caches with debugging
     Validate(ValidateArgs),
+    /// Sample who allocates in a running process, for pprof and flame graphs
+    Profile(ProfileArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
     /// Foretell from a snapshot what slab memory another machine or other rules would take

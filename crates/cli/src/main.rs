@@ -10,6 +10,7 @@
 //! 4  main       parses and dispatches
 //! 3  args       what may be typed, from the arguments of all subcommands       pages  made from it
 //! 2  list  show  top  snapshot  watch  diff  doctor  export  validate   look at a source
+//!    profile < run                                          who allocates in a process
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
@@ -42,6 +43,7 @@ mod look;
 mod machine;
 mod outputs;
 mod pages;
+mod profile;
 mod progress;
 mod record;
 mod replay;
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Shrink(args) => shrink::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Geometry(args) => geometry::run(&args),
         Command::Boot(args) => boot::run(&args),
         Command::Record(args) => record::run(&args),

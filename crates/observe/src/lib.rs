@@ -12,6 +12,7 @@
 //! 5  view      tables, JSON, CSV, OpenMetrics
 //! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
 //! 3  kernel < pasted < file < timeline    process < corefile   each samples a Snapshot
+//!    process < profile                                        who allocates
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
 //! 1  hidden    what a kernel counts as active though it may be free       drains    symbols    smaps
 //! 0  value, incident < snapshot    traces    want    release    what a source reports
@@ -35,6 +36,7 @@ pub mod incident;
 pub mod kernel;
 mod pasted;
 pub mod process;
+pub mod profile;
 mod release;
 pub mod report;
 pub mod smaps;

@@ -54,7 +54,7 @@ pub(crate) fn name(traces: &mut Traces, loaded: &[Loaded], root: Option<&Path>) 
 
 /// The functions of a file, by address.
 #[derive(Default)]
-struct Symbols {
+pub(crate) struct Symbols {
     /// Of each loadable segment: bytes in the file, and the address of the first.
     segments: Vec<(Range<u64>, u64)>,
     /// Where each begins, its bytes, its name.
@@ -62,7 +62,8 @@ struct Symbols {
 }
 
 impl Symbols {
-    fn of(path: &Path, root: Option<&Path>) -> Symbols {
+    /// Those of a file, as far as they can be read.
+    pub(crate) fn of(path: &Path, root: Option<&Path>) -> Symbols {
         let in_root = root.and_then(|root| Some(root.join(path.strip_prefix("/").ok()?)));
         let tries = in_root.into_iter().chain([path.to_owned()]);
         tries.filter_map(|path| Symbols::read(&path)).next().unwrap_or_default()
@@ -100,7 +101,7 @@ impl Symbols {
 
     /// The function around a byte of the file, and the bytes from its start; without one the
     /// address.
-    fn around(&self, at: u64) -> (Option<String>, u64) {
+    pub(crate) fn around(&self, at: u64) -> (Option<String>, u64) {
         let segment = self.segments.iter().find(|(bytes, _)| bytes.contains(&at));
         let address = segment.map_or(at, |(bytes, address)| at - bytes.start + address);
         let after = self.functions.partition_point(|(begin, ..)| *begin <= address);
@@ -115,6 +116,13 @@ impl Symbols {
 
 /// A name from elsewhere as its source has it, without what could steer a terminal.
 fn shown(name: &str) -> String {
-    let name = format!("{:#}", rustc_demangle::demangle(name));
+    let of_cxx = || {
+        let parsed = cpp_demangle::Symbol::new(name).ok()?;
+        name.starts_with("_Z").then(|| parsed.demangle().ok())?
+    };
+    let name = match rustc_demangle::try_demangle(name) {
+        Ok(name) => format!("{name:#}"),
+        Err(_) => of_cxx().unwrap_or_else(|| name.to_owned()),
+    };
     name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -71,6 +71,10 @@ pub struct RunArgs {
         value_parser = debug_rules
     )]
     pub slab_debug: Option<String>,
+    /// Sample its allocations from start to end, and write who allocates to this file, for pprof
+    /// (see `slabyard profile`)
+    #[arg(long, value_name = "F", value_hint = ValueHint::FilePath)]
+    pub profile: Option<PathBuf>,
     /// The form of the report at the end
     #[arg(long, value_enum, default_value_t = ReportForm::Table)]
     pub report: ReportForm,

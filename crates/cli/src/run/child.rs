@@ -76,8 +76,12 @@ pub struct End {
 }
 
 /// Starts the program and returns at its end. Before it is looked at by the page, if there
-/// is one.
-pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
+/// is one. `started` gets its number, and no thread that it makes gets a signal.
+pub fn run(
+    command: &mut Command,
+    page: Option<Page>,
+    started: impl FnOnce(u32),
+) -> Result<End, Failure> {
     let signals = Signals::hold().context("cannot hold signals back")?;
     signals.release_in(command);
     let child = command
@@ -86,6 +90,7 @@ pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
     let pid = i32::try_from(child.id()).context("process id")?;
     // After the signals were held, so that the thread gets none.
     let looker = page.map(|page| page.listen(child.id()));
+    started(child.id());
     let mut before_signal = None;
     // A look takes milliseconds, in which the program goes on: what it does with the signal then is
     // what it would have done.

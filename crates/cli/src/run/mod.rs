@@ -21,6 +21,7 @@ mod watching;
 pub use child::Ending;
 
 use crate::failure::Failure;
+use crate::profile::attend::Attended;
 use crate::settings;
 use anyhow::bail;
 use args::{ReportForm, RunArgs};
@@ -58,9 +59,15 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
         }
         None => command.env_remove(REPORT_ENV),
     };
-    let end = child::run(&mut command, report.as_ref().map(Report::page))?;
+    let mut attended = None;
+    let end = child::run(&mut command, report.as_ref().map(Report::page), |pid| {
+        attended = args.profile.as_ref().map(|_| Attended::begin(pid, profile_rate(args)));
+    })?;
+    if let (Some(attended), Some(path)) = (attended, &args.profile) {
+        attended.end(path);
+    }
     let ending = end.ending;
-    if let Some(report) = report {
+    if let Some(report) = report.filter(|_| args.report != ReportForm::None) {
         report.show(&args.program[0], end);
     }
     Ok(ending)
@@ -105,10 +112,21 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     if let Some(rules) = &args.slab_debug {
         command.env(engine_row(EngineKey::Debug).env, rules);
     }
+    if args.profile.is_some() {
+        command.env(row(Key::Profile).env, profile_rate(args).to_string());
+    }
     if args.helper {
         command.env(row(Key::Helper).env, "1");
     }
     Ok(command)
+}
+
+/// The mean bytes between samples: what `--set profile=` says, or the usual.
+fn profile_rate(args: &RunArgs) -> u64 {
+    let is_it = |setting: &&settings::Setting| setting.env == row(Key::Profile).env;
+    let set = args.settings.iter().rev().find(is_it);
+    let set = set.and_then(|set| slabyard_kernels::settings::bytes(set.value.as_bytes()).ok());
+    set.filter(|rate| *rate != 0).unwrap_or(slabyard_abi::profile::RATE)
 }
 
 /// Our library in front of those that are preloaded already; of ours it alone, because a

@@ -50,7 +50,8 @@ enum Output {
 impl Report {
     /// Opens the places; `None` if no report is wanted.
     pub fn prepare(args: &RunArgs) -> anyhow::Result<Option<Report>> {
-        if args.report == ReportForm::None {
+        // A program that is profiled knows by the page that it is the one.
+        if args.report == ReportForm::None && args.profile.is_none() {
             return Ok(None);
         }
         let output = match &args.report_file {

@@ -7,6 +7,8 @@
 
 mod asking;
 #[cfg(target_arch = "x86_64")]
+mod profiled;
+#[cfg(target_arch = "x86_64")]
 mod standing;
 
 use crate::process_runner::{LIMIT, Mode, Program};

@@ -84,6 +84,23 @@ pub enum Error {
          placed: end the command that waits, or ask with a longer --timeout"
     )]
     Busy { pid: u32 },
+    /// Its library has no words of samples.
+    #[error(
+        "process {pid} ({program}) cannot be profiled: its library serves object caches alone, is \
+         older than profiles, or runs on another processor than x86-64"
+    )]
+    NoProfile { pid: u32, program: String },
+    /// It was asked, and refused.
+    #[error("process {pid} ({program}) takes no samples: {why}")]
+    NotProfiled {
+        pid: u32,
+        program: String,
+        /// What refuses, with a remedy where there is one.
+        why: &'static str,
+    },
+    /// Somebody else takes its samples.
+    #[error("process {pid} is profiled by another command already: end that one, or wait for it")]
+    Profiled { pid: u32 },
     /// No cache of that name.
     #[error("process {pid} has no cache {cache}; `slabyard list {pid}` names them")]
     UnknownCache { pid: u32, cache: String },

@@ -37,6 +37,7 @@ mod outside;
 #[cfg(test)]
 pub(crate) mod planted;
 mod pressure;
+pub mod profile;
 mod request;
 mod residence;
 pub(crate) mod resident;

@@ -4,7 +4,7 @@
 //!
 //! [`list`] prints one line per cache, [`orders`] the slabs by order, [`show`] one cache, [`diff`]
 //! the differences of two snapshots; [`json`], [`csv`] and [`openmetrics`] are for programs.
-//! [`pick`] chooses and sorts caches; [`cell`] and [`grid`] format numbers. Invariants: `-` (JSON
+//! [`profile`] prints who allocates. [`pick`] chooses and sorts caches; [`cell`] and [`grid`] format numbers. Invariants: `-` (JSON
 //! `null`, CSV nothing) means unknown and never 0; a range shows both ends; a source's text cannot
 //! send control sequences to a terminal.
 
@@ -20,6 +20,7 @@ mod missing;
 pub mod openmetrics;
 pub mod orders;
 pub mod pick;
+pub mod profile;
 pub mod show;
 
 /// How numbers look.

@@ -1,0 +1,221 @@
+//! Sampled allocations of real processes: estimates against what the programs allocated, and
+//! programs that check themselves while nearly each of their allocations is a sample.
+//!
+//! Neighbours: `slabyard_process::profile` samples, `slabyard_observe::process::profile` takes the
+//! samples.
+
+use super::{Target, counted, counts_of};
+use crate::process_runner::{LIMIT, Mode, Program};
+use slabyard_observe::process::Error;
+use slabyard_observe::process::profile::{Sample, Session, Taken};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Modes that differ in how `malloc` is served while a profile is on.
+const MODES: [Mode; 7] = [
+    Mode::Rseq,
+    Mode::OwnRseq,
+    Mode::Slots,
+    Mode::TinyRseq,
+    Mode::CpuSlabs("6.1", "slabs"),
+    Mode::SlabNodes,
+    Mode::SlobRseq,
+];
+
+/// What a test allocates: so many of such a size. Each is 24 MB.
+const ALLOCATED: [(u64, u64); 3] = [(240_000, 100), (4800, 5000), (240, 100_000)];
+/// About 366 samples of 24 MB of small ones.
+const RATE: u64 = 64 << 10;
+/// Each command allocates this part, so that the ring has room for its samples.
+const PARTS: u64 = 4;
+
+/// The bytes that samples stand for, by the size of the requests.
+fn estimates<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    weight: impl Fn(&Sample) -> f64,
+) -> BTreeMap<u64, f64> {
+    let mut sums = BTreeMap::new();
+    for sample in samples {
+        *sums.entry(sample.bytes).or_insert(0.0) += weight(sample) * sample.bytes as f64;
+    }
+    sums
+}
+
+/// True if each estimate is within five standard deviations of what was allocated: those of a
+/// binomial number of samples.
+fn are_near(estimates: &BTreeMap<u64, f64>) -> bool {
+    ALLOCATED.iter().all(|(nr, size)| {
+        let drawn = 1.0 - (-(*size as f64) / RATE as f64).exp();
+        let deviation = ((1.0 - drawn) / (*nr as f64 * drawn)).sqrt();
+        let estimate = estimates.get(size).copied().unwrap_or(0.0);
+        (estimate / (*nr * *size) as f64 - 1.0).abs() < 5.0 * deviation + 0.01
+    })
+}
+
+fn take(session: &mut Session, all: &mut Taken) {
+    let taken = session.take().expect("a look");
+    assert_eq!((taken.lost_samples, taken.lost_frees), (0, 0));
+    all.samples.extend(taken.samples);
+    all.frees.extend(taken.frees);
+}
+
+#[test]
+fn estimates_are_near_what_was_allocated_and_each_free_of_a_sample_is_seen() {
+    for mode in MODES {
+        let verify = [("SLABYARD_VERIFY_AT_EXIT", "1")];
+        let Some(mut target) = Target::start_with("observed/known.c", mode, &[], &verify) else {
+            return;
+        };
+        let mut session = Session::begin(target.pid(), RATE).expect("a profile");
+        let mut all = Taken::default();
+        for (nr, size) in ALLOCATED {
+            for _ in 0..PARTS {
+                target.command(&format!("a {} {size}", nr / PARTS));
+                take(&mut session, &mut all);
+            }
+        }
+        let known: Vec<_> = ALLOCATED.iter().map(|(_, size)| *size).collect();
+        all.samples.retain(|sample| known.contains(&sample.bytes));
+        let estimate = estimates(&all.samples, Sample::weight);
+        assert!(are_near(&estimate), "{mode:?}: {estimate:?}");
+        // Planted: whoever forgets the weight is found.
+        assert!(!are_near(&estimates(&all.samples, |_| 1.0)), "{mode:?}");
+        assert!(all.samples.iter().all(|sample| sample.stack.len() >= 256), "{mode:?}");
+
+        assert!(all.frees.is_empty(), "{mode:?}: {:?}", all.frees);
+        target.command("f 100000000");
+        take(&mut session, &mut all);
+        let mut freed: Vec<_> = all.frees.iter().map(|free| free.sequence).collect();
+        freed.sort_unstable();
+        let live: Vec<_> = all.samples.iter().map(|sample| sample.sequence).collect();
+        assert!(live.iter().all(|sequence| freed.binary_search(sequence).is_ok()), "{mode:?}");
+
+        session.end().expect("an end");
+        target.command("a 100000 100");
+        assert!(session.take().expect("a look").samples.is_empty(), "{mode:?}: it is off");
+        drop(target.child.stdin.take());
+        let status = target.child.wait().expect("an end");
+        assert!(status.success(), "{mode:?}: {status}");
+    }
+}
+
+#[test]
+fn a_profile_goes_on_and_off_under_load() {
+    let turns: u32 = std::env::var("PROFILE_TURNS").map_or(60, |n| n.parse().expect("a number"));
+    for mode in [Mode::Rseq, Mode::Slots] {
+        let path = format!("{}/profiled.{mode:?}", env!("CARGO_TARGET_TMPDIR"));
+        let counts = counts_of(&path, 1);
+        let Some(mut target) = Target::start("observed/known.c", mode, &[&path]) else { return };
+        target.command("loop");
+        let before = counted(&counts, 1);
+        let mut samples = 0;
+        for _ in 0..turns {
+            let mut session = Session::begin(target.pid(), 16 << 10).expect("a profile");
+            samples += session.take().expect("a look").samples.len();
+            samples += session.end().expect("an end").samples.len();
+        }
+        assert!(samples > turns as usize, "{mode:?}: {samples} samples");
+        assert!(target.child.try_wait().expect("wait").is_none(), "{mode:?}: it runs");
+        assert!(counted(&counts, 1) > before + u64::from(turns), "{mode:?}");
+        target.look();
+    }
+}
+
+#[test]
+fn who_profiles_is_alone_and_a_reader_that_ended_holds_nobody_up() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    let first = Session::begin(target.pid(), RATE).expect("a profile");
+    let second = Session::begin(target.pid(), RATE);
+    assert!(matches!(second, Err(Error::Profiled { .. })));
+    drop(first);
+    let mut third = Session::begin(target.pid(), RATE).expect("a profile");
+    target.command("a 100000 100");
+    assert!(!third.take().expect("a look").samples.is_empty());
+    std::mem::forget(third);
+    // Nobody takes these: the ring is full, and the program goes on.
+    target.command("a 700000 100");
+    drop(target.child.stdin.take());
+    let began = Instant::now();
+    assert!(target.child.wait().expect("an end").success());
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_process_without_the_memory_or_with_debugging_says_so() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid()));
+    let status = status.expect("its status");
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmSize:")?.split_whitespace().next());
+    let kib: u64 = kib.and_then(|kib| kib.parse().ok()).expect("its size");
+    let limit = format!("--as={}", (kib + 4096) << 10);
+    let limited =
+        Command::new("prlimit").args(["--pid", &target.pid().to_string(), &limit]).status();
+    if limited.is_ok_and(|status| status.success()) {
+        let session = Session::begin(target.pid(), RATE);
+        // It makes no call of itself: the next one finds what is asked.
+        target.command("a 1000 100");
+        let refused = session.and_then(|mut session| session.take().map(|_| ()));
+        assert!(matches!(refused, Err(Error::NotProfiled { .. })), "{refused:?}");
+        target.command("f 1000");
+    }
+    let debug = [("SLABYARD_DEBUG", "FZPU")];
+    let started = Target::start_with("observed/known.c", Mode::TinyRseq, &[], &debug);
+    let Some(mut target) = started else { return };
+    let session = Session::begin(target.pid(), RATE);
+    target.command("a 10 100");
+    let refused = session.and_then(|mut session| session.take().map(|_| ()));
+    assert!(matches!(refused, Err(Error::NotProfiled { .. })), "{refused:?}");
+}
+
+/// Runs a program of which nearly each allocation is a sample, and takes the samples; how many.
+fn run_sampled(source: &str, mode: Mode, rate: &str) -> Option<usize> {
+    let program = Program::compile(source, &[])?;
+    let mut child = program.start_with(mode, &[], &[("SLABYARD_PROFILE", rate)]);
+    drop(child.stdin.take());
+    let (end, mut nr) = (Instant::now() + LIMIT, 0);
+    let mut session = None;
+    loop {
+        if let Some(status) = child.try_wait().expect("wait") {
+            assert!(status.success(), "{source} in mode {mode:?}: {status}");
+            return Some(nr);
+        }
+        assert!(Instant::now() < end, "{source} in mode {mode:?}: no end");
+        let open = session.take().or_else(|| Session::join(child.id()).ok());
+        if let Some(mut open) = open
+            && let Ok(taken) = open.take()
+        {
+            nr += taken.samples.len();
+            if taken.ends {
+                open.let_end();
+            }
+            session = Some(open);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Every function of C and C++ on samples, contents checked; threads, forks, handlers, exits.
+#[test]
+fn programs_run_as_ever_while_most_allocations_are_samples() {
+    let programs = ["c/api.c", "c/aligned.c", "c/sized.c", "c/cxx.cc"];
+    for source in programs {
+        for mode in [Mode::Rseq, Mode::SlobRseq] {
+            let Some(nr) = run_sampled(source, mode, "1024") else { return };
+            assert!(nr > 0, "{source} in mode {mode:?}");
+        }
+    }
+    // Short programs may end before anybody looks, and signal handlers have 53 microseconds each.
+    let programs = [
+        ("c/threads.c", "1024", 1),
+        ("c/forks.c", "4096", 1),
+        ("c/exit.c", "1024", 0),
+        ("c/jumped.c", "4096", 0),
+        ("c/signals.c", "65536", 0),
+    ];
+    for (source, rate, least) in programs {
+        let Some(nr) = run_sampled(source, Mode::Rseq, rate) else { return };
+        assert!(nr >= least, "{source}");
+    }
+}
