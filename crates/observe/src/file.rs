@@ -283,6 +283,12 @@ fn of_text(text: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
         let unpack = "unpack it (`tar xf` for an archive), and name the folder or file";
         return Err(Fault::Other(format!("it is packed by {what}; {unpack}")));
     }
+    // POSIX: the mark of a tar archive.
+    if text.get(257..262) == Some(b"ustar") {
+        return Err(Fault::Other(
+            "it is an archive; unpack it by `tar xf`, and name the folder".into(),
+        ));
+    }
     if text.contains(&0) {
         return Err(Fault::Other("it is no JSON object, and no text".into()));
     }

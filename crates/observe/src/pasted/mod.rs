@@ -26,8 +26,10 @@ mod mimalloc;
 mod partial_lists;
 mod rounded;
 mod slabinfo;
+mod slabinfo_tool;
 mod slabtop;
 mod smaps;
+mod vmstat;
 
 use crate::snapshot::Snapshot;
 use found::{Outcome, Pasted};
@@ -45,6 +47,8 @@ struct Format {
 static FORMATS: &[Format] = &[
     Format { name: "slabinfo", read: slabinfo::read },
     Format { name: "slabtop", read: slabtop::read },
+    Format { name: "vmstat -m", read: vmstat::read },
+    Format { name: "the tool slabinfo", read: slabinfo_tool::read },
     Format { name: "meminfo and other files of /proc", read: counts::read },
     Format { name: "memory report of a kernel's log", read: memory_report::read },
     Format { name: "failed allocations of a kernel's log", read: failures::read },

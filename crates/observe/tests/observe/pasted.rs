@@ -182,6 +182,7 @@ fn what_is_no_such_text_is_refused_with_what_was_looked_for() {
     assert!(damaged.contains("it is damaged: looked for slabinfo"), "{damaged}");
     assert!(damaged.contains("line 2 is `dentry many`"), "{damaged}");
     assert!(error(b"\xfd7zXZ\0abc").contains("packed by xz; unpack it"));
+    assert!(error(&[&[0; 257][..], b"ustar\0"].concat()).contains("tar xf"));
     assert!(error(b"a\0b").contains("no text"));
     assert!(error(b"").contains("it is empty"));
 }
