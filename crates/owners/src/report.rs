@@ -123,6 +123,8 @@ pub struct Directory {
     pub entries: u64,
     /// Those whose names do not exist.
     pub negative: u64,
+    /// Of the entries, without names that are too long to fit in them.
+    pub bytes: u64,
     /// Who made most of them.
     pub process: Process,
 }
@@ -366,8 +368,25 @@ fn most(raw: &Raw, names: &Names, by_origin: &HashMap<usize, u64>) -> Process {
         .map_or_else(|| names.processes.of(0, ""), |(pid, (_, comm))| names.processes.of(pid, comm))
 }
 
-/// Two sums, and objects by the index of their origin.
-type Sum = (u64, u64, HashMap<usize, u64>);
+/// What is summed for a directory or a file system.
+#[derive(Default)]
+struct Sum {
+    objects: u64,
+    bytes: u64,
+    negative: u64,
+    /// Objects by the index of their origin.
+    by_origin: HashMap<usize, u64>,
+}
+
+impl Sum {
+    fn add(&mut self, survivor: &Survivor, look: &Look, one_in: u64) {
+        self.objects += one_in;
+        self.bytes += u64::from(survivor.bytes) * one_in;
+        self.negative += if look.negative { one_in } else { 0 };
+        *self.by_origin.entry(survivor.origin).or_default() += one_in;
+    }
+}
+
 /// The device, what it calls itself, its type, and the index of the cache.
 type OfFileSystem<'a> = ((u32, u32), &'a str, &'a str, usize);
 
@@ -382,19 +401,17 @@ fn directories(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<Directory> {
             continue;
         }
         let path = names.mounts.path(look.device, &look.file_system, &look.directory);
-        let sum = found.entry((path, &look.file_system)).or_default();
-        sum.0 += raw.one_in;
-        sum.1 += if look.negative { raw.one_in } else { 0 };
-        *sum.2.entry(survivor.origin).or_default() += raw.one_in;
+        found.entry((path, &look.file_system)).or_default().add(survivor, look, raw.one_in);
     }
     let mut all: Vec<Directory> = found
         .into_iter()
-        .map(|((path, file_system), (entries, negative, by_origin))| Directory {
+        .map(|((path, file_system), sum)| Directory {
             path,
             file_system: file_system.to_owned(),
-            entries,
-            negative,
-            process: most(raw, names, &by_origin),
+            entries: sum.objects,
+            negative: sum.negative,
+            bytes: sum.bytes,
+            process: most(raw, names, &sum.by_origin),
         })
         .collect();
     all.sort_by(|a, b| (Reverse(a.entries), &a.path).cmp(&(Reverse(b.entries), &b.path)));
@@ -409,21 +426,18 @@ fn file_systems(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<FileSystem> 
             continue;
         }
         let key = (look.device, &*look.id, &*look.file_system, cache);
-        let sum = found.entry(key).or_default();
-        sum.0 += raw.one_in;
-        sum.1 += u64::from(survivor.bytes) * raw.one_in;
-        *sum.2.entry(survivor.origin).or_default() += raw.one_in;
+        found.entry(key).or_default().add(survivor, look, raw.one_in);
     }
     let mut all: Vec<FileSystem> = found
         .into_iter()
-        .map(|((device, id, file_system, cache), (inodes, bytes, by_origin))| FileSystem {
+        .map(|((device, id, file_system, cache), sum)| FileSystem {
             file_system: file_system.to_owned(),
             id: id.to_owned(),
             mount: names.mounts.point(device).map(str::to_owned),
             cache: raw.caches[cache].name.clone(),
-            inodes,
-            bytes,
-            process: most(raw, names, &by_origin),
+            inodes: sum.objects,
+            bytes: sum.bytes,
+            process: most(raw, names, &sum.by_origin),
         })
         .collect();
     all.sort_by(|a, b| (Reverse(a.inodes), &a.id).cmp(&(Reverse(b.inodes), &b.id)));

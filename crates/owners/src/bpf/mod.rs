@@ -35,9 +35,6 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("on_kfree", "kfree"),
 ];
 
-/// Looks at which the cost is not measured, after one at which it is.
-const PAUSE: u32 = 4;
-
 /// Directory entries and inodes that are looked at in the end.
 const MOST_LOOKS: usize = 20_000;
 
@@ -113,16 +110,18 @@ pub(crate) struct Raw {
 pub(crate) struct Session {
     bpf: Ebpf,
     links: Vec<(&'static str, RawTracePointLinkId)>,
-    /// While it is open, the kernel measures how long programs run, which costs as much again.
+    /// While it is open, the kernel measures how long programs run, which costs as much again: only
+    /// until the rate is known.
     stats: Option<OwnedFd>,
-    /// How long that was so.
-    measured: Duration,
-    /// Looks until it is so again.
-    pause: u32,
+    /// What was measured last.
+    ns_per_event: f64,
+    /// Events since, by those that were followed.
+    estimated: u64,
+    followed: u64,
     inodes: HashMap<u32, u32>,
     budget: f64,
     start: Instant,
-    last: (Instant, u64),
+    last: (Instant, u64, u64),
     reader_at_start: Duration,
     bits: u32,
     /// The most that were in use since the rate is known.
@@ -189,12 +188,13 @@ impl Session {
             bpf,
             links: Vec::new(),
             stats: enable_stats(),
-            measured: Duration::ZERO,
-            pause: 0,
+            ns_per_event: 0.0,
+            estimated: 0,
+            followed: 0,
             inodes: found.inodes,
             budget,
             start: now,
-            last: (now, 0),
+            last: (now, 0, 0),
             reader_at_start: thread_time(),
             bits: sample::FIRST,
             most_bits: 0,
@@ -235,46 +235,43 @@ impl Session {
         sums
     }
 
-    /// Measures the cost now and then, and chooses by it how many objects are followed; to be called
-    /// some times a second.
+    /// Chooses by the cost how many objects are followed; to be called some times a second.
     pub(crate) fn adapt(&mut self) {
         let since = self.start.elapsed();
-        match self.measure() {
-            Some(share) => {
-                let mut bits = sample::next(self.bits, share, self.budget, since);
-                if bits == self.bits && self.live_is_full() {
-                    bits += 1;
-                }
-                if bits != self.bits {
-                    let _ = self.follow(bits);
-                }
-                if since >= sample::SETTLES {
-                    self.stats = None;
-                    self.pause = PAUSE;
-                }
-            }
-            None if self.pause > 0 => self.pause -= 1,
-            None => {
-                self.stats = enable_stats();
-                self.last = (Instant::now(), self.ran().0);
-            }
+        let share = self.share();
+        let mut bits = sample::next(self.bits, share, self.budget, since);
+        if bits == self.bits && self.live_is_full() {
+            bits += 1;
+        }
+        if bits != self.bits {
+            let _ = self.follow(bits);
         }
         if since >= sample::SETTLES {
+            self.stats = None;
             self.most_bits = self.most_bits.max(self.bits);
             self.forget_unfollowed();
         }
     }
 
-    /// The share of one CPU that the programs took since it was measured last, while the kernel
-    /// measures it.
-    fn measure(&mut self) -> Option<f64> {
-        self.stats.as_ref()?;
-        let (at, before) = self.last;
-        let ran = self.ran().0;
-        let took = at.elapsed();
-        self.last = (Instant::now(), ran);
-        self.measured += took;
-        Some(ran.saturating_sub(before) as f64 / took.as_nanos().max(1) as f64)
+    /// The share of one CPU that the programs took since the last call: measured, or by the number of
+    /// followed objects and what an event took when it was measured.
+    fn share(&mut self) -> f64 {
+        let (at, ran_before, count_before) = self.last;
+        let (ran, count, _) = self.ran();
+        let took = at.elapsed().as_nanos().max(1) as f64;
+        self.last = (Instant::now(), ran, count);
+        let followed = self.losses().followed;
+        let more = followed.saturating_sub(self.followed) << self.bits;
+        self.followed = followed;
+        if self.stats.is_some() {
+            let (ran, count) = (ran.saturating_sub(ran_before), count.saturating_sub(count_before));
+            if count > 0 {
+                self.ns_per_event = ran as f64 / count as f64;
+            }
+            return ran as f64 / took;
+        }
+        self.estimated += more;
+        more as f64 * self.ns_per_event / took
     }
 
     fn live(&self) -> Result<Map<&MapData, u64, Object>, Box<dyn Error>> {
@@ -329,8 +326,7 @@ impl Session {
     }
 
     fn read(&mut self) -> Result<Raw, Box<dyn Error>> {
-        self.measure();
-        let took = self.start.elapsed();
+        self.share();
         for (name, link) in std::mem::take(&mut self.links) {
             program(&mut self.bpf, name)?.detach(link)?;
         }
@@ -339,12 +335,10 @@ impl Session {
         let bits = self.most_bits.max(self.bits);
         let (run_ns, events, missed) = self.ran();
         let lost = self.losses();
-        // They ran as long when it was not measured, or less.
-        let all = took.as_secs_f64() / self.measured.as_secs_f64().max(1e-3);
         let mut raw = Raw {
             one_in: 1 << bits,
-            events: (events as f64 * all) as u64,
-            run_ns: (run_ns as f64 * all) as u64,
+            events: events + self.estimated,
+            run_ns: run_ns + (self.estimated as f64 * self.ns_per_event) as u64,
             missed,
             live_full: lost.live_full,
             origins_full: lost.origins_full,
