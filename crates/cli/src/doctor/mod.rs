@@ -1,13 +1,17 @@
 //! `slabyard doctor`: says in words what is wrong with the memory of a process or a kernel.
 //!
 //! Neighbours: the crate `slabyard-doctor` looks and judges; this module decides how often it looks,
-//! prints, and chooses the exit code.
+//! prints, and chooses the exit code; [`owners`] watches who allocates in a kernel meanwhile.
+
+mod owners;
 
 use crate::failure::Failure;
 use crate::stderr::say;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
+use owners::{Evidence, Watching};
+use slabyard_doctor::owners::Owners;
 use slabyard_doctor::rules::RULES;
 use slabyard_doctor::{Diagnosis, Look, Outcome, examine, text};
 use slabyard_observe::snapshot::Source;
@@ -21,7 +25,7 @@ Examples:
   slabyard doctor $(pgrep -n redis-server)      a process, on Slabyard or not
   slabyard doctor $(pgrep -n python3) --watch 60    does it grow?
   slabyard doctor kernel
-  slabyard doctor kernel --watch 60
+  slabyard doctor kernel --watch 60             what grows, and who allocates it
   slabyard doctor before.json.zst after.json.zst    two snapshots of one source
   slabyard doctor day.timeline                  what `slabyard watch` wrote
   slabyard doctor slabinfo.txt                  a text that somebody pasted
@@ -55,6 +59,9 @@ pub struct DoctorArgs {
     /// Look for so long whether something grows
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<Duration>,
+    /// What a watch of the kernel may take of one CPU: of more, fewer objects are followed
+    #[arg(long, value_name = "PERCENT", default_value = "1", requires = "watch", value_parser = percent)]
+    budget: f64,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -62,6 +69,10 @@ pub struct DoctorArgs {
 
 /// Looks, judges, prints.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let mut watching = None;
+    if let ([SourceName::Kernel], Some(watch)) = (&args.sources[..], args.watch) {
+        watching = Some(Watching::start(watch, args.budget));
+    }
     let looks = match (&args.sources[..], args.watch) {
         ([_, _], Some(_)) => {
             let why = "--watch looks at one source more than once: name one, or leave --watch out";
@@ -71,14 +82,21 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         ([source, ..], watch) => live(source, watch)?,
         ([], _) => unreachable!("there is a default"),
     };
-    let diagnosis = examine(&looks, None);
+    let watched = watching.and_then(Watching::end);
+    let evidence = watched.as_ref().map(|watch| Evidence::of(watch, &looks));
+    let diagnosis = examine(&looks, evidence.as_ref().map(|it| it as &dyn Owners));
     let mut page = Vec::new();
     if args.json {
-        serde_json::to_writer_pretty(&mut page, &diagnosis).context("the diagnosis")?;
+        let mut value = serde_json::to_value(&diagnosis).context("the diagnosis")?;
+        if let Some(watch) = &watched {
+            value["watch"] = serde_json::to_value(watch).context("the watch")?;
+        }
+        serde_json::to_writer_pretty(&mut page, &value).context("the diagnosis")?;
         page.push(b'\n');
     } else {
         let width = look::style(&std::io::stdout()).width;
         page.extend_from_slice(text::of(&diagnosis, width).as_bytes());
+        page.extend_from_slice(watched.as_ref().map(owners::text).unwrap_or_default().as_bytes());
     }
     stdout::print(&page)?;
     Ok(ExitCode::from(code(&diagnosis)))
@@ -163,6 +181,13 @@ fn decay(look: &Look) -> Duration {
     let decay = look.snapshot.as_ref().and_then(|snapshot| snapshot.total("decay_ms")?.exact());
     let decay = decay.unwrap_or(0).min(MOST_DECAY_MS);
     Duration::from_millis((decay * 3 / 2).max(LEAST_WAIT_MS))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|it| (0.01..=10_000.0).contains(it));
+    percent
+        .map(|it: f64| it / 100.0)
+        .ok_or_else(|| "it is a number of percent, 0.01 or more".into())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

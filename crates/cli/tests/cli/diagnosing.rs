@@ -319,3 +319,26 @@ fn what_cannot_be_looked_at_is_said_with_the_right_code() {
         assert!(text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_watch_of_the_kernel_names_owners_or_says_why_not() {
+    let output = slabyard(&["doctor", "kernel", "--watch", "2", "--budget", "20", "--json"]);
+    let code = output.status.code().unwrap();
+    if code == 3 && !text(&output.stderr).is_empty() {
+        eprintln!("skipped: {}", text(&output.stderr));
+        return;
+    }
+    assert!(code <= 1, "{}", text(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let watch = &told["watch"];
+    assert!(watch["took_ns"].as_u64().unwrap() >= 2_000_000_000, "{watch}");
+    if watch["means"] == "bpf" {
+        assert!(watch["cost"]["events"].as_u64().unwrap() > 0, "{watch}");
+        assert!(watch["caches"].as_array().unwrap().iter().any(|it| it["cache"] == "dentry"));
+    } else {
+        let missing = watch["missing"][0].to_string();
+        assert!(missing.contains("BPF") && missing.contains("who allocates"), "{missing}");
+    }
+    let refused = slabyard(&["doctor", "kernel", "--budget", "5"]);
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -1,0 +1,165 @@
+//! Who allocates what stays in a kernel's caches while `slabyard doctor kernel --watch` looks.
+//!
+//! Neighbours: the crate `slabyard-owners` watches, in a thread beside the looks; [`Evidence`] gives
+//! the doctor's findings their owners, and [`text`] prints who holds most, whatever is found.
+
+use slabyard_doctor::Look;
+use slabyard_doctor::owners::{Owner, Owners};
+use slabyard_observe::view::cell::{clean, human};
+use slabyard_owners::{self as owners, Cgroup, Means, Options, Process, Watch};
+use std::fmt::Write;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Owners of a cache that a finding names, and of all caches that are printed.
+const NAMED: usize = 5;
+
+/// A watch beside the looks.
+pub struct Watching(JoinHandle<Result<Watch, owners::Error>>);
+
+impl Watching {
+    /// Starts it, for so long.
+    pub fn start(duration: Duration, budget: f64) -> Watching {
+        Watching(thread::spawn(move || owners::watch(Options { duration, budget }, |_| true)))
+    }
+
+    /// What was seen. A kernel that shows nothing of its caches fails at the looks, too.
+    pub fn end(self) -> Option<Watch> {
+        self.0.join().ok()?.ok()
+    }
+}
+
+/// What findings ask for.
+pub struct Evidence<'a> {
+    watch: &'a Watch,
+    looks: &'a [Look],
+}
+
+impl Evidence<'_> {
+    pub fn of<'a>(watch: &'a Watch, looks: &'a [Look]) -> Evidence<'a> {
+        Evidence { watch, looks }
+    }
+
+    /// Whether two names are of one cache, which may be merged.
+    fn is_same(&self, a: &str, b: &str) -> bool {
+        let snapshot = self.looks.last().and_then(|look| look.snapshot.as_ref());
+        let cache = |name| snapshot.and_then(|it| it.cache(name)).map(|cache| &cache.name);
+        a == b || cache(a).is_some_and(|name| Some(name) == cache(b))
+    }
+}
+
+impl Owners for Evidence<'_> {
+    fn of_cache(&self, cache: &str) -> Vec<Owner> {
+        let mut found = Vec::new();
+        if cache == "dentry" {
+            found.extend(self.watch.directories.iter().take(2).map(|directory| Owner {
+                who: format!("directory {}, by {}", directory.path, process(&directory.process)),
+                site: Some(format!(
+                    "{} of {} names do not exist",
+                    directory.negative, directory.entries
+                )),
+                objects: directory.entries,
+                bytes: directory.bytes,
+            }));
+        }
+        let systems = self.watch.file_systems.iter().filter(|it| self.is_same(&it.cache, cache));
+        found.extend(systems.take(2).map(|system| Owner {
+            who: format!("file system {}, by {}", file_system(system), process(&system.process)),
+            site: None,
+            objects: system.inodes,
+            bytes: system.bytes,
+        }));
+        let owners = self.watch.owners.iter().filter(|owner| self.is_same(&owner.cache, cache));
+        found.extend(owners.take(NAMED).map(|owner| Owner {
+            who: who(owner),
+            site: Some(owner.site.clone()),
+            objects: owner.objects,
+            bytes: owner.bytes,
+        }));
+        found
+    }
+}
+
+fn file_system(system: &owners::FileSystem) -> String {
+    let place = system.mount.as_deref().unwrap_or(&system.id);
+    format!("{} at {place}", system.file_system)
+}
+
+fn process(process: &Process) -> String {
+    format!("{} (process {})", process.comm, process.pid)
+}
+
+fn unit(cgroup: &Cgroup) -> String {
+    let name = cgroup.unit.as_deref().unwrap_or(&cgroup.path);
+    match cgroup.removed {
+        true => format!("cgroup {name}, which was removed"),
+        false => name.to_owned(),
+    }
+}
+
+fn who(owner: &owners::Owner) -> String {
+    let unit = owner.cgroup.as_ref().filter(|cgroup| cgroup.path != "/").map(unit);
+    let unit = unit.map(|unit| format!(" of {unit}")).unwrap_or_default();
+    process(&owner.process) + &unit
+}
+
+/// Who holds most of what was allocated in the watch and stays, and what the watch cost.
+pub fn text(watch: &Watch) -> String {
+    let mut text = String::new();
+    let seconds = watch.took_ns as f64 / 1e9;
+    if watch.means == Means::Bpf {
+        let _ = writeln!(text, "\nwho allocated in {seconds:.0} s what stays");
+        if watch.owners.is_empty() {
+            text.push_str("  nobody\n");
+        }
+    }
+    for owner in watch.owners.iter().take(NAMED) {
+        let held =
+            format!("{} in {} objects of {}", human(owner.bytes), owner.objects, owner.cache);
+        let _ = writeln!(text, "  {}: {held} at {}", clean(&who(owner)), owner.site);
+    }
+    for directory in watch.directories.iter().take(2) {
+        let owners::Directory { entries, negative, .. } = directory;
+        let path = clean(&directory.path);
+        let _ = writeln!(text, "  directory {path}: {entries} entries, {negative} negative");
+    }
+    for system in watch.file_systems.iter().take(2) {
+        let place = clean(&file_system(system));
+        let _ = writeln!(text, "  file system {place}: {} inodes", system.inodes);
+    }
+    if let Some(cost) = watch.cost {
+        let _ = write!(
+            text,
+            "The watch took {:.2} % of one CPU: {} events of {:.0} ns",
+            cost.cpu_share * 100.0,
+            cost.events,
+            cost.ns_per_event
+        );
+        let _ = match watch.one_in {
+            1 => writeln!(text, "; every object was followed."),
+            n => writeln!(text, "; one object in {n} was followed, and counts are estimates."),
+        };
+        if cost.cpu_share > cost.budget {
+            let _ = writeln!(
+                text,
+                "That is more than the {} % that it should take: most of it is the look at each event.",
+                cost.budget * 100.0
+            );
+        }
+    }
+    let owners::Losses { missed, objects, owners, .. } = watch.lost;
+    if missed + objects + owners > 0 {
+        let _ = writeln!(
+            text,
+            "Lost: {missed} events, {objects} objects and {owners} allocations for want of room."
+        );
+    }
+    for lacking in &watch.missing {
+        let _ = writeln!(
+            text,
+            "Without {} ({}) it does not tell {}.",
+            lacking.what, lacking.why, lacking.adds
+        );
+    }
+    text
+}
