@@ -34,6 +34,7 @@ pub mod hidden;
 pub mod identity;
 pub mod incident;
 pub mod kernel;
+pub mod layout;
 mod pasted;
 pub mod process;
 pub mod profile;

@@ -2,7 +2,7 @@
 //! and whether it has sheaves.
 //!
 //! Neighbours: [`crate::hidden`] asks which objects may be free although they count as active,
-//! [`crate::kernel`] asks which sysfs files are meaningful.
+//! [`crate::kernel`] asks which sysfs files are meaningful, [`crate::layout`] what an object takes.
 
 use slabyard_kernels::{Front, version_of};
 use std::fmt;
@@ -18,6 +18,10 @@ impl Release {
     /// From what `uname -r` prints, such as "6.12.107+deb13-amd64".
     pub(crate) fn parse(text: &str) -> Option<Release> {
         version_of(text).map(|(major, minor)| Release { major, minor })
+    }
+
+    pub(crate) fn is_at_least(self, major: u32, minor: u32) -> bool {
+        self >= Release { major, minor }
     }
 
     /// CPU slabs and CPU partial lists.

@@ -14,6 +14,7 @@ Examples:
   slabyard geometry --against kernel            every cache of the running kernel (root)
   slabyard geometry --against boot.json.zst --release 6.12
   slabyard geometry --against dumps.json#boot   one of the dumps of a file
+  slabyard geometry --explain kmalloc-1k        why its objects take what they take (root)
   slabyard geometry --engine slab 192 2k        by the rules of mm/slab.c, to 6.7
 
 What is not given of the machine is this one's, or with --against the snapshot's.";
@@ -36,6 +37,10 @@ pub struct GeometryArgs {
         value_hint = ValueHint::FilePath
     )]
     pub(super) against: Option<std::path::PathBuf>,
+    /// Say of what the stride and the slabs of a cache consist, by its flags, and what each part costs:
+    /// of the running kernel, or of the snapshot that --against names
+    #[arg(long, value_name = "CACHE", conflicts_with = "sizes")]
+    pub(super) explain: Option<String>,
     /// Bytes of an object, such as 192 or 4k [default: the kmalloc size classes]
     #[arg(value_name = "SIZE", value_parser = size)]
     pub(super) sizes: Vec<u32>,

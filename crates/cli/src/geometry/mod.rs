@@ -1,5 +1,5 @@
-//! `slabyard geometry`: computes a cache's slab geometry by a kernel's rules, and checks whether a
-//! real kernel's caches follow them.
+//! `slabyard geometry`: computes a cache's slab geometry by a kernel's rules, checks whether a real
+//! kernel's caches follow them, and explains the geometry of one.
 //!
 //! Neighbours: `slabyard-lab` defines the rules and reads the snapshots; this module parses the
 //! arguments and prints the result. Invariants: only the table or JSON goes to standard output,
@@ -7,6 +7,7 @@
 
 mod against;
 pub mod args;
+mod explain;
 mod json;
 mod sizes;
 mod slab;
@@ -19,6 +20,9 @@ use std::process::ExitCode;
 
 /// Prints a table of sizes, or the differences from a kernel.
 pub fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
+    if let Some(cache) = &args.explain {
+        return explain::run(args, cache);
+    }
     match (args.rules.engine, &args.against) {
         (Engine::Slab, _) => slab::run(args),
         (Engine::Slob, _) => Err(Failure::Usage(

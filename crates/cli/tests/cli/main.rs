@@ -11,6 +11,7 @@ mod debugging;
 mod diagnosing;
 mod doubtful_replays;
 mod ends;
+mod explaining;
 mod exporting;
 mod geometry;
 mod guests;

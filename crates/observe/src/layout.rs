@@ -1,0 +1,236 @@
+//! Of what the bytes from one object of a kernel's cache to the next consist, by the cache's flags.
+//!
+//! SLUB adds to an object, in this order: a round to a word, a red zone behind it, a word for the free
+//! pointer where it may not lie in the object, two tracks and the size that was asked for, KASAN's
+//! metadata, a red zone before it, and a round to the alignment (`calculate_sizes` in `mm/slub.c`, as
+//! `Documentation/mm/slub.rst` describes it from a report's point of view).
+//!
+//! Neighbours: [`crate::kernel`] reads the flags from sysfs; `slabyard geometry --explain` prints the
+//! parts. Invariant: the parts add up to the cache's `slab_size`.
+
+use crate::release::Release;
+use crate::snapshot::{Cache, Snapshot};
+use crate::value::Value;
+use serde::Serialize;
+
+const WORD: u64 = 8;
+/// A track since 5.19: an address, a handle of the stack, a CPU, a process and a time.
+const TRACK: u64 = 32;
+/// A track before, which had the stack's 16 addresses inside.
+const OLD_TRACK: u64 = 152;
+
+/// What some bytes of a stride are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Before the object, as long as the alignment asks for.
+    LeftRedZone,
+    /// What the cache was created for.
+    Object,
+    /// To the next word.
+    Word,
+    /// Behind the object, or behind the round to a word.
+    RightRedZone,
+    /// Of a free object, outside of it.
+    FreePointer,
+    /// Who allocated and who freed the object.
+    Tracks,
+    /// The size that `kmalloc` was called with.
+    RequestedSize,
+    /// What no flag explains.
+    Unexplained,
+    /// A word that is checked, behind all that.
+    Padding,
+    /// To the next multiple of the alignment.
+    Alignment,
+}
+
+impl Part {
+    /// What it is, and what asks for it.
+    #[must_use]
+    pub fn help(self) -> &'static str {
+        match self {
+            Part::LeftRedZone => {
+                "red zone before the object, as long as its alignment (slab_debug Z)"
+            }
+            Part::Object => "the object",
+            Part::Word => "to the next word",
+            Part::RightRedZone => "red zone behind the object (slab_debug Z)",
+            Part::FreePointer => {
+                "free pointer behind the object (poison, constructor, RCU readers)"
+            }
+            Part::Tracks => "who allocated and who freed it (slab_debug U)",
+            Part::RequestedSize => "the size that kmalloc was called with (slab_debug U)",
+            Part::Unexplained => "what no flag in sysfs explains, such as metadata of KASAN",
+            Part::Padding => "padding that is checked (slab_debug Z)",
+            Part::Alignment => "to the next multiple of the alignment",
+        }
+    }
+}
+
+/// The bytes from one object to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// In the order of their addresses, none of 0 bytes.
+    pub parts: Vec<(Part, u64)>,
+    /// What objects and their parts are aligned to.
+    pub align: u64,
+    /// The stride without `slab_debug`.
+    pub without_debugging: u64,
+}
+
+/// A cache's layout; `None` where its snapshot lacks sizes or flags.
+#[must_use]
+pub fn of(snapshot: &Snapshot, cache: &Cache) -> Option<Layout> {
+    let is = |name| cache.exact(name).map(|value| value != 0);
+    let size = cache.exact("object_size")?;
+    let flags = Flags {
+        size,
+        align: cache.exact("align").unwrap_or(WORD).max(WORD),
+        red_zone: is("red_zone")?,
+        poison: is("poison")?,
+        tracks: is("store_user")?,
+        has_constructor: matches!(cache.value("ctor"), Some(Value::Text(name)) if !name.is_empty()),
+        for_readers: is("destroy_by_rcu").unwrap_or(false),
+        is_kmalloc: cache.names().any(|name| name.contains("kmalloc-")),
+        release: snapshot.source.release.as_deref().and_then(Release::parse),
+    };
+    let stride = cache.exact("slab_size")?;
+    // Since 6.12 a cache may name a field of its objects for the free pointer, which sysfs hides. Where
+    // the alignment would take as much without a pointer, that is what the bytes are for.
+    let inside = Flags { has_constructor: false, for_readers: false, ..flags };
+    let parts = [inside, flags].map(|flags| flags.parts());
+    let fitting = parts.iter().find(|parts| sum(parts) == stride).unwrap_or(&parts[0]);
+    let mut parts = fitting.clone();
+    let rest = stride.checked_sub(sum(&parts) - last(&parts))?;
+    if sum(&parts) != stride {
+        let rest_of_alignment = rest % flags.align;
+        parts.retain(|(part, _)| *part != Part::Alignment);
+        let at = parts.iter().position(|(part, _)| *part == Part::Padding).unwrap_or(parts.len());
+        parts.insert(at, (Part::Unexplained, rest - rest_of_alignment.min(rest)));
+        parts.push((Part::Alignment, rest_of_alignment.min(rest)));
+    }
+    parts.retain(|(_, bytes)| *bytes > 0);
+    let plain = Flags { red_zone: false, poison: false, tracks: false, ..flags };
+    let without_debugging = if flags.is_debugged() { sum(&plain.parts()) } else { stride };
+    Some(Layout { parts, align: flags.align, without_debugging })
+}
+
+fn sum(parts: &[(Part, u64)]) -> u64 {
+    parts.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Bytes of the round to the alignment.
+fn last(parts: &[(Part, u64)]) -> u64 {
+    parts.iter().find(|(part, _)| *part == Part::Alignment).map_or(0, |(_, bytes)| *bytes)
+}
+
+/// What decides of a layout.
+#[derive(Clone, Copy)]
+struct Flags {
+    size: u64,
+    align: u64,
+    red_zone: bool,
+    poison: bool,
+    tracks: bool,
+    has_constructor: bool,
+    for_readers: bool,
+    is_kmalloc: bool,
+    release: Option<Release>,
+}
+
+impl Flags {
+    fn is_debugged(self) -> bool {
+        self.red_zone || self.poison || self.tracks
+    }
+
+    fn parts(self) -> Vec<(Part, u64)> {
+        let since = |major, minor| self.release.is_none_or(|it| it.is_at_least(major, minor));
+        let if_so = |so: bool, bytes: u64| if so { bytes } else { 0 };
+        let word = self.size.next_multiple_of(WORD) - self.size;
+        // The size that was asked for is kept since 6.1, and is a word since 6.19.
+        let keeps_size = self.tracks && self.is_kmalloc && since(6, 1);
+        let outside = self.poison
+            || self.has_constructor
+            || self.for_readers
+            || (self.red_zone && (self.size < WORD || (keeps_size && since(6, 2))));
+        let track = if since(5, 19) { TRACK } else { OLD_TRACK };
+        let mut parts = vec![
+            (Part::LeftRedZone, if_so(self.red_zone, WORD.next_multiple_of(self.align))),
+            (Part::Object, self.size),
+            (Part::Word, word),
+            (Part::RightRedZone, if_so(self.red_zone && word == 0, WORD)),
+            (Part::FreePointer, if_so(outside, WORD)),
+            (Part::Tracks, if_so(self.tracks, 2 * track)),
+            (Part::RequestedSize, if_so(keeps_size, if since(6, 19) { WORD } else { 4 })),
+            (Part::Padding, if_so(self.red_zone, WORD)),
+        ];
+        let sum = sum(&parts);
+        parts.push((Part::Alignment, sum.next_multiple_of(self.align) - sum));
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Source, SourceKind};
+
+    /// A cache as its kernel's files tell it: `name object_size slab_size align` and flags.
+    fn layout_of(release: &str, line: &str) -> Layout {
+        let mut words = line.split(' ');
+        let mut cache = Cache::new(words.next().unwrap());
+        for name in ["object_size", "slab_size", "align"] {
+            cache.set(name, words.next().unwrap().parse::<u64>().unwrap());
+        }
+        let flags: Vec<&str> = words.collect();
+        for name in ["red_zone", "poison", "store_user", "destroy_by_rcu"] {
+            cache.set(name, u64::from(flags.contains(&name)));
+        }
+        let constructor = if flags.contains(&"ctor") { "init_once+0x0/0x50" } else { "" };
+        cache.set("ctor", Value::Text(constructor.into()));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
+        snapshot.source.release = Some(release.into());
+        of(&snapshot, &cache).unwrap()
+    }
+
+    #[test]
+    fn a_debugged_kmalloc_takes_three_times_its_size() {
+        let layout = layout_of("6.18.15", "kmalloc-1k 1024 3072 1024 red_zone poison store_user");
+        assert_eq!(
+            layout.parts,
+            [
+                (Part::LeftRedZone, 1024),
+                (Part::Object, 1024),
+                (Part::RightRedZone, 8),
+                (Part::FreePointer, 8),
+                (Part::Tracks, 64),
+                (Part::RequestedSize, 4),
+                (Part::Padding, 8),
+                (Part::Alignment, 932),
+            ]
+        );
+        assert_eq!(layout.without_debugging, 1024);
+    }
+
+    #[test]
+    fn a_plain_cache_is_its_object_and_its_alignment() {
+        let layout = layout_of("6.18", "dentry 192 192 8");
+        assert_eq!((layout.parts, layout.without_debugging), (vec![(Part::Object, 192)], 192));
+        let filp = layout_of("6.18", "filp 184 192 64 destroy_by_rcu");
+        assert_eq!(filp.parts, [(Part::Object, 184), (Part::Alignment, 8)]);
+        let mutexes = layout_of("6.1", "inode_cache 600 608 8 ctor");
+        assert_eq!(mutexes.parts, [(Part::Object, 600), (Part::FreePointer, 8)]);
+        // It names a field of its objects for the pointer.
+        let names_field = layout_of("6.18", "filp 192 192 64 destroy_by_rcu");
+        assert_eq!(names_field.parts, [(Part::Object, 192)]);
+    }
+
+    #[test]
+    fn what_no_flag_explains_is_said() {
+        let kasan = layout_of("6.18", "kmalloc-64 64 128 64");
+        assert_eq!(kasan.parts, [(Part::Object, 64), (Part::Unexplained, 64)]);
+        let more = layout_of("6.18", "task_struct 4160 4288 64");
+        assert_eq!(more.parts, [(Part::Object, 4160), (Part::Unexplained, 128)]);
+    }
+}
