@@ -115,7 +115,7 @@ fn report(messages: &[Message<'_>], cache: &str) -> (Incident, Option<u64>) {
     (incident, objects)
 }
 
-/// "sensor_probe+0x5c/0x1b0 [hwsensor] age=48211 cpu=2 pid=611", and its callers below.
+/// `sensor_probe+0x5c/0x1b0 [hwsensor] age=48211 cpu=2 pid=611`, and its callers below.
 fn site(role: SiteRole, text: &str, below: &[Message<'_>]) -> Option<IncidentSite> {
     let (function, _) = text.split_once(" age=")?;
     let small = |key: &str| log::number_behind(text, key).and_then(|n| u32::try_from(n).ok());
