@@ -2,8 +2,8 @@
 //!
 //! SLUB adds to an object, in this order: a round to a word, a red zone behind it, a word for the free
 //! pointer where it may not lie in the object, two tracks and the size that was asked for, KASAN's
-//! metadata, a red zone before it, and a round to the alignment (`calculate_sizes` in `mm/slub.c`, as
-//! `Documentation/mm/slub.rst` describes it from a report's point of view).
+//! metadata, a red zone before it, and a round to the alignment (the kernel's
+//! `Documentation/mm/slub.rst` shows them in its reports).
 //!
 //! Neighbours: [`crate::kernel`] reads the flags from sysfs; `slabyard geometry --explain` prints the
 //! parts. Invariant: the parts add up to the cache's `slab_size`.
@@ -22,7 +22,7 @@ const OLD_TRACK: u64 = 152;
 /// What some bytes of a stride are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum StridePart {
     /// Before the object, as long as the alignment asks for.
     LeftRedZone,
     /// What the cache was created for.
@@ -45,25 +45,25 @@ pub enum Part {
     Alignment,
 }
 
-impl Part {
+impl StridePart {
     /// What it is, and what asks for it.
     #[must_use]
     pub fn help(self) -> &'static str {
         match self {
-            Part::LeftRedZone => {
+            StridePart::LeftRedZone => {
                 "red zone before the object, as long as its alignment (slab_debug Z)"
             }
-            Part::Object => "the object",
-            Part::Word => "to the next word",
-            Part::RightRedZone => "red zone behind the object (slab_debug Z)",
-            Part::FreePointer => {
+            StridePart::Object => "the object",
+            StridePart::Word => "to the next word",
+            StridePart::RightRedZone => "red zone behind the object (slab_debug Z)",
+            StridePart::FreePointer => {
                 "free pointer behind the object (poison, constructor, RCU readers)"
             }
-            Part::Tracks => "who allocated and who freed it (slab_debug U)",
-            Part::RequestedSize => "the size that kmalloc was called with (slab_debug U)",
-            Part::Unexplained => "what no flag in sysfs explains, such as metadata of KASAN",
-            Part::Padding => "padding that is checked (slab_debug Z)",
-            Part::Alignment => "to the next multiple of the alignment",
+            StridePart::Tracks => "who allocated and who freed it (slab_debug U)",
+            StridePart::RequestedSize => "the size that kmalloc was called with (slab_debug U)",
+            StridePart::Unexplained => "what no flag in sysfs explains, such as metadata of KASAN",
+            StridePart::Padding => "padding that is checked (slab_debug Z)",
+            StridePart::Alignment => "to the next multiple of the alignment",
         }
     }
 }
@@ -72,7 +72,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// In the order of their addresses, none of 0 bytes.
-    pub parts: Vec<(Part, u64)>,
+    pub parts: Vec<(StridePart, u64)>,
     /// What objects and their parts are aligned to.
     pub align: u64,
     /// The stride without `slab_debug`.
@@ -105,10 +105,11 @@ pub fn of(snapshot: &Snapshot, cache: &Cache) -> Option<Layout> {
     let rest = stride.checked_sub(sum(&parts) - last(&parts))?;
     if sum(&parts) != stride {
         let rest_of_alignment = rest % flags.align;
-        parts.retain(|(part, _)| *part != Part::Alignment);
-        let at = parts.iter().position(|(part, _)| *part == Part::Padding).unwrap_or(parts.len());
-        parts.insert(at, (Part::Unexplained, rest - rest_of_alignment.min(rest)));
-        parts.push((Part::Alignment, rest_of_alignment.min(rest)));
+        parts.retain(|(part, _)| *part != StridePart::Alignment);
+        let at =
+            parts.iter().position(|(part, _)| *part == StridePart::Padding).unwrap_or(parts.len());
+        parts.insert(at, (StridePart::Unexplained, rest - rest_of_alignment.min(rest)));
+        parts.push((StridePart::Alignment, rest_of_alignment.min(rest)));
     }
     parts.retain(|(_, bytes)| *bytes > 0);
     let plain = Flags { red_zone: false, poison: false, tracks: false, ..flags };
@@ -116,13 +117,13 @@ pub fn of(snapshot: &Snapshot, cache: &Cache) -> Option<Layout> {
     Some(Layout { parts, align: flags.align, without_debugging })
 }
 
-fn sum(parts: &[(Part, u64)]) -> u64 {
+fn sum(parts: &[(StridePart, u64)]) -> u64 {
     parts.iter().map(|(_, bytes)| bytes).sum()
 }
 
 /// Bytes of the round to the alignment.
-fn last(parts: &[(Part, u64)]) -> u64 {
-    parts.iter().find(|(part, _)| *part == Part::Alignment).map_or(0, |(_, bytes)| *bytes)
+fn last(parts: &[(StridePart, u64)]) -> u64 {
+    parts.iter().find(|(part, _)| *part == StridePart::Alignment).map_or(0, |(_, bytes)| *bytes)
 }
 
 /// What decides of a layout.
@@ -144,7 +145,7 @@ impl Flags {
         self.red_zone || self.poison || self.tracks
     }
 
-    fn parts(self) -> Vec<(Part, u64)> {
+    fn parts(self) -> Vec<(StridePart, u64)> {
         let since = |major, minor| self.release.is_none_or(|it| it.is_at_least(major, minor));
         let if_so = |so: bool, bytes: u64| if so { bytes } else { 0 };
         let word = self.size.next_multiple_of(WORD) - self.size;
@@ -156,17 +157,17 @@ impl Flags {
             || (self.red_zone && (self.size < WORD || (keeps_size && since(6, 2))));
         let track = if since(5, 19) { TRACK } else { OLD_TRACK };
         let mut parts = vec![
-            (Part::LeftRedZone, if_so(self.red_zone, WORD.next_multiple_of(self.align))),
-            (Part::Object, self.size),
-            (Part::Word, word),
-            (Part::RightRedZone, if_so(self.red_zone && word == 0, WORD)),
-            (Part::FreePointer, if_so(outside, WORD)),
-            (Part::Tracks, if_so(self.tracks, 2 * track)),
-            (Part::RequestedSize, if_so(keeps_size, if since(6, 19) { WORD } else { 4 })),
-            (Part::Padding, if_so(self.red_zone, WORD)),
+            (StridePart::LeftRedZone, if_so(self.red_zone, WORD.next_multiple_of(self.align))),
+            (StridePart::Object, self.size),
+            (StridePart::Word, word),
+            (StridePart::RightRedZone, if_so(self.red_zone && word == 0, WORD)),
+            (StridePart::FreePointer, if_so(outside, WORD)),
+            (StridePart::Tracks, if_so(self.tracks, 2 * track)),
+            (StridePart::RequestedSize, if_so(keeps_size, if since(6, 19) { WORD } else { 4 })),
+            (StridePart::Padding, if_so(self.red_zone, WORD)),
         ];
         let sum = sum(&parts);
-        parts.push((Part::Alignment, sum.next_multiple_of(self.align) - sum));
+        parts.push((StridePart::Alignment, sum.next_multiple_of(self.align) - sum));
         parts
     }
 }
@@ -200,14 +201,14 @@ mod tests {
         assert_eq!(
             layout.parts,
             [
-                (Part::LeftRedZone, 1024),
-                (Part::Object, 1024),
-                (Part::RightRedZone, 8),
-                (Part::FreePointer, 8),
-                (Part::Tracks, 64),
-                (Part::RequestedSize, 4),
-                (Part::Padding, 8),
-                (Part::Alignment, 932),
+                (StridePart::LeftRedZone, 1024),
+                (StridePart::Object, 1024),
+                (StridePart::RightRedZone, 8),
+                (StridePart::FreePointer, 8),
+                (StridePart::Tracks, 64),
+                (StridePart::RequestedSize, 4),
+                (StridePart::Padding, 8),
+                (StridePart::Alignment, 932),
             ]
         );
         assert_eq!(layout.without_debugging, 1024);
@@ -216,21 +217,24 @@ mod tests {
     #[test]
     fn a_plain_cache_is_its_object_and_its_alignment() {
         let layout = layout_of("6.18", "dentry 192 192 8");
-        assert_eq!((layout.parts, layout.without_debugging), (vec![(Part::Object, 192)], 192));
+        assert_eq!(
+            (layout.parts, layout.without_debugging),
+            (vec![(StridePart::Object, 192)], 192)
+        );
         let filp = layout_of("6.18", "filp 184 192 64 destroy_by_rcu");
-        assert_eq!(filp.parts, [(Part::Object, 184), (Part::Alignment, 8)]);
+        assert_eq!(filp.parts, [(StridePart::Object, 184), (StridePart::Alignment, 8)]);
         let mutexes = layout_of("6.1", "inode_cache 600 608 8 ctor");
-        assert_eq!(mutexes.parts, [(Part::Object, 600), (Part::FreePointer, 8)]);
+        assert_eq!(mutexes.parts, [(StridePart::Object, 600), (StridePart::FreePointer, 8)]);
         // It names a field of its objects for the pointer.
         let names_field = layout_of("6.18", "filp 192 192 64 destroy_by_rcu");
-        assert_eq!(names_field.parts, [(Part::Object, 192)]);
+        assert_eq!(names_field.parts, [(StridePart::Object, 192)]);
     }
 
     #[test]
     fn what_no_flag_explains_is_said() {
         let kasan = layout_of("6.18", "kmalloc-64 64 128 64");
-        assert_eq!(kasan.parts, [(Part::Object, 64), (Part::Unexplained, 64)]);
+        assert_eq!(kasan.parts, [(StridePart::Object, 64), (StridePart::Unexplained, 64)]);
         let more = layout_of("6.18", "task_struct 4160 4288 64");
-        assert_eq!(more.parts, [(Part::Object, 4160), (Part::Unexplained, 128)]);
+        assert_eq!(more.parts, [(StridePart::Object, 4160), (StridePart::Unexplained, 128)]);
     }
 }

@@ -13,7 +13,7 @@ use crate::{look, stdout};
 use anyhow::anyhow;
 use serde::Serialize;
 use slabyard_ask::{Silent, Wanted, geometry};
-use slabyard_observe::layout::{self, Layout, Part};
+use slabyard_observe::layout::{self, Layout, StridePart};
 use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::{Cache, Snapshot};
 use std::fmt::Write;
@@ -75,7 +75,7 @@ struct Explained<'a> {
 /// A part of a stride.
 #[derive(Serialize)]
 struct PartCost {
-    part: Part,
+    part: StridePart,
     bytes: u64,
     bytes_of_all_objects: u64,
 }
