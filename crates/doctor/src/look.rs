@@ -6,6 +6,7 @@
 
 use crate::kernel_files::KernelFiles;
 use slabyard_observe::process::{self, Residence};
+use slabyard_observe::profile::Profile;
 use slabyard_observe::smaps::{self, Mapping};
 use slabyard_observe::snapshot::{Missing, SourceKind};
 use slabyard_observe::source::{self, ReadScope, SourceName};
@@ -52,6 +53,8 @@ pub struct ProcessLook {
     pub residence: Option<Residence>,
     /// Call sites of the live objects of caches that keep tracks.
     pub sites: Vec<Traces>,
+    /// What was allocated during a watch, by call site: the last look has it.
+    pub profile: Option<Profile>,
 }
 
 impl Look {

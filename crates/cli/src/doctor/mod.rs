@@ -1,9 +1,11 @@
 //! `slabyard doctor`: says in words what is wrong with the memory of a process or a kernel.
 //!
 //! Neighbours: the crate `slabyard-doctor` looks and judges; this module decides how often it looks,
-//! prints, and chooses the exit code; [`owners`] watches who allocates in a kernel meanwhile.
+//! prints, and chooses the exit code; [`owners`] watches who allocates in a
+//! kernel meanwhile, and [`sites`] where a process does.
 
 mod owners;
+mod sites;
 
 use crate::failure::Failure;
 use crate::stderr::say;
@@ -11,6 +13,7 @@ use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use owners::{Evidence, Watching};
+use sites::Sampling;
 use slabyard_doctor::owners::Owners;
 use slabyard_doctor::rules::RULES;
 use slabyard_doctor::{Diagnosis, Look, Outcome, examine, text};
@@ -159,10 +162,10 @@ fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failu
         let why = format!("--watch looks more than once, and {source} does not change");
         return Err(Failure::Usage(why));
     }
+    let mut sampling = Sampling::start(&looks[0], watch);
     let began = Instant::now();
     for nth in 1..LOOKS {
-        let until = began + watch * nth / (LOOKS - 1);
-        thread::sleep(until.saturating_duration_since(Instant::now()));
+        let goes_on = sampling.wait(began + watch * nth / (LOOKS - 1));
         match take(source) {
             Ok(look) => looks.push(look),
             // What was seen until the process ended is worth a word.
@@ -172,7 +175,12 @@ fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failu
             }
             Err(why) => return Err(why),
         }
+        if !goes_on {
+            break;
+        }
     }
+    let last = looks.len() - 1;
+    sampling.end(&mut looks[last]);
     Ok(looks)
 }
 

@@ -2,6 +2,7 @@
  * a size, leaves it as the case says, prints "ready" and waits. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 static uint64_t seed = 88172645463325252;
 static size_t mib, size, number;
+static atomic_size_t at_rest;
 static char room[256 << 20];
 
 /* xorshift64 (Marsaglia 2003). */
@@ -96,6 +98,7 @@ static void *deep(void *unused)
 
     memset(buffer, 1, sizeof buffer);
     __asm__ volatile("" : : "r"(buffer) : "memory");
+    at_rest++;
     pause();
     return unused;
 }
@@ -105,6 +108,7 @@ static void *hoards(void *unused)
     for (int round = 0; round < 2; round++)
         for (size_t of = 16; of < 8192; of += of / 4)
             burst(size, of, none);
+    at_rest++;
     pause();
     return unused;
 }
@@ -116,7 +120,9 @@ static void threads(void *(*does)(void *))
         if (pthread_create(&thread, NULL, does, NULL))
             abort();
     }
-    sleep(2);
+    while (at_rest < number)
+        usleep(10000);
+    usleep(100000);
 }
 
 static char *map(int flags, int file)

@@ -70,9 +70,17 @@ pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     }
     let typed = case.typed();
     let first = classes.first().map_or("malloc-64", |(name, _)| name.as_str());
-    let site =
-        sites::largest(case, first).map(|site| format!(" In {first} {site}.")).unwrap_or_default();
-    vec![rule.finding(Says {
+    let sampled = sites::sampled(case, found.bytes);
+    let site = match &sampled {
+        Some((site, bytes)) => {
+            format!(" One call site made most of it: {site}, some {}.", human(*bytes))
+        }
+        None => sites::largest(case, first)
+            .map(|site| format!(" In {first} {site}."))
+            .unwrap_or_default(),
+    };
+    let profile = format!("slabyard profile {typed} --seconds 30");
+    let mut finding = rule.finding(Says {
         says: format!(
             "Live memory grows and does not stop: {} more in {:.0} s{}: {}.{site}",
             with_share(found.bytes, last.total),
@@ -88,19 +96,29 @@ pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         ],
         caches: classes.iter().map(|(name, _)| name.clone()).collect(),
         confidence: confidence(case, found),
-        evidence: vec![
-            format!("slabyard top {typed} --sort live/s"),
-            format!(
-                "slabyard run --slab-debug=U,{first} -- PROGRAM; slabyard show PID {first} --traces"
-            ),
-        ],
+        evidence: vec![format!("slabyard top {typed} --sort live/s"), profile.clone()],
         remedy: Remedy {
             what: rule.remedy.into(),
-            command: Some(format!("slabyard run --slab-debug=U,{first} -- PROGRAM")),
+            command: sampled.is_none().then_some(profile),
             gives: Some(found.bytes),
-            risk: "tracks cost time and memory in that class alone",
+            risk: "none: it needs a change of the program",
         },
-    })]
+    });
+    if let Some((site, bytes)) = sampled {
+        finding.id = LEAK_SITE;
+        finding.remedy.what =
+            format!("free what {} allocates, or bound what keeps it", first_of(&site));
+        finding.numbers.insert("bytes_of_site", bytes);
+    }
+    vec![finding]
+}
+
+/// The rule of leaks whose call site is known.
+pub(super) const LEAK_SITE: &str = "leak.site";
+
+/// The innermost function of a site.
+fn first_of(site: &str) -> &str {
+    site.split(" < ").next().unwrap_or(site)
 }
 
 pub(super) fn outside(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {

@@ -28,7 +28,7 @@ const fn at_least(floor_mib: u64, percent: u64) -> Threshold {
 /// In the order of the document.
 pub static RULES: [Rule; 28] = [
     Rule {
-        id: "leak.site",
+        id: growth::LEAK_SITE,
         of: RuleSource::Process,
         measures: "live bytes of a call site whose objects' ages spread over a quarter of the oldest's or more",
         threshold: at_least(1, 5),
@@ -42,7 +42,7 @@ pub static RULES: [Rule; 28] = [
         measures: "growth of live bytes in both halves of the watch",
         threshold: at_least(1, 1),
         why: "it ends in an out-of-memory kill",
-        remedy: "find the call site by tracks of the class that grows",
+        remedy: "find the call site by a profile",
         find: growth::heap,
     },
     Rule {

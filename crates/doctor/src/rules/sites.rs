@@ -4,6 +4,7 @@ use crate::finding::{Confidence, Finding, Level, Remedy};
 use crate::rule::{Case, Rule, Says, with_share};
 use slabyard_observe::traces::{Site, Traces};
 use slabyard_observe::view::cell::{clean, human};
+use slabyard_observe::view::profile::site_name;
 
 /// Frames that a sentence names.
 const FRAMES: usize = 3;
@@ -76,6 +77,17 @@ fn place(site: &Site) -> String {
         })
         .collect();
     if names.is_empty() { "an unknown site".into() } else { names.join(" < ") }
+}
+
+/// A site that a watch's samples name: it allocated a third or more of what grew, and its share is
+/// known to a half.
+pub(super) fn sampled(case: &Case<'_>, growth: u64) -> Option<(String, u64)> {
+    const LEAST_SAMPLES: u64 = 4;
+    let profile = case.last().process.as_ref()?.profile.as_ref()?;
+    let sites = profile.sites.iter().filter(|site| site.samples >= LEAST_SAMPLES);
+    let site = sites.max_by(|a, b| a.live_bytes.total_cmp(&b.live_bytes))?;
+    let bytes = site.live_bytes.round() as u64;
+    (bytes * 3 >= growth).then(|| (site_name(site), bytes))
 }
 
 /// The largest sites of a cache in words, where it keeps tracks.
