@@ -15,7 +15,7 @@ use aya::maps::{Array, HashMap as Map, MapData, PerCpuArray, StackTraceMap};
 use aya::programs::raw_trace_point::RawTracePointLinkId;
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun};
 use aya::{Ebpf, EbpfLoader};
-use prototypes::{NONE, Prototypes, VMLINUX};
+use prototypes::{Prototypes, VMLINUX};
 use records::{Cache, CgroupName, Control, Counts, Looked, Lost, Object, Origin, text};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ const MOST_LOOKS: usize = 20_000;
 /// What an object says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// The name does not exist, or the object is an inode.
+    /// It is a directory entry whose name does not exist.
     pub negative: bool,
     /// Major and minor number of the file system.
     pub device: (u32, u32),
@@ -411,8 +411,7 @@ impl Session {
     fn look(&mut self, kind: u64, address: u64) -> Option<Look> {
         let mut options = RawTracePointRunOptions::new();
         (options.args[0], options.args[1]) = (kind, address);
-        let result = program(&mut self.bpf, "look").ok()?.test_run(options).ok()?;
-        let _ = result;
+        program(&mut self.bpf, "look").ok()?.test_run(options).ok()?;
         let looked: Looked = Array::try_from(self.bpf.map("looks")?).ok()?.get(&0, 0).ok()?;
         let depth = (looked.depth as usize).min(records::DEEPEST);
         let names = looked.names[..depth].iter().skip(1).rev();
@@ -450,8 +449,6 @@ fn kmalloc_name(bytes: u32, flags: u32) -> String {
         _ => format!("{family}{bytes}"),
     }
 }
-
-const _: () = assert!(NONE > 12);
 
 #[cfg(test)]
 mod tests {
