@@ -129,7 +129,7 @@ fn each_planted_case_is_found_first_and_its_numbers_add_up() {
 fn a_leak_among_short_lived_objects_is_found_while_it_grows() {
     for (words, class) in [("leak 0 100 1", "malloc-112"), ("leak 0 2000 5", "malloc-2048")] {
         let Some(running) = Running::case(words, &[]) else { return };
-        let told = running.told(&["--watch", "2"], 1);
+        let told = running.told(&["--watch", "3"], 1);
         let first = &told["findings"][0];
         assert_eq!(first["id"], "leak.site", "{first}");
         assert_eq!(first["caches"][0], class, "{first}");

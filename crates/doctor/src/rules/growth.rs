@@ -1,8 +1,8 @@
 //! Growth of a process between looks.
 //!
-//! A number grows if it grew in the first half of the watch and went on in the second by a third of
-//! that or more: what is loaded once stops. Two looks alone do not show whether it stops, so they
-//! take eight times the threshold, and say so.
+//! A number grows if it grew in the first half of the watch and went on in the second by a tenth of
+//! that or more: what is loaded once stops, and a busy machine makes a program wait. Two looks alone
+//! do not show whether it stops, so they take eight times the threshold, and say so.
 
 use super::sites;
 use crate::finding::{Confidence, Finding, Level, Remedy};
@@ -32,7 +32,7 @@ pub(super) fn growth(series: &[u64]) -> Option<Growth> {
     }
     let middle = series[series.len() / 2];
     let (before, after) = (middle.checked_sub(first)?, last.checked_sub(middle)?);
-    (before > 0 && after * 3 >= before).then_some(Growth { bytes, goes_on: true })
+    (before > 0 && after * 10 >= before).then_some(Growth { bytes, goes_on: true })
 }
 
 /// The growth that a rule takes for one.
