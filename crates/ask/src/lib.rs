@@ -7,7 +7,7 @@
 //!
 //! [`threads`] puts what mail threads measured beside what the lab says.
 //!
-//! Modules import downwards only: asked, sweep, threads, tune > trust, answers > waits > answer > costs, question, figures, geometry, prepare > load > wanted > axis, sizes,
+//! Modules import downwards only: asked, boot, sweep, threads, tune > trust, answers > waits > answer > costs, question, figures, geometry, prepare > load > wanted > axis, sizes,
 //! files > listener, error.
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -16,6 +16,7 @@ pub mod answer;
 pub mod answers;
 pub mod asked;
 pub mod axis;
+pub mod boot;
 pub mod costs;
 mod error;
 pub mod figures;

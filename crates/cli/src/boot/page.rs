@@ -1,10 +1,11 @@
 //! What a boot is foretold to use, as a page.
 
-use super::report::{Report, SHOWN, Totals, arrow, machine};
+use super::report::{self, Report, SHOWN, arrow, machine};
 use super::rows::Rows;
 use crate::failure::Failure;
 use crate::html;
 use crate::terminal::bytes;
+use slabyard_ask::boot::side::Totals;
 use slabyard_lab::population::measured;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
@@ -13,11 +14,10 @@ use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
     let by_change = report.by_change();
     let mut totals = Table::new(["", "machine and rules", "slabs", "memory"]);
-    let rows = [("before", report.own), ("after", report.new)];
-    for ((name, settings), side) in rows.into_iter().zip(report.sides()) {
-        let Totals { slabs, bytes, .. } = side.totals;
+    for (name, boot) in ["before", "after"].into_iter().zip(report.both()) {
+        let Totals { slabs, bytes, .. } = boot.side().totals;
         let [slabs, memory] = [number(slabs), memory(bytes >> 10)];
-        totals.push([Cell::text(name), Cell::text(machine(settings)), slabs, memory]);
+        totals.push([Cell::text(name), Cell::text(machine(&boot.settings)), slabs, memory]);
     }
     let mut caches = Table::new(["cache", "order", "slabs", "before", "after", "change"]);
     for at in &by_change {
@@ -45,11 +45,11 @@ pub(super) fn of(report: &Report<'_>) -> Result<Page, Failure> {
         Axis::new("memory of slabs", Unit::Bytes),
     );
     let mut totals = Section::new("All caches").table(totals);
-    if let Some(line) = measured::line(&report.errors) {
+    if let Some(line) = measured::line(&report.both()[1].errors) {
         totals = totals.text(format!("Error to expect: {line}."));
     }
     let chart = chart.with(side("before")).with(side("after"));
-    Ok(html::page(title(report.snapshot), report.json()?)
+    Ok(html::page(title(report.snapshot), report::json(report.snapshot, report.boots)?)
         .with(totals)
         .with(Section::new("By cache").chart(chart).table(caches)))
 }
@@ -74,8 +74,9 @@ pub(super) fn of_rows(rows: &Rows<'_>) -> Result<Page, Failure> {
     for line in rows.errors() {
         section = section.text(format!("Error to expect: {line}."));
     }
-    let base = format!("The base is the snapshot: {}.", machine(&rows.base.settings));
-    Ok(html::page(title(rows.snapshot), rows.json()?).with(section.text(base)))
+    let base = format!("The base is the snapshot: {}.", machine(&rows.boots.base.settings));
+    Ok(html::page(title(rows.snapshot), report::json(rows.snapshot, rows.boots)?)
+        .with(section.text(base)))
 }
 
 fn title(snapshot: &KernelSnapshot) -> String {

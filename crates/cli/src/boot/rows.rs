@@ -2,12 +2,10 @@
 //!
 //! Neighbour: [`super::report`] has the caches of one. Invariant: the table's numbers are the JSON's.
 
-use super::report::{Expected, Side, expected, machine, orders_of};
-use super::variants::Variant;
-use crate::failure::Failure;
+use super::report::machine;
 use crate::terminal::{Colour, Grid};
-use anyhow::Context;
-use serde::Serialize;
+use slabyard_ask::boot::side::{Side, orders_of};
+use slabyard_ask::boot::{Boots, Variant};
 use slabyard_lab::population::measured;
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::collections::BTreeSet;
@@ -16,58 +14,22 @@ use std::fmt::Write;
 /// The boot as it was, and each variant.
 pub(super) struct Rows<'a> {
     pub(super) snapshot: &'a KernelSnapshot,
-    pub(super) base: &'a Variant,
-    pub(super) variants: &'a [Variant],
+    pub(super) boots: &'a Boots,
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
-    dump: Option<&'a str>,
-    kernel: Option<&'a str>,
-    before: Side<'a>,
-    variants: Vec<Row<'a>>,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    name: &'a str,
-    #[serde(flatten)]
-    side: Side<'a>,
-    error_to_expect: Vec<Expected>,
-}
-
-fn side(variant: &Variant) -> Side<'_> {
-    Side::of(&variant.settings, &variant.outcome, &variant.errors)
-}
-
-impl<'a> Rows<'a> {
-    pub(super) fn json(&self) -> Result<String, Failure> {
-        let row = |variant: &'a Variant| Row {
-            name: &variant.name,
-            side: side(variant),
-            error_to_expect: expected(&variant.errors),
-        };
-        let json = Json {
-            dump: self.snapshot.dump.as_deref(),
-            kernel: self.snapshot.kernel.as_deref(),
-            before: side(self.base),
-            variants: self.variants.iter().map(row).collect(),
-        };
-        let text = serde_json::to_string_pretty(&json).context("JSON")?;
-        Ok(text + "\n")
-    }
-
+impl Rows<'_> {
     /// A heading, then the base and each variant: name, KiB, change, between which KiB nine of ten
     /// guests were, slabs, and KiB of each order.
     pub(super) fn cells(&self) -> Vec<Vec<String>> {
-        let all: Vec<&Variant> = std::iter::once(self.base).chain(self.variants).collect();
-        let sides: Vec<Side<'_>> = all.iter().map(|variant| side(variant)).collect();
+        let all: Vec<&Variant> =
+            std::iter::once(&self.boots.base).chain(&self.boots.variants).collect();
+        let sides: Vec<Side<'_>> = all.iter().map(|variant| variant.side()).collect();
         let orders = orders_of(&sides);
         let mut heading = ["", "KiB", "change", "nine of ten", "slabs"].map(String::from).to_vec();
         heading.extend(orders.iter().map(|order| format!("order {order}")));
         let mut rows = vec![heading];
         for (nth, (variant, side)) in all.iter().zip(&sides).enumerate() {
-            let (before, kib) = (self.base.outcome.slab_kb, variant.outcome.slab_kb);
+            let (before, kib) = (self.boots.base.outcome.slab_kb, variant.outcome.slab_kb);
             let is_same = variant.errors.is_empty();
             let change = match nth {
                 0 => String::new(),
@@ -87,13 +49,13 @@ impl<'a> Rows<'a> {
     /// What is known of the error of each kind of change.
     pub(super) fn errors(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
-        let all = self.variants.iter().flat_map(|variant| &variant.errors);
+        let all = self.boots.variants.iter().flat_map(|variant| &variant.errors);
         let once = all.filter(|error| seen.insert((error.change, error.page_size)));
         once.filter_map(|error| measured::line(std::slice::from_ref(error))).collect()
     }
 
     pub(super) fn table(&self) -> String {
-        let mut text = format!("base: {}\n", machine(&self.base.settings));
+        let mut text = format!("base: {}\n", machine(&self.boots.base.settings));
         let cells = self.cells();
         let heading: Vec<&str> = cells[0].iter().map(|head| &**head).collect();
         let mut grid = Grid::new(&heading);
