@@ -5,9 +5,9 @@
 //! thread has (`theirs`), how ours is computed, and on which [`Basis`]. [`runs`] does what rows ask
 //! for (geometry by formula, guests' snapshots, replays, small machines), each once, and notes what
 //! a row used. `recordings` holds the data, which is part of the program: an installed command
-//! needs no source tree.
+//! needs no source tree. [`wanted`] finds tables by their names, and [`json`] has their answers.
 //!
-//! Modules import downwards only: the threads > row > runs > replayed, once, measured >
+//! Modules import downwards only: json, wanted > the threads > row > runs > replayed, once, measured >
 //! recordings, basis.
 //!
 //! Invariants: no row says what ours is. A row whose computation did not use what its basis names
@@ -16,6 +16,7 @@
 
 mod basis;
 mod freezing;
+pub mod json;
 mod large_pages;
 mod lists;
 mod measured;
@@ -27,6 +28,7 @@ pub mod runs;
 mod sheaves;
 mod slab_reaping;
 mod slob;
+pub mod wanted;
 
 pub use basis::{Basis, RowError};
 pub use row::{Near, Row, Table, Theirs, Thread, UNNAMED};

@@ -1,26 +1,24 @@
 //! `slabyard reproduce`: each table and argument of five mail threads, and of those of 2026, with
 //! ours beside theirs.
 //!
-//! Neighbours: [`slabyard_ask::threads`] has the rows as data, and computes them; [`real`] runs a
-//! loop on this machine's CPUs for those that need one; [`wanted`] finds tables by their names,
-//! [`table`] and [`mod@json`] print, [`page`] draws. Invariants: all recordings are part of this program; exit code 1
-//! means that a row is not as near as it should be, or has lost its basis; a row that cannot be had
-//! here says so and is no failure.
+//! Neighbours: [`slabyard_ask::threads`] has the rows as data, finds tables by their names, and computes;
+//! [`real`] runs a loop on this machine's CPUs for rows that need one; [`table`] prints, [`page`] draws.
+//! Invariants: all recordings are part of this program; exit code 1 means that a row is not as near as it
+//! should be, or has lost its basis; a row that cannot be had here says so and is no failure.
 
-mod json;
 mod page;
 mod real;
 mod table;
-mod wanted;
 
 use crate::failure::Failure;
 use crate::html::HtmlArgs;
 use crate::stdout;
 use crate::terminal::{Colour, Progress};
+use anyhow::Context;
 use real::PreloadedLoop;
 use slabyard_ask::Listener as _;
 use slabyard_ask::threads::runs::Runs;
-use slabyard_ask::threads::{self, Answer};
+use slabyard_ask::threads::{self, Answer, json, wanted};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -86,7 +84,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
         answers.extend(rows.map(|row| threads::answer(&runs, thread, table, row)));
     }
     progress.clear();
-    let json = json::text(&wanted, &answers)?;
+    let json = serde_json::to_string_pretty(&json::of(&wanted, &answers)).context("JSON")? + "\n";
     args.html.write(|| Ok(page::of(&wanted, &answers, &json)))?;
     let text = match args.json {
         true => json,

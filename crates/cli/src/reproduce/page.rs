@@ -1,11 +1,11 @@
 //! The answers as a page: how far ours are from theirs, table by table.
 //!
-//! Invariant: the charts have the numbers of [`super::json`].
+//! Invariant: the charts have the numbers of [`slabyard_ask::threads::json`].
 
 use super::table::{cells, notes, sum};
-use super::wanted::{Tables, of_table};
 use crate::html;
 use crate::terminal::Colour;
+use slabyard_ask::threads::wanted::{Tables, of_table};
 use slabyard_ask::threads::{self, Answer, Theirs, Thread};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 

@@ -1,7 +1,7 @@
 //! The answers as text, a table for each of the threads' tables.
 
-use super::wanted::{Tables, of_table};
 use crate::terminal::{Colour, Grid};
+use slabyard_ask::threads::wanted::{Tables, of_table};
 use slabyard_ask::threads::{Answer, Near, RowError, Theirs, UNNAMED};
 use std::fmt::Write;
 

@@ -4,13 +4,12 @@
 //! `difference` (ours to theirs, less 1), `unit`, `basis`, `near` and `note`; what is unknown is `null`.
 
 use super::wanted::{Tables, of_table};
-use crate::failure::Failure;
-use anyhow::Context;
+use super::{Answer, Theirs, Thread};
 use serde::Serialize;
-use slabyard_ask::threads::{Answer, Theirs, Thread};
 
+/// The whole.
 #[derive(Serialize)]
-struct Root<'a> {
+pub struct Root<'a> {
     threads: Vec<ThreadJson<'a>>,
 }
 
@@ -63,9 +62,10 @@ struct NearJson {
     why: &'static str,
 }
 
-/// The whole, indented, with a line feed at the end.
-pub(super) fn text(wanted: &Tables, answers: &[Answer]) -> Result<String, Failure> {
-    let mut threads: Vec<ThreadJson<'_>> = Vec::new();
+/// The tables that were asked for, with their answers.
+#[must_use]
+pub fn of<'a>(wanted: &Tables, answers: &'a [Answer]) -> Root<'a> {
+    let mut threads: Vec<ThreadJson<'a>> = Vec::new();
     for (thread, table) in wanted {
         let rows = of_table(answers, thread, table).map(row).collect();
         let ratios =
@@ -81,8 +81,7 @@ pub(super) fn text(wanted: &Tables, answers: &[Answer]) -> Result<String, Failur
             None => threads.push(with(thread, table)),
         }
     }
-    let text = serde_json::to_string_pretty(&Root { threads }).context("JSON")?;
-    Ok(text + "\n")
+    Root { threads }
 }
 
 fn with<'a>(thread: &'a Thread, table: TableJson<'a>) -> ThreadJson<'a> {

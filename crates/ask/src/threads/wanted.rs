@@ -1,25 +1,27 @@
 //! Which tables were asked for, and the answers of one of them.
 
-use crate::failure::Failure;
-use slabyard_ask::threads::{self, Answer, THREADS, Table, Thread};
+use super::{Answer, THREADS, Table, Thread, find, tables};
+use crate::Error;
 
 /// What to compute, in the order in which it is printed.
-pub(super) type Tables = Vec<(&'static Thread, &'static Table)>;
+pub type Tables = Vec<(&'static Thread, &'static Table)>;
 
-/// The tables of all names, in their order, each once.
-pub(super) fn of(names: &[String]) -> Result<Tables, Failure> {
+/// The tables of all names, in their order, each once; all tables without a name.
+///
+/// # Errors
+/// [`Error::Usage`] for a name that neither a thread nor a table has.
+pub fn of(names: &[String]) -> Result<Tables, Error> {
     if names.is_empty() {
-        return Ok(threads::tables().collect());
+        return Ok(tables().collect());
     }
     let mut wanted = Tables::new();
     for name in names {
-        let found = threads::find(name);
+        let found = find(name);
         if found.is_empty() {
-            let names: Vec<String> = threads::tables()
-                .map(|(thread, table)| format!("{}.{}", thread.name, table.name))
-                .collect();
+            let names: Vec<String> =
+                tables().map(|(thread, table)| format!("{}.{}", thread.name, table.name)).collect();
             let threads: Vec<&str> = THREADS.iter().map(|thread| thread.name).collect();
-            return Err(Failure::Usage(format!(
+            return Err(Error::Usage(format!(
                 "no thread or table is named `{name}`; threads: {}; tables: {}",
                 threads.join(", "),
                 names.join(", ")
@@ -37,7 +39,7 @@ pub(super) fn of(names: &[String]) -> Result<Tables, Failure> {
 }
 
 /// Those whose rows are in a table, in its order.
-pub(super) fn of_table<'a>(
+pub fn of_table<'a>(
     answers: &'a [Answer],
     thread: &'a Thread,
     table: &'a Table,
