@@ -21,9 +21,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-from ._cluster import sweep
+from ._cluster import _axes, sweep
 from ._slabyard import (
     Answers,
+    Boot,
     Error,
     Note,
     Replay,
@@ -34,14 +35,19 @@ from ._slabyard import (
     UsageError,
     __version__,
     geometry,
+    reproduce,
     snapshot,
 )
+from ._slabyard import boot as _boot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ._slabyard import Key, Progress
 
 __all__ = [
     "Answers",
+    "Boot",
     "Error",
     "Note",
     "Replay",
@@ -52,10 +58,12 @@ __all__ = [
     "UsageError",
     "__version__",
     "ask",
+    "boot",
     "geometry",
     "list",
     "open",
     "replay",
+    "reproduce",
     "snapshot",
     "sweep",
 ]
@@ -123,6 +131,23 @@ def ask(
         progress=progress,
         **keys,
     )
+
+
+def boot(
+    snapshot: str | os.PathLike[str],
+    *,
+    shrunk: str | os.PathLike[str] | None = None,
+    progress: Progress = None,
+    **keys: Key | Iterable[Key],
+) -> Boot:
+    """Foretells what a kernel's slabs would use after boot, from a snapshot alone, as `slabyard boot` does.
+
+    `snapshot` is a file (`"FILE#DUMP"` if it holds several) or the running `"kernel"`; `shrunk` is another
+    of the same boot, taken just after a shrink, which counts live objects exactly. A key takes one value or
+    several, as in `boot("boot.json", max_order=range(4), cpus=[16, 64])`; all combinations are rows. The
+    result has the totals of each, its `caches` and `orders`, and the `errors` to expect.
+    """
+    return _boot(snapshot, [*_axes(keys)], shrunk=shrunk, progress=progress)
 
 
 def list(source: str | int | os.PathLike[str] = "kernel") -> Table:

@@ -118,6 +118,22 @@ class Answers:
     def __len__(self) -> int: ...
 
 @final
+class Boot:
+    """The boot of a snapshot, as it was and as it is asked for."""
+
+    @property
+    def table(self) -> Table: ...
+    @property
+    def caches(self) -> Table: ...
+    @property
+    def orders(self) -> Table: ...
+    @property
+    def errors(self) -> Table: ...
+    def to_json(self) -> str: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __len__(self) -> int: ...
+
+@final
 class Snapshot:
     """The slab memory of one allocator at one moment."""
 
@@ -167,9 +183,21 @@ class Sweep:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __len__(self) -> int: ...
 
+def boot(
+    snapshot: _Path,
+    vary: list[str],
+    shrunk: _Path | None = None,
+    progress: Progress = None,
+) -> Boot:
+    """Foretells the boots of all combinations of `vary`, such as `["max_order=0..3", "cpus=16,64"]`."""
+
 def geometry(*sizes: int | str, **keys: Key) -> Table:
     """The slabs of each size, by the rules and on the machine of `keys`; without sizes those of the
     kmalloc caches. What `keys` do not name is this machine's."""
 
 def snapshot(source: _Path | int | None = None, *, progress: Progress = None) -> Snapshot:
     """Reads the running `"kernel"`, a process by its id, or the file of a snapshot or a core."""
+
+def reproduce(*names: str, progress: Progress = None) -> Table:
+    """Each row of the threads or tables of these names, or of all, with the lab's number beside theirs.
+    A row that needs a program on this machine's CPUs has none: `slabyard reproduce` runs it."""

@@ -5,10 +5,11 @@
 //! Python files have what needs Python alone. Invariants: nothing is computed here that the command
 //! does not compute by the same call; the interpreter's lock is free while it works.
 //!
-//! Modules import downwards only: trace > asked, replayed, sweep, geometry, look > arguments, columns, work > table > error.
+//! Modules import downwards only: trace > asked, boot, replayed, sweep, geometry, look, threads > arguments, columns, work > table > error.
 
 mod arguments;
 mod asked;
+mod boot;
 mod columns;
 mod error;
 mod geometry;
@@ -16,6 +17,7 @@ mod look;
 mod replayed;
 mod sweep;
 mod table;
+mod threads;
 mod trace;
 mod work;
 
@@ -26,6 +28,8 @@ use pyo3::prelude::*;
 mod _slabyard {
     #[pymodule_export]
     use crate::asked::Answers;
+    #[pymodule_export]
+    use crate::boot::{Boot, boot};
     #[pymodule_export]
     use crate::error::{Error, Note, UsageError};
     #[pymodule_export]
@@ -38,6 +42,8 @@ mod _slabyard {
     use crate::sweep::{Plan, Sweep};
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::threads::reproduce;
     #[pymodule_export]
     use crate::trace::Trace;
 

@@ -17,6 +17,11 @@ GUEST = "tr64k_hb_smp4.slabtrace"
 
 
 @pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
 def traces() -> Path:
     return TRACES
 

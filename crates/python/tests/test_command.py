@@ -119,6 +119,72 @@ def test_a_list_is_the_command_s(guest, guest_file, command, tmp_path) -> None:
     assert slabyard.list(again).rows() == ours.caches.rows()
 
 
+GUESTS = "crates/lab/tests/data/guests/6.12.json.zst#4.boot"
+
+
+def test_boots_are_the_command_s(root, command) -> None:
+    guest = f"{root}/{GUESTS}"
+    options = ["--set", "max_order=0..1", "--cpus", "4,16", "--release", "6.12"]
+    told = command.json("boot", guest, *options, "--json")
+    ours = slabyard.boot(guest, release="6.12", cpus=[4, 16], max_order=range(2))
+    assert json.loads(ours.to_json()) == told
+    rows = ours.table.rows()
+    assert len(ours) == len(rows) == 5 and rows[0]["name"] == "base" and rows[0]["cpus"] is None
+    assert [row["max_order"] for row in rows[1:]] == ["0", "1", "0", "1"]
+    for row, side in zip(rows, [told["before"], *told["variants"]], strict=True):
+        assert row["bytes"] == side["totals"]["bytes"] and row["slabs"] == side["totals"]["slabs"]
+        assert row["least_bytes"] == side["totals"]["least_bytes"]
+        assert row["present_cpus"] == side["present_cpus"] and row["rules"] == side["release"]
+        of_it = [{**cache, "variant": row["name"]} for cache in side["caches"]]
+        assert [cache for cache in ours.caches.rows() if cache["variant"] == row["name"]] == of_it
+        orders = [{**order, "variant": row["name"]} for order in side["orders"]]
+        assert [order for order in ours.orders.rows() if order["variant"] == row["name"]] == orders
+    errors = [error for side in told["variants"] for error in side["error_to_expect"]]
+    assert [{**row, "variant": None} for row in ours.errors.rows()] == [
+        {**error, "variant": None} for error in errors
+    ]
+    one = json.loads(slabyard.boot(guest, max_order=0).to_json())
+    assert one == command.json("boot", guest, "--set", "max_order=0", "--json")
+
+
+def test_a_boot_that_cannot_be_is_a_usage_error(root, command) -> None:
+    guest = f"{root}/{GUESTS}"
+    for keys, says in [
+        ({"engine": "slab"}, "replay a trace"),
+        ({"tasks": 2}, "tasks changes no boot"),
+        ({"no_such_key": 1}, "no_such_key"),
+        ({"max_order": []}, "empty"),
+        ({"max_order": range(99), "cpus": range(1, 99)}, "more than 1000 rows"),
+    ]:
+        with pytest.raises(slabyard.UsageError, match=says):
+            slabyard.boot(guest, **keys)
+    with pytest.raises(slabyard.UsageError) as raised:
+        slabyard.boot(guest, max_order=99)
+    assert str(raised.value) in command.refusal("boot", guest, "--set", "max_order=99", code=2)
+
+
+def test_reproduced_tables_are_the_command_s(command) -> None:
+    told = command.json("reproduce", "64k.max_order", "slob", "--json")
+    ours = slabyard.reproduce("64k.max_order", "slob")
+    expected = []
+    for thread in told["threads"]:
+        for table in thread["tables"]:
+            for row in table["rows"]:
+                near = row.pop("near") or {"holds": None, "tolerance": None, "why": None}
+                basis = row.pop("basis")
+                expected.append(
+                    {"thread": thread["name"], "table": table["name"], **row}
+                    | {"basis": basis["kind"], "basis_of": basis["of"]}
+                    | {"is_near": near["holds"], "tolerance": near["tolerance"], "why": near["why"]}
+                )
+    assert ours.rows() == expected and len(expected) > 30
+    with pytest.raises(slabyard.UsageError) as raised:
+        slabyard.reproduce("64k.nothing")
+    assert str(raised.value) in command.refusal("reproduce", "64k.nothing", code=2)
+    real = slabyard.reproduce("reap.real").rows()
+    assert all(row["missing"].startswith("not here: ") for row in real if row["basis"] == "real")
+
+
 def bounded(ours: slabyard.Snapshot, told) -> set[str]:
     """Holds a snapshot against the command's list; the fields that are only bounded there."""
     found = set()
