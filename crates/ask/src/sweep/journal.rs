@@ -7,7 +7,7 @@
 //! 0,36,9a..,...                       a row, as CSV, in the order in which rows were done
 //! ```
 //!
-//! Neighbours: [`super::plan`] says whose rows count, [`super::table`] writes the result. Invariants:
+//! Neighbours: `super::plan` says whose rows count, [`super::table`] writes the result. Invariants:
 //! only one process at a time has it, by a lock that ends with the process; rows count up to the first
 //! line that is torn or damaged, and what follows is done again; it goes only when the result is written.
 

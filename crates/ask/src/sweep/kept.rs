@@ -1,7 +1,7 @@
 //! The trace of the last point that [`super::run_point`] replayed, kept for the next one: programs with
 //! workers of their own ask for points one by one, and reading a trace takes longer than a replay.
 //!
-//! Neighbours: [`super::plan`] reads a trace and its digest, [`super::run`] replays. Invariants: a process
+//! Neighbours: `super::plan` reads a trace and its digest, `super::run` replays. Invariants: a process
 //! keeps one trace at most; it is used again only by a plan that has its digest, and while its files have
 //! the identity, size and time that they had before it was read.
 

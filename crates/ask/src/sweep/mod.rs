@@ -1,10 +1,10 @@
 //! Sweeps: one replay for each combination of traces and values, whose rows make one table.
 //!
-//! [`plan`] names the points and finds the impossible ones, [`run`] replays, [`journal`] keeps what is
+//! `plan` names the points and finds the impossible ones, `run` replays, [`journal`] keeps what is
 //! done, [`table`] writes and reads the files, [`join`](mod@join) puts shards together, and [`summary`]
 //! finds the best points. A program that
 //! has workers of its own gives each a [`Plan`] and the numbers of points, gathers [`Row::line`]s, and
-//! ends with [`write`]:
+//! ends with `write`:
 //!
 //! ```no_run
 //! use slabyard_ask::sweep::{self, SweepRequest, Shard};

@@ -105,7 +105,7 @@ fn metadata(bytes: &[u8]) -> Option<usize> {
     rest.len().checked_sub(u32::from_le_bytes(*length) as usize).filter(|at| *at >= MAGIC.len())
 }
 
-/// The columns and rows of a file that [`write`] made.
+/// The columns and rows of a file that [`write()`] made.
 pub fn read(bytes: Vec<u8>) -> Result<(Vec<Column>, Vec<Row>), Damage> {
     if !is_whole(&bytes) {
         let why = "it is damaged, cut off, or was not written by slabyard sweep";

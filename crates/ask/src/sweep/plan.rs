@@ -1,7 +1,7 @@
 //! The points of a sweep: which trace and which changes each has, its name and id, and which of them
 //! cannot be.
 //!
-//! Neighbours: [`crate::axis`] reads the axes; [`super::run`] replays the points. Invariants: nothing is
+//! Neighbours: [`crate::axis`] reads the axes; `super::run` replays the points. Invariants: nothing is
 //! replayed here; the order of points is that of the files, then of the axes, the last one fastest; two
 //! plans with one digest have the same points.
 

@@ -1,7 +1,7 @@
 //! `slabyard list`: prints the caches of a source, one line each.
 //!
 //! Neighbours: `observe::view` defines the output formats; this module chooses the caches and
-//! fields, and thereby how much is read; [`page`] draws them for `--html`, and [`over_time`] prints
+//! fields, and thereby how much is read; [`page`] draws them for `--html`, and `over_time` prints
 //! what a timeline has.
 
 mod over_time;

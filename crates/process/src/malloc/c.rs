@@ -80,7 +80,7 @@ fn resize<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut
     resize_uncounted::<L>(function, pointer, bytes)
 }
 
-/// As [`resize`], where a profile is on or was: the new size is an allocation, the old a free. A
+/// As [`resize()`], where a profile is on or was: the new size is an allocation, the old a free. A
 /// block that stays in its room is the sample that it was.
 #[cold]
 #[inline(never)]

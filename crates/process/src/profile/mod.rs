@@ -1,6 +1,6 @@
 //! Sampled allocations: who allocates how much, at a cost that is nothing while nobody asks.
 //!
-//! While a profile is on, the limit of [`FAST`](crate::state::FAST) is 0, so each `malloc` leaves
+//! While a profile is on, the limit of [`FAST`] is 0, so each `malloc` leaves
 //! its fast path at the first test, for a sequence that counts the request's bytes off the thread's
 //! gap and then pops as the fast path does (`crate::malloc::counting`). Where the gap ends, `malloc`
 //! comes here: the block is a *sample*. Gaps are drawn from the exponential distribution (`gap`), so that a
