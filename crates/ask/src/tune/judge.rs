@@ -1,6 +1,7 @@
 //! Holds a setting against a load that its search did not see.
 
-use super::{EQUAL_WORK, Point, Score, Search, best};
+use super::single::Goal;
+use super::{Point, Search, best};
 use crate::axis::Changes;
 use crate::load::Loaded;
 use crate::{Error, Listener};
@@ -24,12 +25,6 @@ pub struct Verdict {
     pub work: f64,
     /// It is smaller, and takes no more work.
     pub holds: bool,
-}
-
-/// True if the setting is smaller, and takes no more work.
-#[must_use]
-pub fn holds(score: &Score) -> bool {
-    score.memory < 1.0 && score.work <= EQUAL_WORK
 }
 
 /// What recordings said of settings that were found without them, each by the others.
@@ -80,7 +75,7 @@ pub fn without(
         name: found.clone(),
         memory: score.memory,
         work: score.work,
-        holds: holds(&score),
+        holds: Goal::Memory.holds(&score),
     }))
 }
 
@@ -93,7 +88,7 @@ pub fn singles_without(
     search: &mut Search<'_>,
     left_out: usize,
     name: &str,
-    beside_best: bool,
+    (goal, beside_best): (Goal, bool),
     listener: &dyn Listener,
 ) -> Result<Option<Verdict>, Error> {
     let on: Vec<usize> = (0..search.loads.len()).filter(|load| *load != left_out).collect();
@@ -102,14 +97,14 @@ pub fn singles_without(
         let front = search.front(&on, listener)?;
         beside = best(&front).map(|point| point.changes.clone()).unwrap_or_default();
     }
-    let Some(found) = search.singles(&on, &beside, listener)? else { return Ok(None) };
+    let Some(found) = search.singles(&on, &beside, goal, listener)? else { return Ok(None) };
     let score = search.judge_singles(left_out, &beside, &found.caches, listener)?;
     Ok(score.map(|score| Verdict {
         load: name.to_owned(),
         name: format!("{} with {} single caches", found.beside, found.caches.len()),
         memory: score.memory,
         work: score.work,
-        holds: holds(&score),
+        holds: goal.holds(&score),
     }))
 }
 
@@ -138,15 +133,19 @@ pub fn halves(mut loaded: Loaded) -> Result<[Loaded; 2], Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tune::Score;
 
     /// A setting that is smaller where it was found must not be recommended for a load where it takes
     /// more work, or more memory.
     #[test]
     fn a_setting_that_does_not_hold_is_refused() {
         let of = |memory, work| Score { memory, peak: memory, parked: 1.0, work };
-        assert!(holds(&of(0.91, 1.005)));
-        assert!(!holds(&of(0.9, 1.02)), "more work");
-        assert!(!holds(&of(1.0, 1.0)), "no smaller");
+        assert!(Goal::Memory.holds(&of(0.91, 1.005)));
+        assert!(!Goal::Memory.holds(&of(0.9, 1.02)), "more work");
+        assert!(!Goal::Memory.holds(&of(1.0, 1.0)), "no smaller");
+        assert!(Goal::Work.holds(&of(1.005, 0.9)));
+        assert!(!Goal::Work.holds(&of(1.02, 0.9)), "more memory");
+        assert!(!Goal::Work.holds(&of(0.9, 1.0)), "no less work");
         assert_eq!(interval([0.85, 0.9, 0.8].into_iter()), (0.8, 0.9));
     }
 

@@ -2,16 +2,16 @@
 //! take most work.
 //!
 //! Each cache has options, each with its memory and its work, of which it takes one; together they may
-//! take a limit of work, and as little memory as that allows. This is the multiple-choice knapsack
-//! problem; [`choose`] takes the steps of the options' convex hulls in order of what they save for their
+//! take a limit of the one, and as little of the other as that allows. This is the multiple-choice
+//! knapsack problem; [`choose`] takes the steps of the options' convex hulls in order of what they save for their
 //! work (Sinha and Zoltners, "The multiple-choice knapsack problem", Operations Research 27, 1979), which
 //! is the best choice but for the last step that did not fit.
 //!
 //! Neighbours: `runs` knows what a cache takes alone; [`super::judge`] holds the choice against other
-//! loads. Invariant: what is chosen takes no more work than the default, or than the setting for all that
-//! it stands beside; the hundredth that a judging load allows is for how loads differ.
+//! loads. Invariant: on the loads of the search what is chosen takes no more of what is limited than the
+//! default or the setting for all that it stands beside, but half a hundredth of memory for less work.
 
-use super::front::Score;
+use super::front::{EQUAL_WORK as EQUAL, Score};
 use super::knobs::{self, Knob};
 use super::runs::Sets;
 use super::{Search, mean};
@@ -27,8 +27,43 @@ const MOST_CACHES: usize = 12;
 const COVERED: f64 = 0.9;
 /// A cache for which this part of all memory is not saved keeps its settings.
 const LEAST_PART: f64 = 0.001;
-/// Sums of work are that far off at most.
+/// Memory that less work may take, as a part of the default's.
+const SPENT_MEMORY: f64 = 0.005;
+/// Sums are that far off at most.
 const ROUNDING: f64 = 1e-9;
+
+/// What is to be little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// Memory, for no more work.
+    Memory,
+    /// Slow-path work, for next to no more memory.
+    Work,
+}
+
+impl Goal {
+    /// Both.
+    pub const ALL: [Goal; 2] = [Goal::Memory, Goal::Work];
+
+    /// True if it was reached on a load that took no part in the search; what is limited may be a
+    /// hundredth more, as loads differ.
+    #[must_use]
+    pub fn holds(self, score: &Score) -> bool {
+        match self {
+            Goal::Memory => score.memory < 1.0 && score.work <= EQUAL,
+            Goal::Work => score.work < 1.0 && score.memory <= EQUAL,
+        }
+    }
+
+    /// True if the gain is worth the writes: a hundredth of the memory, a twentieth of the work.
+    fn is_reached(self, before: &Score, score: &Score) -> bool {
+        match self {
+            Goal::Memory => score.is_better() && before.memory - score.memory >= 0.01,
+            Goal::Work => before.work - score.work >= 0.05 && score.peak <= EQUAL,
+        }
+    }
+}
 
 /// What is written for one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +77,8 @@ pub struct Single {
 /// What is written for some caches beside a setting for all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Singles {
+    /// What they make little.
+    pub goal: Goal,
     /// The setting for all, as [`axis::name`] puts it.
     pub beside: String,
     /// The caches, in the order of their names.
@@ -65,13 +102,14 @@ impl Singles {
     }
 }
 
-/// One way to run a cache: its memory and its work, as parts of what all caches take by default.
+/// One way to run a cache: of memory and work what is to be little, and what is limited, as parts of
+/// what all caches take by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct CacheOption {
     /// Index in the caller's list.
     nth: usize,
-    memory: f64,
-    work: f64,
+    little: f64,
+    limited: f64,
 }
 
 impl Search<'_> {
@@ -82,8 +120,8 @@ impl Search<'_> {
         WRITABLE.into_iter().filter(has).collect()
     }
 
-    /// What to write for single caches beside a setting for all, by these loads; `None` if that saves
-    /// no hundredth of the memory more, or the kernel takes no such writes.
+    /// What to write for single caches beside a setting for all, by these loads; `None` if that is not
+    /// worth it, or the kernel takes no such writes.
     ///
     /// # Errors
     /// As [`Search::front`].
@@ -91,11 +129,14 @@ impl Search<'_> {
         &mut self,
         on: &[usize],
         beside: &Changes,
+        goal: Goal,
         listener: &dyn Listener,
     ) -> Result<Option<Singles>, Error> {
         let knobs: Vec<&'static Knob> =
             self.knobs.iter().filter(|knob| WRITABLE.contains(&knob.key)).copied().collect();
-        let points = knobs::combinations(&knobs, beside);
+        let mut points = knobs::combinations(&knobs, beside);
+        // Of what comes to the same the fewest writes are chosen.
+        points.sort_by_key(Vec::len);
         self.replay(on, &[Changes::new(), beside.clone()], None, listener)?;
         let names = self.heaviest(on, beside);
         self.replay(on, &points, Some(&names), listener)?;
@@ -103,13 +144,24 @@ impl Search<'_> {
         let options = |name: &String| -> Vec<CacheOption> {
             let option = |(nth, point)| {
                 let (memory, work) = self.part_of(on, name, point)?;
-                Some(CacheOption { nth, memory, work })
+                let (little, limited) = match goal {
+                    Goal::Memory => (memory, work),
+                    Goal::Work => (work, memory),
+                };
+                Some(CacheOption { nth, little, limited })
             };
             points.iter().enumerate().filter_map(option).collect()
         };
         let all: Vec<Vec<CacheOption>> = names.iter().map(options).collect();
         let own = points.iter().position(|point| point == beside).unwrap_or(0);
-        let chosen = choose(&all, own, (1.0 - before.work).max(0.0));
+        let chosen = choose(
+            &all,
+            own,
+            match goal {
+                Goal::Memory => (1.0 - before.work).max(0.0),
+                Goal::Work => SPENT_MEMORY,
+            },
+        );
         let single = |(cache, nth): (&String, usize)| {
             let is_new = |pair: &&(String, String)| !beside.contains(pair);
             let writes = points[nth].iter().filter(is_new).cloned().collect();
@@ -118,8 +170,8 @@ impl Search<'_> {
         let mut caches: Vec<Single> = names.iter().zip(chosen).filter_map(single).collect();
         caches.sort_by(|a, b| a.cache.cmp(&b.cache));
         let Some(score) = self.score_of_singles(on, beside, &caches) else { return Ok(None) };
-        let is_worth_it = score.is_better() && before.memory - score.memory >= 0.01;
-        Ok(is_worth_it.then(|| Singles { beside: axis::name(beside), caches, score }))
+        let singles = Singles { goal, beside: axis::name(beside), caches, score };
+        Ok(Some(singles).filter(|found| goal.is_reached(&before, &found.score)))
     }
 
     /// Names of the caches with most of the memory, and most of the work, of these loads.
@@ -198,8 +250,8 @@ impl Search<'_> {
     }
 }
 
-/// For each cache the option to take, so that all take as little memory as possible and at most `more`
-/// work above what they take by the option `own`.
+/// For each cache the option to take, so that they take as little as possible of the one and at most
+/// `more` of what is limited above what they take by the option `own`.
 fn choose(caches: &[Vec<CacheOption>], own: usize, more: f64) -> Vec<usize> {
     let mut chosen: Vec<usize> = Vec::new();
     let mut steps: Vec<(f64, usize, CacheOption, CacheOption)> = Vec::new();
@@ -212,24 +264,24 @@ fn choose(caches: &[Vec<CacheOption>], own: usize, more: f64) -> Vec<usize> {
             continue;
         };
         chosen.push(first.nth);
-        left += before.work - first.work;
+        left += before.limited - first.limited;
         steps.extend(hull.windows(2).map(|two| {
-            let saved = (two[0].memory - two[1].memory) / (two[1].work - two[0].work);
+            let saved = (two[0].little - two[1].little) / (two[1].limited - two[0].limited);
             (saved, cache, two[0], two[1])
         }));
     }
     steps.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (_, cache, from, to) in steps {
-        if chosen[cache] == from.nth && to.work - from.work <= left + ROUNDING {
-            left -= to.work - from.work;
+        if chosen[cache] == from.nth && to.limited - from.limited <= left + ROUNDING {
+            left -= to.limited - from.limited;
             chosen[cache] = to.nth;
         }
     }
-    // What saves next to nothing stays as it was, if the work allows it.
+    // What saves next to nothing stays as it was, if the limit allows it.
     for (cache, options) in caches.iter().enumerate() {
         let of = |nth: usize| options.iter().find(|it| it.nth == nth);
         let (Some(before), Some(now)) = (of(own), of(chosen[cache])) else { continue };
-        let (saved, spent) = (before.memory - now.memory, before.work - now.work);
+        let (saved, spent) = (before.little - now.little, before.limited - now.limited);
         if saved.abs() < LEAST_PART && spent <= left + ROUNDING {
             left -= spent;
             chosen[cache] = own;
@@ -238,20 +290,21 @@ fn choose(caches: &[Vec<CacheOption>], own: usize, more: f64) -> Vec<usize> {
     chosen
 }
 
-/// The options of a cache that are on the lower convex hull of memory over work, the least work first.
+/// The options of a cache that are on the lower convex hull, those that take least of what is limited
+/// first.
 fn hull(options: &[CacheOption]) -> Vec<CacheOption> {
     let mut sorted = options.to_vec();
     sorted.sort_by(|a, b| {
-        a.work.total_cmp(&b.work).then(a.memory.total_cmp(&b.memory)).then(a.nth.cmp(&b.nth))
+        a.limited.total_cmp(&b.limited).then(a.little.total_cmp(&b.little)).then(a.nth.cmp(&b.nth))
     });
     let mut hull: Vec<CacheOption> = Vec::new();
     for option in sorted {
-        if hull.last().is_some_and(|last| option.memory >= last.memory) {
+        if hull.last().is_some_and(|last| option.little >= last.little) {
             continue;
         }
         while let [.., a, b] = hull[..] {
-            let is_above = (b.memory - a.memory) * (option.work - a.work)
-                >= (option.memory - a.memory) * (b.work - a.work);
+            let is_above = (b.little - a.little) * (option.limited - a.limited)
+                >= (option.little - a.little) * (b.limited - a.limited);
             if !is_above {
                 break;
             }
@@ -267,10 +320,10 @@ mod tests {
     use super::*;
 
     fn options(all: &[(f64, f64)]) -> Vec<CacheOption> {
-        let option = |(nth, (memory, work)): (usize, &(f64, f64))| CacheOption {
+        let option = |(nth, (little, limited)): (usize, &(f64, f64))| CacheOption {
             nth,
-            memory: *memory,
-            work: *work,
+            little: *little,
+            limited: *limited,
         };
         all.iter().enumerate().map(option).collect()
     }
@@ -282,22 +335,21 @@ mod tests {
         assert_eq!(kept, [0, 1, 3], "2 is above the line from 1 to 3, and 4 is beaten by 3");
     }
 
-    /// Work that one cache is spared is spent where it saves most memory, and no more than that.
+    /// What one cache is spared is spent where it saves most, and no more than that.
     #[test]
-    fn work_is_spent_where_it_saves_most() {
-        // The first has an option with less work, the second two with less memory.
+    fn what_is_limited_is_spent_where_it_saves_most() {
         let caches = [
             options(&[(0.2, 0.30), (0.21, 0.25)]),
             options(&[(0.5, 0.20), (0.3, 0.25), (0.29, 0.40)]),
         ];
         assert_eq!(choose(&caches, 0, 0.0), [1, 1]);
-        assert_eq!(choose(&caches, 0, -0.2), [1, 0], "there is no work to spend");
+        assert_eq!(choose(&caches, 0, -0.2), [1, 0], "there is nothing to spend");
         // Against each choice that there is.
         for more in [0.0, 0.01, 0.05, 0.1, 0.2] {
             let found = choose(&caches, 0, more);
             let of = |a: usize, b: usize| {
                 let (a, b) = (caches[0][a], caches[1][b]);
-                (a.memory + b.memory, a.work + b.work)
+                (a.little + b.little, a.limited + b.limited)
             };
             let (memory, work) = of(found[0], found[1]);
             assert!(work <= 0.5 + more + 1e-9, "{more}: {found:?}");

@@ -21,9 +21,10 @@ their CPU, exchanges, list and barn locks that another CPU held last, links of s
 moved, page calls) by the costs of `slabyard replay --contention`; all are shown relative to the default.
 
 For the caches that hold most memory or take most work, min_partial and cpu_partial of each are varied
-as well, beside what is recommended for all, and printed as writes to sysfs if they save a hundredth
-more. Nothing else of a single cache can be written: its order has been read-only since 5.9, its
-sheaf_capacity always, and from 7.0 on there are no CPU partial lists.
+as well, beside what is recommended for all: once for less memory at no more work, once for less work at
+half a hundredth more memory. They are printed as writes to sysfs if they save a hundredth of the memory
+or a twentieth of the work more, and hold. Nothing else of a single cache can be written: its order has
+been read-only since 5.9, its sheaf_capacity always, and from 7.0 on there are no CPU partial lists.
 
 What is recommended is the smallest point that takes at most 1 % more work than the default, if it takes
 at least 1 % less memory, and if it is smaller and takes at most 1 % more work where it was not found.

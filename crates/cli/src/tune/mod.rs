@@ -15,6 +15,7 @@ use report::{JudgedFront, JudgedSingles, Report};
 use slabyard_ask::files::shown;
 use slabyard_ask::load::{self, Loaded, TraceFile};
 use slabyard_ask::question::{self, Question};
+use slabyard_ask::tune::single::Goal;
 use slabyard_ask::tune::{Search, best, judge};
 use slabyard_ask::{Error, Listener};
 use std::ops::Range;
@@ -39,7 +40,8 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let front = search.front(&tuned, &progress)?;
     let found = JudgedFront { front: &front, best: best(&front), judges: &verdicts };
     let singles = singles(&mut search, &found, &tuned, (&judges, &names), &progress)?;
-    let report = Report::new(&found, &singles, search.effort(), is_halved);
+    let writable = search.writable();
+    let report = Report::new(&found, (&singles, &writable), search.effort(), is_halved);
     args.html.write(|| report.page())?;
     let text = if args.json { report.json()? } else { report.table() };
     let code = stdout::print(text.as_bytes())?;
@@ -53,17 +55,20 @@ fn singles(
     tuned: &[usize],
     (judges, names): (&Range<usize>, &[String]),
     listener: &dyn Listener,
-) -> Result<JudgedSingles, Failure> {
+) -> Result<Vec<JudgedSingles>, Failure> {
     let recommended = found.recommended();
     let beside = recommended.map(|point| point.changes.clone()).unwrap_or_default();
-    let singles = search.singles(tuned, &beside, listener)?;
-    let mut verdicts = Vec::new();
-    for nth in judges.clone().filter(|_| singles.is_some()) {
-        let beside_best = recommended.is_some();
-        let name = &names[nth];
-        verdicts.push(judge::singles_without(search, nth, name, beside_best, listener)?);
+    let mut all = Vec::new();
+    for goal in Goal::ALL {
+        let Some(singles) = search.singles(tuned, &beside, goal, listener)? else { continue };
+        let mut verdicts = Vec::new();
+        for nth in judges.clone() {
+            let how = (goal, recommended.is_some());
+            verdicts.push(judge::singles_without(search, nth, &names[nth], how, listener)?);
+        }
+        all.push(JudgedSingles::new(singles, verdicts));
     }
-    Ok(JudgedSingles { singles, judges: verdicts, writable: search.writable() })
+    Ok(all)
 }
 
 /// The loads, and what to call them: one alone as its two halves.

@@ -7,7 +7,7 @@ use crate::terminal::{Colour, Grid};
 use anyhow::Context;
 use serde::Serialize;
 use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, held_out, interval};
-use slabyard_ask::tune::single::Singles;
+use slabyard_ask::tune::single::{Goal, Singles};
 use slabyard_ask::tune::{Point, Score, knobs};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
@@ -36,15 +36,44 @@ fn hold(judges: &[Option<Verdict>]) -> bool {
     judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds))
 }
 
-/// What was found for single caches.
+/// What was found for single caches, beside what is recommended or the default.
 #[derive(Serialize)]
 pub(super) struct JudgedSingles {
-    /// Beside what is recommended, or the default; null: nothing that saves a hundredth more.
     #[serde(flatten)]
-    pub(super) singles: Option<Singles>,
-    pub(super) judges: Vec<Option<Verdict>>,
-    /// The files that this kernel lets be written.
-    pub(super) writable: Vec<&'static str>,
+    singles: Singles,
+    judges: Vec<Option<Verdict>>,
+    /// How a kernel is given it; nothing where it did not hold.
+    apply: Vec<String>,
+}
+
+impl JudgedSingles {
+    pub(super) fn new(singles: Singles, judges: Vec<Option<Verdict>>) -> JudgedSingles {
+        let apply = if hold(&judges) { singles.apply() } else { Vec::new() };
+        JudgedSingles { singles, judges, apply }
+    }
+
+    fn text(&self) -> String {
+        let JudgedSingles { singles, judges, apply } = self;
+        let mut text: String = judges.iter().flatten().map(said).collect();
+        let Score { memory, work, .. } = singles.score;
+        let _ = writeln!(
+            text,
+            "single caches, {}, {}: {} beside {}: memory {memory:.3}, work {work:.3}",
+            less(singles.goal),
+            if apply.is_empty() { "not recommended" } else { "recommended" },
+            singles.caches.len(),
+            singles.beside,
+        );
+        apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+        text
+    }
+}
+
+fn less(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Memory => "less memory",
+        Goal::Work => "less work",
+    }
 }
 
 /// All that was found.
@@ -54,7 +83,7 @@ pub(super) struct Report<'a> {
     front: &'a [Point],
     /// The smallest that takes no more work than the default, if it held.
     recommended: Option<&'a str>,
-    /// How a kernel is given it, and what is recommended for single caches.
+    /// How a kernel is given it.
     apply: Vec<String>,
     /// The same, where it did not hold.
     refused: Option<&'a str>,
@@ -62,7 +91,10 @@ pub(super) struct Report<'a> {
     judges: &'a [Option<Verdict>],
     /// The range of what they said; null where fewer than two recordings judged.
     held_out: Option<HeldOut>,
-    single_caches: &'a JudgedSingles,
+    /// What is worth writing for single caches, by what it makes little.
+    single_caches: &'a [JudgedSingles],
+    /// The files of single caches that this kernel lets be written.
+    writable: &'a [&'static str],
     /// How many settings for all caches were compared.
     settings: usize,
     replays: usize,
@@ -73,18 +105,13 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(
         found: &JudgedFront<'a>,
-        single_caches: &'a JudgedSingles,
+        (single_caches, writable): (&'a [JudgedSingles], &'a [&'static str]),
         (settings, replays): (usize, usize),
         is_halved: bool,
     ) -> Report<'a> {
         let JudgedFront { front, best, judges } = *found;
         let recommended = found.recommended();
-        let mut apply = recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default();
-        if let Some(singles) = &single_caches.singles
-            && hold(&single_caches.judges)
-        {
-            apply.extend(singles.apply());
-        }
+        let apply = recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default();
         Report {
             front,
             recommended: recommended.map(|it| it.name.as_str()),
@@ -93,6 +120,7 @@ impl<'a> Report<'a> {
             judges,
             held_out: held_out(judges),
             single_caches,
+            writable,
             settings,
             replays,
             is_halved,
@@ -100,7 +128,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn is_recommended(&self) -> bool {
-        !self.apply.is_empty()
+        self.recommended.is_some() || self.single_caches.iter().any(|it| !it.apply.is_empty())
     }
 
     pub(super) fn json(&self) -> Result<String, Failure> {
@@ -149,35 +177,25 @@ impl<'a> Report<'a> {
                     .into()
             }
         };
-        text.push_str(&self.of_single_caches());
         self.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
-        text
+        text + &self.of_single_caches()
     }
 
     fn of_single_caches(&self) -> String {
-        let JudgedSingles { singles, judges, writable } = self.single_caches;
-        let mut text = String::new();
-        match singles {
-            Some(singles) => {
-                let Score { memory, work, .. } = singles.score;
-                let holds = if hold(judges) { "recommended" } else { "not recommended" };
-                let nr = singles.caches.len();
-                let beside = &singles.beside;
-                judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
-                let _ = writeln!(
-                    text,
-                    "single caches, {holds}: {nr} beside {beside}: memory {memory:.3}, work {work:.3}"
-                );
-            }
-            None if writable.is_empty() => {
-                text.push_str("single caches: this kernel takes no writes\n");
-            }
-            None => {
-                let files = writable.join(" and ");
-                let _ = writeln!(text, "single caches: {files} of some save no hundredth more");
-            }
+        if self.writable.is_empty() {
+            return "single caches: this kernel takes no writes\n".into();
         }
-        text
+        let line = |goal: Goal| {
+            let found = self.single_caches.iter().find(|it| it.singles.goal == goal);
+            found.map_or_else(
+                || {
+                    let (less, files) = (less(goal), self.writable.join(" and "));
+                    format!("single caches, {less}: {files} of some are not worth writing\n")
+                },
+                JudgedSingles::text,
+            )
+        };
+        Goal::ALL.map(line).concat()
     }
 
     /// Work upwards, memory to the right: `o` a point of the front, `D` the default, `*` what is
@@ -274,17 +292,17 @@ mod tests {
             let (load, name) = ("other".into(), "max_order=1".into());
             Some(Verdict { load, name, memory: 0.9, work: 1.0, holds })
         };
-        let none = JudgedSingles { singles: None, judges: vec![], writable: vec!["min_partial"] };
+        let none: (&[JudgedSingles], _) = (&[], &["min_partial"][..]);
         let all = [judge(true), judge(true)];
         let best = front.first();
         let report =
-            Report::new(&JudgedFront { front: &front, best, judges: &all }, &none, (9, 9), false);
+            Report::new(&JudgedFront { front: &front, best, judges: &all }, none, (9, 9), false);
         assert!(report.is_recommended() && report.refused.is_none());
         let text = report.table();
         assert!(text.contains("max_order=1 *") && text.contains("slub_max_order=1"), "{text}");
         for judges in [[judge(true), judge(false)], [judge(true), None]] {
             let found = JudgedFront { front: &front, best, judges: &judges };
-            let report = Report::new(&found, &none, (9, 9), false);
+            let report = Report::new(&found, none, (9, 9), false);
             assert_eq!((report.is_recommended(), report.refused), (false, Some("max_order=1")));
             let text = report.table();
             assert!(!text.contains("slub_max_order=1"), "{text}");
@@ -293,12 +311,11 @@ mod tests {
         // Single caches are judged by themselves.
         let writes = vec![("min_partial".to_owned(), "0".to_owned())];
         let caches = vec![Single { cache: "filp".into(), writes }];
-        let singles = Singles { beside: "max_order=1".into(), caches, score };
+        let singles = Singles { goal: Goal::Memory, beside: "max_order=1".into(), caches, score };
         for (said, is_written) in [(judge(true), true), (judge(false), false), (None, false)] {
-            let (singles, judges) = (Some(singles.clone()), vec![said]);
-            let singles = JudgedSingles { singles, judges, writable: vec!["min_partial"] };
+            let singles = [JudgedSingles::new(singles.clone(), vec![said])];
             let found = JudgedFront { front: &front, best, judges: &all };
-            let text = Report::new(&found, &singles, (9, 9), false).table();
+            let text = Report::new(&found, (&singles, none.1), (9, 9), false).table();
             let line = "as root: echo 0 >/sys/kernel/slab/filp/min_partial";
             assert_eq!(text.contains(line), is_written, "{text}");
         }

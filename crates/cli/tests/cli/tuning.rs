@@ -46,6 +46,26 @@ fn a_setting_that_holds_is_recommended_with_what_applies_it() {
     assert!(best.1 <= 0.9 && text.contains(&best.0), "{best:?}: {text}");
 }
 
+/// What is recommended for single caches is less work where it was found, and where it was not, at
+/// about the same memory; it comes as writes to their files.
+#[test]
+fn single_caches_are_set_where_that_holds() {
+    let output = tune(&["forkexec"], &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["recommended"], Value::Null, "nothing for all caches");
+    let found = json["single_caches"].as_array().expect("an array");
+    let [found] = &found[..] else { panic!("less work alone: {found:?}") };
+    let number = |of: &Value, key: &str| of[key].as_f64().expect("a number");
+    let (score, judge) = (&found["score"], &found["judges"][0]);
+    assert!(found["goal"] == "work" && number(score, "work") <= 0.95, "{found}");
+    assert!(number(score, "memory") <= 1.005 && judge["holds"] == true, "{found}");
+    assert!(number(judge, "work") < 1.0 && number(judge, "memory") <= 1.01, "{found}");
+    let writes = found["apply"].as_array().expect("an array");
+    let is_write = |it: &Value| it.as_str().is_some_and(|it| it.contains(">/sys/kernel/slab/"));
+    assert!(!writes.is_empty() && writes.iter().all(is_write), "{writes:?}");
+}
+
 #[test]
 fn the_front_is_the_same_each_time_and_no_point_of_it_beats_another() {
     let run = || tune(&["guest_4"], &["--json"]);
