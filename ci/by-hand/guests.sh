@@ -21,6 +21,36 @@ debian_kernel() {
         cp image/boot/vmlinuz-* vmlinuz && rm -r image "$image"_*.deb
 }
 
+# apt PROGRAM ARGUMENT...: with lists of packages of their own, in $DIR: of the suites $SUITES, for the
+# architecture $ARCH.
+ARCH=$(dpkg --print-architecture 2>/dev/null)
+SUITES='bookworm trixie trixie-backports sid'
+apt() {
+    local program=$1
+    shift
+    "$program" -qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$DIR/apt/sources" \
+        -o Dir::State::lists="$DIR/apt/lists" -o Dir::State::status="$DIR/apt/status" \
+        -o Dir::Cache="$DIR/apt/cache" -o APT::Architecture="$ARCH" -o APT::Architectures="$ARCH" \
+        -o APT::Sandbox::User=root "$@"
+}
+
+# apt_lists: fetches these lists, once.
+apt_lists() {
+    [ ! -d "$DIR/apt/lists" ] || return 0
+    local site=${SITE:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
+        grep -v security | head -n 1)}
+    mkdir -p "$DIR"/apt/{sources,lists/partial,cache/archives/partial}
+    touch "$DIR/apt/status"
+    cat >"$DIR/apt/sources/debian.sources" <<LIST
+Types: deb
+URIs: $site
+Suites: $SUITES
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+LIST
+    apt apt-get update || { rm -r "$DIR/apt"; return 1; }
+}
+
 # Before a guest's own script: process 1 mounts what there is; `send` gives the host what it reads, and
 # ends the guest.
 GUEST_BEGINS='#!/bin/busybox sh
