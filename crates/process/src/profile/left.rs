@@ -4,7 +4,7 @@
 //! Invariant: the words of a thread that has counted nothing yet are zeros, the number of no profile.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 global_asm!(
     ".pushsection .tbss.slabyard_gap, \"awT\", @nobits",
@@ -12,9 +12,9 @@ global_asm!(
     ".globl slabyard_gap",
     ".hidden slabyard_gap",
     ".type slabyard_gap, @object",
-    ".size slabyard_gap, 8",
+    ".size slabyard_gap, 16",
     "slabyard_gap:",
-    ".zero 8",
+    ".zero 16",
     ".popsection",
 );
 
@@ -23,6 +23,7 @@ global_asm!(
 pub(crate) struct Gap {
     profile: AtomicU32,
     left: AtomicI32,
+    distance: AtomicU64,
 }
 
 /// Where its words are.
@@ -40,9 +41,19 @@ impl Gap {
         self.left.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self, profile: u32, left: i32) {
-        self.left.store(left, Ordering::Relaxed);
+    /// The mean distance with which it was drawn.
+    pub(super) fn distance(&self) -> u64 {
+        self.distance.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, profile: u32, left: i32, distance: u64) {
+        self.distance.store(distance, Ordering::Relaxed);
+        self.set_left(left);
         self.profile.store(profile, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_left(&self, left: i32) {
+        self.left.store(left, Ordering::Relaxed);
     }
 }
 

@@ -23,13 +23,17 @@
 //! `blocks`, also after the profile; the child of a fork samples nothing.
 
 mod blocks;
+#[cfg(target_arch = "x86_64")]
 mod gap;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod left;
+mod pace;
 mod rings;
 mod stack;
 
-use crate::control::{CONTROL, COUNTED, is_on, is_wanted, number, word};
+use crate::control::{CONTROL, is_on, is_wanted, word};
+#[cfg(target_arch = "x86_64")]
+use crate::control::{COUNTED, number};
 use crate::debug;
 use crate::library::Library;
 use crate::state::{FAST, choose_limit, is_closed};
@@ -100,10 +104,13 @@ fn begin<L: Library>() {
         memory = mapped;
     }
     rings::begin(memory);
-    BEGAN.store(L::yard().platform().now_ns(), Ordering::Relaxed);
+    let now_ns = L::yard().platform().now_ns();
+    pace::begin(now_ns);
+    BEGAN.store(now_ns, Ordering::Relaxed);
     OWNER.store(getpid().cast_unsigned(), Ordering::Relaxed);
     word(control::ENDING).store(0, Ordering::Relaxed);
-    gap::seed(L::yard().platform().now_ns() ^ memory as u64);
+    #[cfg(target_arch = "x86_64")]
+    gap::seed(now_ns ^ memory as u64);
     word(control::MEMORY).store(memory as u64, Ordering::Relaxed);
     word(control::GENERATION).fetch_add(1, Ordering::Relaxed);
     // Release: pairs with the loads of `is_on` and of the reader.
@@ -111,8 +118,10 @@ fn begin<L: Library>() {
     choose_limit::<L>();
 }
 
-fn rate() -> u64 {
-    word(control::RATE).load(Ordering::Relaxed).clamp(LEAST_RATE, MOST_RATE)
+/// The mean distance of samples with which gaps are drawn now.
+fn distance() -> u64 {
+    let asked = word(control::RATE).load(Ordering::Relaxed).clamp(LEAST_RATE, MOST_RATE);
+    pace::distance(asked, MOST_RATE)
 }
 
 /// The memory, once it is mapped.
@@ -128,24 +137,24 @@ pub(crate) fn allocate<L: Library>(bytes: usize, align: usize) -> Option<usize> 
         return None;
     }
     look::<L>();
-    if !is_on() || !is_due(bytes, align) {
+    if !is_on() {
         return None;
     }
-    take::<L>(bytes, align)
+    take::<L>(bytes, align, ended(bytes, align)?)
 }
 
 /// The block that a small one is copied to, counted as an allocation: `Some` if it is a sample.
 pub(crate) fn allocate_resized<L: Library>(bytes: usize) -> Option<usize> {
-    if !is_on() || is_closed() || !counts_off(bytes) {
+    if !is_on() || is_closed() {
         return None;
     }
-    take::<L>(bytes, 16)
+    take::<L>(bytes, 16, counted_off(bytes)?)
 }
 
 /// Allocates a sample, if there is room for one.
-fn take<L: Library>(bytes: usize, align: usize) -> Option<usize> {
+fn take<L: Library>(bytes: usize, align: usize, distance: u64) -> Option<usize> {
     let small = bytes <= LARGEST && align <= 16;
-    end_unattended::<L>();
+    count_sample::<L>();
     let place = rings::claim_sample(memory())?;
     let block = if small {
         L::yard().alloc(bytes.max(1), RUN_ALIGN)
@@ -165,70 +174,66 @@ fn take<L: Library>(bytes: usize, align: usize) -> Option<usize> {
         }
         return Some(address);
     }
-    place.write::<L>(bytes, rate());
+    place.write::<L>(bytes, distance);
     Some(address)
 }
 
 /// A large block that was resized: its new size is an allocation.
 pub(crate) fn note<L: Library>(address: usize, bytes: usize) {
-    if !is_on() || is_closed() || !counts_off(bytes) {
+    if !is_on() || is_closed() {
         return;
     }
-    end_unattended::<L>();
+    let Some(distance) = counted_off(bytes) else { return };
+    count_sample::<L>();
     let Some(place) = rings::claim_sample(memory()) else { return };
     if blocks::add(memory(), address, place.sequence()) {
-        place.write::<L>(bytes, rate());
+        place.write::<L>(bytes, distance);
     } else {
         place.lose();
     }
 }
 
-/// True if the thread's gap ends in this request.
-fn is_due(bytes: usize, align: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let gap = left::of_thread();
-        let number = number();
-        // The sequence counted it already.
-        let is_counted = bytes <= LARGEST
-            && align <= 16
-            && gap.profile() == number
-            && COUNTED.load(Ordering::Relaxed) == number;
-        if !is_counted {
-            return counts_off(bytes);
-        }
-        let ends = gap.left() <= 0;
-        if ends {
-            gap.set(number, gap::draw(rate()));
-        }
-        ends
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (bytes, align);
-        false
-    }
+/// The mean distance with which the thread's gap was drawn, if it ends in this request.
+#[cfg(target_arch = "x86_64")]
+fn ended(bytes: usize, align: usize) -> Option<u64> {
+    let (gap, number) = (left::of_thread(), number());
+    // The sequence counted it already.
+    let is_counted = bytes <= LARGEST
+        && align <= 16
+        && gap.profile() == number
+        && COUNTED.load(Ordering::Relaxed) == number;
+    counted_off(if is_counted { 0 } else { bytes })
 }
 
-/// Counts a request off the thread's gap; true if the gap ends in it.
-fn counts_off(bytes: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let gap = left::of_thread();
-        let number = number();
-        if gap.profile() != number {
-            gap.set(number, gap::draw(rate()));
-        }
-        let left = i64::from(gap.left()) - i64::try_from(bytes).unwrap_or(i64::MAX);
-        let ends = left <= 0;
-        gap.set(number, if ends { gap::draw(rate()) } else { left as i32 });
-        ends
+/// Counts a request off the thread's gap; the mean distance with which it was drawn, if it ends.
+#[cfg(target_arch = "x86_64")]
+fn counted_off(bytes: usize) -> Option<u64> {
+    let (gap, number) = (left::of_thread(), number());
+    let draw = || {
+        let distance = distance();
+        gap.set(number, gap::draw(distance), distance);
+    };
+    if gap.profile() != number {
+        draw();
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = bytes;
-        false
+    let left = i64::from(gap.left()) - i64::try_from(bytes).unwrap_or(i64::MAX);
+    if left > 0 {
+        gap.set_left(left as i32);
+        return None;
     }
+    let drawn = gap.distance();
+    draw();
+    Some(drawn)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ended(_bytes: usize, _align: usize) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counted_off(_bytes: usize) -> Option<u64> {
+    None
 }
 
 /// True if a reader looked lately, or the profile began lately.
@@ -238,8 +243,10 @@ fn is_attended<L: Library>() -> bool {
     L::yard().platform().now_ns().saturating_sub(seen) <= PATIENCE_NS
 }
 
-/// Ends a profile whose reader is gone: the next `malloc` switches it off.
-fn end_unattended<L: Library>() {
+/// At each sample: counts it, and ends a profile whose reader is gone, which the next `malloc`
+/// switches off.
+fn count_sample<L: Library>() {
+    pace::count(L::yard().platform().now_ns());
     if !is_attended::<L>() {
         word(control::RATE).store(0, Ordering::Relaxed);
     }

@@ -25,31 +25,36 @@ const MODES: [Mode; 7] = [
 
 /// What a test allocates: so many of such a size. Each is 24 MB.
 const ALLOCATED: [(u64, u64); 3] = [(240_000, 100), (4800, 5000), (240, 100_000)];
-/// About 366 samples of 24 MB of small ones.
+/// Some hundred samples of 24 MB of small ones.
 const RATE: u64 = 64 << 10;
 /// Each command allocates this part, so that the ring has room for its samples.
 const PARTS: u64 = 4;
 
-/// The bytes that samples stand for, by the size of the requests.
+/// The bytes that samples stand for, and the variance of that estimate.
+type Estimate = (f64, f64);
+
+/// Those of the samples, by the size of the requests. The variance is the sum of w (w - 1) over the
+/// weights, as of every sample that is drawn independently (Horvitz and Thompson, 1952).
 fn estimates<'a>(
     samples: impl IntoIterator<Item = &'a Sample>,
     weight: impl Fn(&Sample) -> f64,
-) -> BTreeMap<u64, f64> {
+) -> BTreeMap<u64, Estimate> {
     let mut sums = BTreeMap::new();
     for sample in samples {
-        *sums.entry(sample.bytes).or_insert(0.0) += weight(sample) * sample.bytes as f64;
+        let (weight, bytes) = (weight(sample), sample.bytes as f64);
+        let (sum, variance) = sums.entry(sample.bytes).or_insert((0.0, 0.0));
+        *sum += weight * bytes;
+        *variance += weight * (weight - 1.0) * bytes * bytes;
     }
     sums
 }
 
-/// True if each estimate is within five standard deviations of what was allocated: those of a
-/// binomial number of samples.
-fn are_near(estimates: &BTreeMap<u64, f64>) -> bool {
+/// True if each estimate is within five standard deviations of what was allocated.
+fn are_near(estimates: &BTreeMap<u64, Estimate>) -> bool {
     ALLOCATED.iter().all(|(nr, size)| {
-        let drawn = 1.0 - (-(*size as f64) / RATE as f64).exp();
-        let deviation = ((1.0 - drawn) / (*nr as f64 * drawn)).sqrt();
-        let estimate = estimates.get(size).copied().unwrap_or(0.0);
-        (estimate / (*nr * *size) as f64 - 1.0).abs() < 5.0 * deviation + 0.01
+        let (bytes, variance) = estimates.get(size).copied().unwrap_or((0.0, 0.0));
+        let truth = (*nr * *size) as f64;
+        (bytes - truth).abs() < 5.0 * variance.sqrt() + 0.01 * truth
     })
 }
 
@@ -100,9 +105,48 @@ fn estimates_are_near_what_was_allocated_and_each_free_of_a_sample_is_seen() {
     }
 }
 
+/// How often something is repeated: as often as a variable says (`ci/profile-by-hand`), or less.
+fn repeated(variable: &str, else_: u32) -> u32 {
+    std::env::var(variable).map_or(else_, |n| n.parse().expect("a number"))
+}
+
+/// At the default rate, at which one run is known within some ten percent.
+#[test]
+fn the_mean_over_runs_has_no_bias() {
+    let runs = repeated("PROFILE_RUNS", 4);
+    let rate = slabyard_abi::profile::RATE;
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    let (mut sums, mut unweighted) = (BTreeMap::new(), BTreeMap::new());
+    for _ in 0..runs {
+        let mut session = Session::begin(target.pid(), rate).expect("a profile");
+        let mut all = Taken::default();
+        for (nr, size) in ALLOCATED {
+            target.command(&format!("a {nr} {size}"));
+            take(&mut session, &mut all);
+        }
+        session.end().expect("an end");
+        target.command("f 100000000");
+        let weigh = |sums: &mut BTreeMap<u64, Estimate>, weight: fn(&Sample) -> f64| {
+            for (size, (bytes, variance)) in estimates(&all.samples, weight) {
+                let (mean, of_mean) = sums.entry(size).or_insert((0.0, 0.0));
+                *mean += bytes / f64::from(runs);
+                *of_mean += variance / f64::from(runs * runs);
+            }
+        };
+        weigh(&mut sums, Sample::weight);
+        weigh(&mut unweighted, |_| 1.0);
+    }
+    for (nr, size) in ALLOCATED {
+        println!("{size}: {:.4} of what was allocated", sums[&size].0 / (nr * size) as f64);
+    }
+    assert!(are_near(&sums), "{sums:?}");
+    // Planted: whoever forgets the weight is found.
+    assert!(!are_near(&unweighted));
+}
+
 #[test]
 fn a_profile_goes_on_and_off_under_load() {
-    let turns: u32 = std::env::var("PROFILE_TURNS").map_or(60, |n| n.parse().expect("a number"));
+    let turns = repeated("PROFILE_TURNS", 60);
     for mode in [Mode::Rseq, Mode::Slots] {
         let path = format!("{}/profiled.{mode:?}", env!("CARGO_TARGET_TMPDIR"));
         let counts = counts_of(&path, 1);
