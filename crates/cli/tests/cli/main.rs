@@ -23,6 +23,7 @@ mod page_lists;
 mod pages;
 mod pasted;
 mod places;
+mod profiling;
 mod recorder_library;
 mod recording;
 mod replay;
