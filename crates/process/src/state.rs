@@ -42,7 +42,7 @@ pub fn mode_number(mode: Mode) -> u64 {
 /// of 0.95 (9c63f82).
 #[repr(C, align(64))]
 pub struct Fast {
-    /// Sizes at and above this one take the slow path.
+    /// Requests for as much as this or more take the slow path.
     pub limit: AtomicUsize,
     /// Offset of `rseq_cs` from the thread pointer.
     pub cs_offset: AtomicUsize,
@@ -161,8 +161,8 @@ pub(crate) fn choose_mask<L: Library>() {
     }
 }
 
-/// Sets the limit that holds now: 0 while each call must take the slow path, so that no size is
-/// below it, and while a profile ([`crate::control`]) counts each request.
+/// Sets the limit that holds now: 0 while each allocation must take the slow path, so that no size
+/// is below it, and while a profile ([`crate::control`]) counts each request.
 pub fn choose_limit<L: Library>() {
     loop {
         let none = L::yard().wants_every_call() || is_closed();

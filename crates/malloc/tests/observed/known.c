@@ -1,10 +1,13 @@
 /* Does what it is told on stdin, and says when it is done:
  *   a N SIZE   allocates N objects
  *   f N        frees the last N
+ *   s N SIZE   the same, by a free that gets the size
  *   t          gives back what is free
  *   loop       from now on one malloc(64) and free after the other, counted in the
  *              first word of the file that the argument names
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -20,6 +23,7 @@ static int held;
 
 int main(int argc, char **argv)
 {
+    void (*sized)(void *, size_t) = dlsym(RTLD_DEFAULT, "free_sized");
     volatile uint64_t *turns = NULL;
     static char line[64], out[BUFSIZ], in[BUFSIZ];
     int n;
@@ -42,6 +46,9 @@ int main(int argc, char **argv)
         } else if (sscanf(line, "f %d", &n) == 1) {
             while (n-- && held)
                 free(objects[--held]);
+        } else if (sized && sscanf(line, "s %d %zu", &n, &size) == 2) {
+            while (n-- && held)
+                sized(objects[--held], size);
         } else if (line[0] == 't') {
             malloc_trim(0);
         } else if (turns && !strncmp(line, "loop", 4)) {

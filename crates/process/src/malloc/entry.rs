@@ -96,6 +96,7 @@ mod sequence {
     }
 
     /// The body of `name(pointer, size)`: as that of `free`, and the size must be of the same class.
+    /// It is compared with the largest class, not with the limit, which a profile sets to 0.
     /// Scratch registers of the push are `eax` and `r10`.
     #[doc(hidden)]
     #[macro_export]
@@ -107,7 +108,7 @@ mod sequence {
                 "sub rax, qword ptr [r8 + {base}]",
                 "test qword ptr [r8 + {mask}], rax",
                 "jne 29f",
-                "cmp rsi, qword ptr [r8 + {limit}]",
+                "cmp rsi, {beyond}",
                 "jae 29f",
                 "shr rax, 12",
                 "mov rdx, qword ptr [r8 + {map}]",
@@ -131,7 +132,7 @@ mod sequence {
                 slow = sym $slow,
                 base = const $crate::state::at::BASE,
                 mask = const $crate::state::at::MASK,
-                limit = const $crate::state::at::LIMIT,
+                beyond = const ::slabyard::cache::classes::LARGEST + 1,
                 map = const $crate::state::at::MAP,
                 frees = const ::slabyard::platform::stack::COUNTDOWN_AT,
                 cs = const $crate::state::at::CS_OFFSET,

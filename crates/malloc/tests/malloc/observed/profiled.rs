@@ -4,7 +4,7 @@
 //! Neighbours: `slabyard_process::profile` samples, `slabyard_observe::process::profile` takes the
 //! samples.
 
-use super::{Target, counted, counts_of};
+use super::{Target, counted, counts_of, exact};
 use crate::process_runner::{LIMIT, Mode, Program};
 use slabyard_observe::process::Error;
 use slabyard_observe::process::profile::{Sample, Session, Taken};
@@ -183,6 +183,27 @@ fn who_profiles_is_alone_and_a_reader_that_ended_holds_nobody_up() {
     let began = Instant::now();
     assert!(target.child.wait().expect("an end").success());
     assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+/// Slow paths of 100,000 allocations and as many frees by size, of which few need one.
+fn slow_paths(target: &mut Target) -> u64 {
+    let taken = |target: &Target| exact(&target.look(), "malloc-112", "slow_paths");
+    let before = taken(target);
+    target.command("a 100000 100");
+    target.command("s 100000 100");
+    taken(target) - before
+}
+
+#[test]
+fn what_is_no_sample_takes_no_slow_path_for_it() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    let without = slow_paths(&mut target);
+    let most = slabyard_abi::profile::MOST_RATE;
+    let session = Session::begin(target.pid(), most).expect("a profile");
+    let with = slow_paths(&mut target);
+    assert!((1..50_000).contains(&without), "{without}");
+    assert!(with < 50_000, "{with} slow paths instead of {without}");
+    drop(session);
 }
 
 #[test]
