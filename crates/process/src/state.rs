@@ -172,11 +172,25 @@ pub fn choose_limit<L: Library>() {
         L::limit_chosen(none);
         // Of two threads that store different limits, one sees here that the other
         // changed the condition, and stores again. The fence keeps the store before
-        // the load; its partner is the exchange that changes the interval, or the children.
+        // the load; its partner is the exchange that changes the interval or the children, or the
+        // store that begins or ends a profile.
         fence(Ordering::SeqCst);
         let is_none = L::yard().wants_every_call() || is_closed();
         if (is_none, is_on()) == (none, counts) {
             return;
         }
+    }
+}
+
+/// In a slow path without a profile: opens the fast path that another process closed to begin one,
+/// if nothing came of it.
+#[inline(always)]
+pub(crate) fn reopen<L: Library>() {
+    if FAST.limit.load(Ordering::Relaxed) == 0
+        && !L::yard().wants_every_call()
+        // Acquire: `open` has stored the rest, too.
+        && FAST.base.load(Ordering::Acquire) != 1
+    {
+        choose_limit::<L>();
     }
 }

@@ -5,7 +5,7 @@ use super::Malloc;
 use crate::control::is_wanted;
 use crate::debug::makers::compare;
 use crate::errno::set_errno;
-use crate::state::{is_closed, ready};
+use crate::state::{is_closed, ready, reopen};
 use crate::{misuse, profile, start};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -39,6 +39,7 @@ pub extern "C" fn malloc_slow<L: Malloc>(bytes: usize) -> *mut c_void {
     } else if is_wanted() {
         profile::allocate::<L>(bytes, ALIGN).or_else(|| L::yard().alloc_fast(bytes, ALIGN))
     } else {
+        reopen::<L>();
         L::yard().alloc(bytes, ALIGN)
     })
 }

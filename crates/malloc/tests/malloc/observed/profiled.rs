@@ -207,6 +207,15 @@ fn what_is_no_sample_takes_no_slow_path_for_it() {
 }
 
 #[test]
+fn a_profile_that_was_asked_for_in_vain_leaves_the_fast_path_open() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    // It makes no call meanwhile.
+    drop(Session::begin(target.pid(), RATE).expect("a profile"));
+    let slow = slow_paths(&mut target);
+    assert!(slow < 50_000, "{slow} slow paths");
+}
+
+#[test]
 fn a_process_without_the_memory_or_with_debugging_says_so() {
     let Some(mut target) = Target::known(Mode::Rseq) else { return };
     let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid()));
@@ -214,16 +223,21 @@ fn a_process_without_the_memory_or_with_debugging_says_so() {
     let kib =
         status.lines().find_map(|line| line.strip_prefix("VmSize:")?.split_whitespace().next());
     let kib: u64 = kib.and_then(|kib| kib.parse().ok()).expect("its size");
-    let limit = format!("--as={}", (kib + 4096) << 10);
-    let limited =
-        Command::new("prlimit").args(["--pid", &target.pid().to_string(), &limit]).status();
-    if limited.is_ok_and(|status| status.success()) {
+    let pid = target.pid().to_string();
+    let is_limited = |limit: &str| {
+        let set = Command::new("prlimit").args(["--pid", &pid, &format!("--as={limit}")]).status();
+        set.is_ok_and(|status| status.success())
+    };
+    if is_limited(&format!("{}:", (kib + 4096) << 10)) {
         let session = Session::begin(target.pid(), RATE);
         // It makes no call of itself: the next one finds what is asked.
         target.command("a 1000 100");
         let refused = session.and_then(|mut session| session.take().map(|_| ()));
         assert!(matches!(refused, Err(Error::NotProfiled { .. })), "{refused:?}");
         target.command("f 1000");
+        assert!(is_limited("unlimited:"));
+        let slow = slow_paths(&mut target);
+        assert!(slow < 50_000, "{slow} slow paths");
     }
     let debug = [("SLABYARD_DEBUG", "FZPU")];
     let started = Target::start_with("observed/known.c", Mode::TinyRseq, &[], &debug);
