@@ -154,7 +154,7 @@ pub(crate) fn allocate_resized<L: Library>(bytes: usize) -> Option<usize> {
 /// Allocates a sample, if there is room for one.
 fn take<L: Library>(bytes: usize, align: usize, distance: u64) -> Option<usize> {
     let small = bytes <= LARGEST && align <= 16;
-    count_sample::<L>();
+    let now_ns = count_sample::<L>();
     let place = rings::claim_sample(memory())?;
     let block = if small {
         L::yard().alloc(bytes.max(1), RUN_ALIGN)
@@ -174,7 +174,7 @@ fn take<L: Library>(bytes: usize, align: usize, distance: u64) -> Option<usize> 
         }
         return Some(address);
     }
-    place.write::<L>(bytes, distance);
+    place.write::<L>(bytes, distance, now_ns);
     Some(address)
 }
 
@@ -184,10 +184,10 @@ pub(crate) fn note<L: Library>(address: usize, bytes: usize) {
         return;
     }
     let Some(distance) = counted_off(bytes) else { return };
-    count_sample::<L>();
+    let now_ns = count_sample::<L>();
     let Some(place) = rings::claim_sample(memory()) else { return };
     if blocks::add(memory(), address, place.sequence()) {
-        place.write::<L>(bytes, distance);
+        place.write::<L>(bytes, distance, now_ns);
     } else {
         place.lose();
     }
@@ -237,19 +237,21 @@ fn counted_off(_bytes: usize) -> Option<u64> {
 }
 
 /// True if a reader looked lately, or the profile began lately.
-fn is_attended<L: Library>() -> bool {
+fn is_attended(now_ns: u64) -> bool {
     let seen = word(control::ATTENDED).load(Ordering::Relaxed);
     let seen = seen.max(BEGAN.load(Ordering::Relaxed));
-    L::yard().platform().now_ns().saturating_sub(seen) <= PATIENCE_NS
+    now_ns.saturating_sub(seen) <= PATIENCE_NS
 }
 
 /// At each sample: counts it, and ends a profile whose reader is gone, which the next `malloc`
-/// switches off.
-fn count_sample<L: Library>() {
-    pace::count(L::yard().platform().now_ns());
-    if !is_attended::<L>() {
+/// switches off. The time.
+fn count_sample<L: Library>() -> u64 {
+    let now_ns = L::yard().platform().now_ns();
+    pace::count(now_ns);
+    if !is_attended(now_ns) {
         word(control::RATE).store(0, Ordering::Relaxed);
     }
+    now_ns
 }
 
 /// True if samples live, so that frees must be [`take_off`].
@@ -306,8 +308,8 @@ pub(crate) fn at_exit<L: Library>(is_runs: bool) {
     }
     word(control::ENDING).store(1, Ordering::Release);
     for _ in 0..LOOKS {
-        if !is_attended::<L>() || !is_asked() || word(control::ENDING).load(Ordering::Acquire) == 0
-        {
+        let is_attended = is_attended(L::yard().platform().now_ns());
+        if !is_attended || !is_asked() || word(control::ENDING).load(Ordering::Acquire) == 0 {
             break;
         }
         L::yard().platform().wait_at_most(&PAUSE, 0, 1);

@@ -7,7 +7,6 @@
 use super::stack;
 use crate::library::Library;
 use core::sync::atomic::{AtomicU64, Ordering};
-use slabyard::platform::Time;
 use slabyard_abi::profile::{
     FREES, FREES_AT, SAMPLE_BYTES, SAMPLES, SAMPLES_AT, freed, head, sample,
 };
@@ -99,12 +98,12 @@ impl SampleRecord {
 
     /// Writes the sample of this call.
     #[inline(always)]
-    pub(super) fn write<L: Library>(self, bytes: usize, rate: u64) {
+    pub(super) fn write<L: Library>(self, bytes: usize, rate: u64, now_ns: u64) {
         let platform = L::yard().platform();
         self.put(sample::BYTES, bytes as u64);
         self.put(sample::RATE, rate);
         self.put(sample::THREAD, platform.thread_number().into());
-        self.put(sample::TIME, platform.now_ns());
+        self.put(sample::TIME, now_ns);
         let registers = stack::registers();
         let stack =
             stack::copy(registers[1], self.at() + sample::STACK * 8, platform.is_restricted());
