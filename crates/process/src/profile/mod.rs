@@ -75,15 +75,19 @@ pub(crate) fn begin_by_option<L: Library>() {
 /// Begins or ends what the reader asks for.
 #[cold]
 fn look<L: Library>() {
-    let rate = word(control::RATE).load(Ordering::Relaxed);
-    if (rate != 0) == is_on() || SWITCHING.swap(1, Ordering::Acquire) != 0 {
+    let is_asked = || word(control::RATE).load(Ordering::Relaxed) != 0;
+    // Acquire: pairs with the store below, by the thread that switched before.
+    if is_asked() == is_on() || SWITCHING.swap(1, Ordering::Acquire) != 0 {
         return;
     }
-    if rate == 0 {
-        word(control::STATE).store(State::Off as u64, Ordering::Relaxed);
-        choose_limit::<L>();
-    } else {
-        begin::<L>();
+    // Once more: that thread may have done it.
+    match (is_asked(), is_on()) {
+        (true, false) => begin::<L>(),
+        (false, true) => {
+            word(control::STATE).store(State::Off as u64, Ordering::Relaxed);
+            choose_limit::<L>();
+        }
+        _ => {}
     }
     SWITCHING.store(0, Ordering::Release);
 }
@@ -306,6 +310,7 @@ pub(crate) fn at_exit<L: Library>(is_runs: bool) {
     if word(control::ATTENDED).load(Ordering::Relaxed) == 0 && !is_runs {
         return;
     }
+    // Release: who reads 1, the reader, finds all records. Acquire: it has taken them.
     word(control::ENDING).store(1, Ordering::Release);
     for _ in 0..LOOKS {
         let is_attended = is_attended(L::yard().platform().now_ns());
