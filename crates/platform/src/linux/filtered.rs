@@ -33,6 +33,22 @@ impl<C: Counting> OnLinux<C> {
         self.restricted.load(Ordering::Relaxed)
     }
 
+    /// Copies parts of this process's memory, each an address and its bytes, one behind the other;
+    /// how many bytes. It ends at the first part that is not there as a whole.
+    ///
+    /// # Safety
+    /// From `to` on there is room for all parts.
+    pub unsafe fn copy_own(&self, parts: &[[usize; 2]], to: usize) -> usize {
+        let room = [to, parts.iter().map(|[_, bytes]| bytes).sum()];
+        // SAFETY: the kernel reads what is there, and writes where the caller has room.
+        let copied = unsafe {
+            let pid = sys::call(sys::GETPID, [0; 6]).unsigned_abs();
+            let (room, all) = (&raw const room as usize, parts.as_ptr() as usize);
+            sys::call(sys::PROCESS_VM_READV, [pid, room, 1, all, parts.len(), 0])
+        };
+        usize::try_from(copied).unwrap_or(0)
+    }
+
     /// The kernel's number of this thread, asked for once, because a filter may end the process for
     /// the question later; 0 where it was not asked before the filter.
     pub fn thread_number(&self) -> u32 {

@@ -105,8 +105,7 @@ impl SampleRecord {
         self.put(sample::THREAD, platform.thread_number().into());
         self.put(sample::TIME, now_ns);
         let registers = stack::registers();
-        let stack =
-            stack::copy(registers[1], self.at() + sample::STACK * 8, platform.is_restricted());
+        let stack = stack::copy::<L>(registers[1], self.at() + sample::STACK * 8);
         let words = [sample::INSTRUCTION, sample::STACK_POINTER, sample::FRAME_POINTER];
         words.into_iter().zip(registers).for_each(|(word, value)| self.put(word, value as u64));
         self.put(sample::STACK_BYTES, stack as u64);

@@ -5,6 +5,8 @@
 //! it (coroutines and signal handlers have stacks of their own), so the kernel copies, and stops at
 //! the end. A process that may make few system calls copies to the end of the page.
 
+use crate::library::Library;
+
 /// The instruction pointer, the stack pointer and the frame pointer of this call.
 #[inline(always)]
 pub(super) fn registers() -> [usize; 3] {
@@ -31,14 +33,13 @@ pub(super) fn registers() -> [usize; 3] {
 
 /// Copies the stack from an address on; returns how many bytes were there.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn copy(from: usize, to: usize, restricted: bool) -> usize {
+pub(super) fn copy<L: Library>(from: usize, to: usize) -> usize {
     use slabyard_abi::profile::STACK_BYTES;
     const PAGE: usize = 4096;
     const PARTS: usize = STACK_BYTES.div_ceil(PAGE) + 1;
-    const GETPID: usize = 39;
-    const PROCESS_VM_READV: usize = 310;
+    let platform = L::yard().platform();
     let first = PAGE - from % PAGE;
-    if restricted {
+    if platform.is_restricted() {
         // SAFETY: the rest of the page in which this call's own stack frame is.
         unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, first) };
         return first;
@@ -51,34 +52,11 @@ pub(super) fn copy(from: usize, to: usize, restricted: bool) -> usize {
         at += bytes;
         bytes = PAGE.min(from + STACK_BYTES - at);
     }
-    let here = [to, STACK_BYTES];
-    // SAFETY: the record has room for as many bytes, and the process reads its own memory.
-    let copied = unsafe {
-        let pid = call(GETPID, [0; 5]);
-        let (here, parts) = (&raw const here as usize, parts.as_ptr() as usize);
-        call(PROCESS_VM_READV, [pid.unsigned_abs(), here, 1, parts, PARTS])
-    };
-    usize::try_from(copied).unwrap_or(0)
+    // SAFETY: the record has room for the `STACK_BYTES` of all parts.
+    unsafe { platform.copy_own(&parts, to) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn copy(_from: usize, _to: usize, _restricted: bool) -> usize {
+pub(super) fn copy<L: Library>(_from: usize, _to: usize) -> usize {
     0
-}
-
-/// Makes a system call whose sixth argument is 0, without the C library, whose `errno` stays.
-#[cfg(target_arch = "x86_64")]
-unsafe fn call(number: usize, a: [usize; 5]) -> isize {
-    let result: isize;
-    // SAFETY: the caller's promise; the kernel clobbers rcx and r11.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4],
-            in("r9") 0, lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
 }
