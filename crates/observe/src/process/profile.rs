@@ -85,6 +85,8 @@ pub struct Session {
     control: u64,
     /// Positions of the next records.
     next: [u64; 2],
+    /// The sequence of the last sample before this profile's.
+    before: u64,
     /// Since when the next sample has not been written, if it is claimed.
     stalled: Option<Instant>,
     generation: Option<u64>,
@@ -137,6 +139,7 @@ impl Session {
             target,
             control,
             next: [0; 2],
+            before: 0,
             stalled: None,
             generation: None,
             is_ours: false,
@@ -223,6 +226,7 @@ impl Session {
             None => {
                 self.generation = Some(seen[control::GENERATION]);
                 self.next = [heads[head::SAMPLES_TAKEN], heads[head::FREES_TAKEN]];
+                self.before = self.next[0];
             }
             Some(ours) if ours != seen[control::GENERATION] => {
                 self.is_ours = false;
@@ -318,7 +322,10 @@ impl Session {
                 break;
             }
             let (sequence, time_ns) = (record[freed::SAMPLE], record[freed::TIME]);
-            frees.push(SampleFree { sequence, time_ns });
+            // Else an earlier profile sampled the block.
+            if sequence > self.before {
+                frees.push(SampleFree { sequence, time_ns });
+            }
             self.next[1] += 1;
         }
         Ok(frees)

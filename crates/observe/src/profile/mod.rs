@@ -258,10 +258,7 @@ impl Collector {
 
     /// False if there is no such sample yet.
     fn add_free(&mut self, free: SampleFree) -> bool {
-        let Some(freed) = self.live.remove(&free.sequence) else {
-            // Of an earlier profile: this one's first sequence is higher.
-            return false;
-        };
+        let Some(freed) = self.live.remove(&free.sequence) else { return false };
         let sums = &mut self.sums[freed.site];
         sums.live_objects -= freed.weight;
         sums.live_bytes -= freed.weight * freed.bytes as f64;
