@@ -21,8 +21,11 @@ use perf_map::PerfMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use unwind::{CallStack, ProfileMap, Unwinder};
+
+/// How long the list of the process's files holds, while each frame is in one of them.
+const FILES_HOLD: Duration = Duration::from_millis(100);
 
 /// Powers of two of nanoseconds by which lifetimes are counted.
 pub const LIFETIMES: usize = 64;
@@ -152,7 +155,9 @@ struct LiveSample {
 pub struct Collector {
     session: Session,
     unwinder: Unwinder,
-    began: (SystemTime, std::time::Instant),
+    began: (SystemTime, Instant),
+    /// When its files were listed.
+    listed: Option<Instant>,
     rate: u64,
     sites: HashMap<CallStack, usize>,
     sums: Vec<Sums>,
@@ -172,14 +177,15 @@ impl Collector {
         let root = PathBuf::from(format!("/proc/{}/root", session.pid()));
         Collector {
             unwinder: Unwinder::new(root),
-            began: (SystemTime::now(), std::time::Instant::now()),
+            began: (SystemTime::now(), Instant::now()),
+            listed: None,
             rate,
-            session,
             sites: HashMap::new(),
             sums: Vec::new(),
             live: HashMap::new(),
             early: Vec::new(),
-            perf_map: PerfMap::default(),
+            perf_map: PerfMap::of(session.pid()),
+            session,
             taken: Taken::default(),
             nr_samples: 0,
             nr_cut: 0,
@@ -207,14 +213,14 @@ impl Collector {
 
     fn add(&mut self, taken: Taken) -> bool {
         let Taken { samples, frees, lost_samples, lost_frees, ends } = taken;
-        if !samples.is_empty() {
-            // What was loaded meanwhile, while it is there.
-            self.unwinder.refresh(self.session.loaded());
-            self.perf_map.read(self.session.pid());
+        let begin = Instant::now();
+        let is_old = self.listed.is_none_or(|at| begin - at > FILES_HOLD);
+        if is_old && !samples.is_empty() {
+            self.list_files();
         }
         self.nr_samples += samples.len() as u64;
         for sample in samples {
-            self.add_sample(&sample);
+            self.add_sample(&sample, begin);
         }
         let early = std::mem::take(&mut self.early);
         for free in early.into_iter().chain(frees) {
@@ -229,8 +235,21 @@ impl Collector {
         ends
     }
 
-    fn add_sample(&mut self, sample: &Sample) {
-        let (stack, is_cut) = self.unwinder.unwind(sample.registers, &sample.stack);
+    /// What is loaded, while it is there.
+    fn list_files(&mut self) {
+        self.unwinder.refresh(self.session.loaded());
+        self.perf_map.read();
+        self.listed = Some(Instant::now());
+    }
+
+    /// Adds a sample of the look that began then.
+    fn add_sample(&mut self, sample: &Sample, begin: Instant) {
+        let (mut stack, mut is_cut) = self.unwinder.unwind(sample.registers, &sample.stack);
+        // It may have been loaded since.
+        if stack.iter().any(|frame| frame.map.is_none()) && self.listed < Some(begin) {
+            self.list_files();
+            (stack, is_cut) = self.unwinder.unwind(sample.registers, &sample.stack);
+        }
         self.nr_cut += u64::from(is_cut);
         let sums = &mut self.sums;
         let site = *self.sites.entry(stack).or_insert_with(|| {

@@ -13,21 +13,27 @@ const MOST: u64 = 64 << 20;
 /// The names so far, by the begin of their code.
 #[derive(Default)]
 pub(super) struct PerfMap {
+    path: PathBuf,
     names: BTreeMap<u64, (u64, String)>,
     bytes: u64,
 }
 
 impl PerfMap {
-    /// Reads what a process has written so far, if it has more than before.
-    pub(super) fn read(&mut self, pid: u32) {
+    /// That of a process.
+    pub(super) fn of(pid: u32) -> PerfMap {
         let number = inner_number(pid);
         let path = PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{number}.map"));
-        let Ok(facts) = std::fs::metadata(&path) else { return };
+        PerfMap { path, ..PerfMap::default() }
+    }
+
+    /// Reads what the process has written so far, if it has more than before.
+    pub(super) fn read(&mut self) {
+        let Ok(facts) = std::fs::metadata(&self.path) else { return };
         if !facts.is_file() || facts.len() > MOST || facts.len() == self.bytes {
             return;
         }
         self.bytes = facts.len();
-        if let Ok(text) = std::fs::read(&path) {
+        if let Ok(text) = std::fs::read(&self.path) {
             self.parse(&String::from_utf8_lossy(&text));
         }
     }

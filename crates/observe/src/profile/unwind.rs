@@ -11,10 +11,11 @@ use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSection as _, ReadCache};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Most frames of a stack.
 const MOST_FRAMES: usize = 256;
@@ -42,9 +43,11 @@ pub(super) struct Unwinder {
     maps: Vec<ProfileMap>,
     /// Indices of those that the process has at the last look.
     now: Vec<usize>,
+    /// Each file that the process has now; `None` for one without tables.
+    files: HashMap<PathBuf, Option<ElfTables>>,
     /// Files and the address of their byte 0, which `inner` knows.
     known: HashSet<(PathBuf, u64)>,
-    inner: UnwinderX86_64<Vec<u8>>,
+    inner: UnwinderX86_64<Arc<[u8]>>,
     cache: CacheX86_64,
 }
 
@@ -54,6 +57,7 @@ impl Unwinder {
             root,
             maps: Vec::new(),
             now: Vec::new(),
+            files: HashMap::new(),
             known: HashSet::new(),
             inner: UnwinderX86_64::new(),
             cache: CacheX86_64::new(),
@@ -91,6 +95,7 @@ impl Unwinder {
         self.inner = UnwinderX86_64::new();
         self.cache = CacheX86_64::new();
         self.known.clear();
+        self.files.retain(|path, _| loaded.iter().any(|one| one.path == *path));
         for map in &now {
             self.add(*map, &loaded);
         }
@@ -100,7 +105,9 @@ impl Unwinder {
     /// Adds the file of a map, once.
     fn add(&mut self, map: usize, loaded: &[Loaded]) {
         let one = self.maps[map].loaded.clone();
-        let Some(file) = ElfTables::read(&self.root, &one.path) else { return };
+        let read = || ElfTables::read(&self.root, &one.path);
+        let file = self.files.entry(one.path.clone()).or_insert_with(read);
+        let Some(file) = file else { return };
         self.maps[map].build_id = file.build_id.clone();
         let Some(address) = file.address_of(one.offset) else { return };
         // Wraps for a file that asks for a high address and gets a low one.
@@ -115,7 +122,7 @@ impl Unwinder {
             name,
             base.min(one.memory.start)..end,
             base,
-            file.tables,
+            file.tables.clone(),
         ));
     }
 
@@ -163,7 +170,7 @@ impl Unwinder {
 struct ElfTables {
     /// Of each loadable segment: bytes in the file, and the address of the first.
     segments: Vec<(Range<u64>, u64)>,
-    tables: ExplicitModuleSectionInfo<Vec<u8>>,
+    tables: ExplicitModuleSectionInfo<Arc<[u8]>>,
     build_id: Option<String>,
 }
 
@@ -189,7 +196,7 @@ impl ElfTables {
         let segments = segments.collect();
         let section = |name| file.section_by_name(name);
         let range = |name| section(name).map(|it| it.address()..it.address() + it.size());
-        let data = |name| section(name).and_then(|it| it.data().ok()).map(<[u8]>::to_vec);
+        let data = |name| section(name).and_then(|it| it.data().ok()).map(Arc::from);
         let tables = ExplicitModuleSectionInfo {
             base_svma: 0,
             text_svma: range(".text"),
