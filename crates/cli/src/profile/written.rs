@@ -4,7 +4,9 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use anyhow::Context;
 use slabyard_observe::profile::{Profile, ProfileSite, collapsed as stacks, pprof as encoded};
+use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -47,7 +49,10 @@ fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> R
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     let written = || {
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let mut file = tempfile::Builder::new()
+            // As any new file: the umask takes its part.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory)?;
         let mut out = BufWriter::new(file.as_file_mut());
         write(&mut out)?;
         out.flush()?;

@@ -3,6 +3,7 @@
 
 use crate::stage::{SLABYARD, Stage, text};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -67,6 +68,10 @@ fn a_program_is_profiled_from_its_start_to_its_end() {
         assert_eq!(done.status.code(), Some(code), "{}", text(&done.stderr));
         assert!(text(&done.stderr).contains("samples"), "{}", text(&done.stderr));
         assert_eq!(text(&done.stderr).contains("malloc-"), report == "table");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        let other = stage.path("other");
+        std::fs::write(&other, "").unwrap();
+        assert_eq!(mode(&file), mode(&other));
         let Some(sites) = by_pprof(&stage, &file, "alloc_space") else { return };
         for site in ["site_small", "site_large"] {
             let bytes =
