@@ -39,10 +39,10 @@ Examples:
 The process must run on Slabyard; no signal is sent and no thread is stopped: its next malloc
 switches the sampling on. One allocation in --rate bytes is a sample, drawn at random, so that
 the sums are estimates without bias: a site of N samples is known to about 100/sqrt(N) percent.
-While it is off, nothing is counted and no instruction is added to malloc or free. Live is what was
-allocated during the profile and not freed by its end. Stacks are unwound outside of the process,
-by the tables for exceptions that compilers write, or by frame pointers. Frames of Python have
-names where it runs with -X perf.
+While it is off, nothing is counted and the fast paths of malloc and free are as before. Live is
+what was allocated during the profile and not freed by its end. Stacks are unwound outside of the
+process, by the tables for exceptions that compilers write, or by frame pointers. Frames of Python
+have names where it runs with -X perf.
 
 Exit codes: 0 done, 1 samples were lost (the message says how many), 2 usage, 3 cannot: the
 process may not be read, is profiled already, or debugs its caches.";
