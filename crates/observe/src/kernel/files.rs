@@ -77,7 +77,7 @@ fn row(cache: &Cache) -> Result<String, &'static str> {
     Ok(row)
 }
 
-/// The files below a root, by their paths.
+/// The files below a root, by their paths, of which none leads out of it.
 #[must_use]
 pub fn tree(snapshot: &Snapshot) -> BTreeMap<PathBuf, Entry> {
     let mut files = BTreeMap::new();
@@ -120,7 +120,7 @@ fn cache_files(cache: &Cache, files: &mut BTreeMap<PathBuf, Entry>) {
     }
     let mut put = |name: &str, reading: &Reading| {
         let text = attribute::print(name, reading, cache.exact("objs_per_slab"));
-        let path = below.join(&id).join(name);
+        let path = below.join(&id).join(one_name(name));
         text.into_iter().for_each(|text| _ = files.insert(path.clone(), Entry::File(text)));
     };
     cache.readings.iter().for_each(|(name, reading)| put(name, reading));
@@ -181,5 +181,28 @@ mod tests {
         assert_eq!(of("malloc 64!x/objects"), Some(Entry::File("600\n".into())));
         assert_eq!(of("malloc 64!x/parked_cpu"), None);
         assert!(!files.keys().any(|path| path.ends_with("osrelease")));
+    }
+
+    #[test]
+    fn no_name_in_a_snapshot_leads_out_of_the_tree() {
+        let mut snapshot = process();
+        let cache = &mut snapshot.caches[0];
+        for name in ["../../../../x", "/etc/x", "..", ".", ""] {
+            cache.readings.insert(name.into(), Reading::from(7));
+            cache.aliases.push(name.into());
+        }
+        cache.id = Some("../y".into());
+        let files = tree(&snapshot);
+        let names = |path: &Path| {
+            path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+        };
+        for (path, entry) in &files {
+            assert!(names(path), "{path:?}");
+            if let Entry::Link(target) = entry {
+                assert!(names(Path::new(target)) && !target.contains('/'), "{path:?} {target}");
+            }
+        }
+        let of_cache = |path: &Path| path.starts_with(Path::new(BELOW).join("..!y"));
+        assert_eq!(files.keys().filter(|path| of_cache(path)).count(), 6 + 5);
     }
 }
