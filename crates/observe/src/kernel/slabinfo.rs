@@ -21,6 +21,30 @@ pub(crate) struct Row {
     pub numbers: Vec<(&'static str, u64)>,
 }
 
+impl Row {
+    /// What all versions print: objects that are active and all, and the bytes of one; objects and
+    /// pages of a slab, and all slabs. `None` if no slab can have so many pages.
+    fn of(
+        name: String,
+        [active, total, size]: [u64; 3],
+        objs: Option<u64>,
+        pages: u64,
+        slabs: u64,
+    ) -> Option<Row> {
+        let order = pages.is_power_of_two().then(|| pages.ilog2())?;
+        let numbers = [
+            ("objects", Some(active)),
+            ("total_objects", Some(total)),
+            ("slab_size", Some(size)),
+            ("objs_per_slab", objs),
+            ("order", Some(order.into())),
+            ("slabs", Some(slabs)),
+        ];
+        let known = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
+        Some(Row { name, numbers: known.collect() })
+    }
+}
+
 /// What the columns of a file are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Version {
@@ -90,18 +114,7 @@ fn row_2(line: &str, tunables: [&'static str; 3]) -> Option<Row> {
     let (slabdata, statistics) = slabdata.split_once(':').unwrap_or((slabdata, ""));
     let [_active, slabs, _shared] = numbers(slabdata)?[..] else { return None };
     let (name, [active, total, size, objs, pages]) = name_and(rest)?;
-    let order = Some(pages).filter(|pages| pages.is_power_of_two())?.ilog2();
-    let mut row = Row {
-        name,
-        numbers: vec![
-            ("objects", active),
-            ("total_objects", total),
-            ("slab_size", size),
-            ("objs_per_slab", objs),
-            ("order", order.into()),
-            ("slabs", slabs),
-        ],
-    };
+    let mut row = Row::of(name, [active, total, size], Some(objs), pages, slabs)?;
     // SLUB has none, and prints zeros.
     let limits = numbers(limits)?;
     if limits.first().is_some_and(|limit| *limit > 0) {
@@ -121,19 +134,9 @@ fn row_2(line: &str, tunables: [&'static str; 3]) -> Option<Row> {
 fn row_1(line: &str) -> Option<Row> {
     let mut parts = line.split(':');
     let (name, [active, total, size, _, slabs, pages]) = name_and(parts.next()?)?;
-    let order = Some(pages).filter(|pages| pages.is_power_of_two())?.ilog2();
-    let mut row = Row {
-        name,
-        numbers: vec![
-            ("objects", active),
-            ("total_objects", total),
-            ("slab_size", size),
-            ("order", order.into()),
-            ("slabs", slabs),
-        ],
-    };
     // It prints all objects, and not those of one slab.
-    row.numbers.extend(total.checked_div(slabs).map(|objs| ("objs_per_slab", objs)));
+    let objs = total.checked_div(slabs);
+    let mut row = Row::of(name, [active, total, size], objs, pages, slabs)?;
     for part in parts {
         match numbers(part)?[..] {
             [limit, batchcount] => {
@@ -153,7 +156,7 @@ fn row_1(line: &str) -> Option<Row> {
 }
 
 /// A name, which may have blanks, and the numbers behind it.
-fn name_and<const N: usize>(text: &str) -> Option<(String, [u64; N])> {
+pub(crate) fn name_and<const N: usize>(text: &str) -> Option<(String, [u64; N])> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (name, numbers) = words.split_at_checked(words.len().checked_sub(N)?)?;
     let name = super::attribute::printable(&name.join(" "));

@@ -8,6 +8,7 @@
 
 use super::found::{Outcome, Pasted};
 use super::lines::{self, Line};
+use crate::kernel::slabinfo::name_and;
 
 pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
     let is_heading = |line: &Line<'_>| {
@@ -17,7 +18,7 @@ pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
     let mut rows = Vec::new();
     // It repeats its heading for each screen, and ends where something else begins.
     let mut behind = lines[at + 1..].iter().filter(|line| !is_heading(line)).peekable();
-    while let Some((name, numbers)) = behind.peek().and_then(|line| row(line.text)) {
+    while let Some((name, numbers)) = behind.peek().and_then(|line| name_and::<4>(line.text)) {
         rows.push((name, numbers));
         behind.next();
     }
@@ -58,16 +59,6 @@ pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
 fn slab_bytes(size: u64, objs: u64) -> Option<u64> {
     let bytes = size.checked_mul(objs)?.checked_next_power_of_two()?;
     (size > 0 && bytes / size == objs).then_some(bytes)
-}
-
-fn row(line: &str) -> Option<(String, [u64; 4])> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (name, numbers) = words.split_at_checked(words.len().checked_sub(4)?)?;
-    let mut found = [0; 4];
-    for (number, word) in found.iter_mut().zip(numbers) {
-        *number = word.parse().ok()?;
-    }
-    (!name.is_empty()).then(|| (name.join(" "), found))
 }
 
 /// A name and a number, as a row begins.
