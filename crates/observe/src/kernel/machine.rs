@@ -88,14 +88,16 @@ fn parameters(boot: &str) -> Option<String> {
 }
 
 /// Takes lines of meminfo, in kB, over as totals.
-pub(crate) fn totals<'a>(snapshot: &mut Snapshot, lines: impl Iterator<Item = (&'a str, u64)>) {
-    for (key, kb) in lines {
-        if let Some((_, name)) = MEMINFO.iter().find(|(line, _)| *line == key)
-            && let Some(bytes) = kb.checked_mul(1024)
-        {
-            snapshot.totals.insert((*name).into(), Value::Exact(bytes));
-        }
+pub(super) fn totals<'a>(snapshot: &mut Snapshot, lines: impl Iterator<Item = (&'a str, u64)>) {
+    for (name, bytes) in lines.filter_map(total) {
+        snapshot.totals.insert(name.into(), Value::Exact(bytes));
     }
+}
+
+/// The total that a line of meminfo, in kB, is; and its bytes.
+pub(crate) fn total((key, kb): (&str, u64)) -> Option<(&'static str, u64)> {
+    let (_, name) = MEMINFO.iter().find(|(line, _)| *line == key)?;
+    Some((name, kb.checked_mul(1024)?))
 }
 
 /// How many there are in "0-3,8".

@@ -15,11 +15,8 @@ pub(super) fn read(lines: &[Line<'_>], pasted: &mut Pasted) -> Outcome {
     for (at, line) in lines.iter().enumerate() {
         let text = line.text.trim();
         let next = lines.get(at + 1).map_or("", |line| line.text.trim());
-        if let Some(line) = machine::meminfo_line(text) {
-            let known = pasted.snapshot.totals.clone();
-            machine::totals(&mut pasted.snapshot, std::iter::once(line));
-            // The first of several is believed.
-            pasted.snapshot.totals.extend(known);
+        if let Some((name, bytes)) = machine::meminfo_line(text).and_then(machine::total) {
+            pasted.total(name, bytes);
         }
         found |= named(text, next, pasted).is_some();
         found |= cgroups(text, pasted).is_some();
