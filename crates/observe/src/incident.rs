@@ -96,3 +96,13 @@ impl Incident {
         std::iter::once(&self.text).chain(named).chain(sites).map(String::as_str)
     }
 }
+
+impl IncidentSite {
+    /// Where the kernel was when it reported; `None` without a stack.
+    #[must_use]
+    pub fn reported(stack: Vec<String>) -> Option<IncidentSite> {
+        let function = stack.first()?.clone();
+        let role = SiteRole::Reported;
+        Some(IncidentSite { role, function, age_jiffies: None, cpu: None, pid: None, stack })
+    }
+}

@@ -95,16 +95,7 @@ fn report(messages: &[Message<'_>], cache: &str) -> (Incident, Option<u64>) {
             objects = objects.or(log::number_behind(text, "objects="));
         }
         if text == "Call Trace:" || text.starts_with("Call trace:") {
-            let stack = log::stack(below);
-            let function = stack.first().cloned();
-            incident.sites.extend(function.map(|function| IncidentSite {
-                role: SiteRole::Reported,
-                function,
-                age_jiffies: None,
-                cpu: None,
-                pid: None,
-                stack,
-            }));
+            incident.sites.extend(IncidentSite::reported(log::stack(below)));
             break;
         }
         if let Some((_, behind)) = text.split_once("Comm: ") {
@@ -149,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_cache_and_both_sites_are_known() {
-        for text in [OLD.to_owned(), OLD.replace("INFO: ", "").replace("INFO: ", "")] {
+        for text in [OLD.to_owned(), OLD.replace("INFO: ", "")] {
             let found = read(&text, 0).unwrap();
             let [incident] = &found.incidents[..] else { panic!("{:?}", found.incidents) };
             assert_eq!(

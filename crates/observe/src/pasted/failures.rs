@@ -13,7 +13,7 @@
 use super::found::{Outcome, Pasted};
 use super::lines::{self, Line};
 use super::log::{self, Message};
-use crate::incident::{Incident, IncidentKind, IncidentSite, SiteRole};
+use crate::incident::{Incident, IncidentKind, IncidentSite};
 use crate::value::{Reading, Value};
 
 /// Of a log of many reports as many are kept.
@@ -96,15 +96,7 @@ fn reported(messages: &[Message<'_>], at: usize) -> Option<IncidentSite> {
     let near = messages.iter().skip(at + 1).take(NEAR);
     let trace = near.take_while(|message| failure(message.text, None).is_none());
     let begin = at + 1 + trace.into_iter().position(|message| message.text == "Call Trace:")?;
-    let stack = log::stack(messages.get(begin..)?);
-    Some(IncidentSite {
-        role: SiteRole::Reported,
-        function: stack.first()?.clone(),
-        age_jiffies: None,
-        cpu: None,
-        pid: None,
-        stack,
-    })
+    IncidentSite::reported(log::stack(messages.get(begin..)?))
 }
 
 /// What SLUB tells of the cache that got no slab.
