@@ -94,7 +94,7 @@ fn report(messages: &[Message<'_>], cache: &str) -> (Incident, Option<u64>) {
         if text.starts_with("Slab 0x") {
             objects = objects.or(log::number_behind(text, "objects="));
         }
-        if text == "Call Trace:" || text.starts_with("Call trace:") {
+        if log::is_trace(text) {
             incident.sites.extend(IncidentSite::reported(log::stack(below)));
             break;
         }

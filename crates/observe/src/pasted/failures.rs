@@ -95,7 +95,7 @@ fn reported(messages: &[Message<'_>], at: usize) -> Option<IncidentSite> {
     const NEAR: usize = 6;
     let near = messages.iter().skip(at + 1).take(NEAR);
     let trace = near.take_while(|message| failure(message.text, None).is_none());
-    let begin = at + 1 + trace.into_iter().position(|message| message.text == "Call Trace:")?;
+    let begin = at + 1 + trace.into_iter().position(|message| log::is_trace(message.text))?;
     IncidentSite::reported(log::stack(messages.get(begin..)?))
 }
 
@@ -216,6 +216,8 @@ mod tests {
         let all = ["order", "object_size", "slabs", "total_objects", "objects"];
         assert_eq!(all.map(|name| cache.exact(name).unwrap()), [2, 1024, 413, 6522, 6519]);
         assert_eq!(found.source.release.as_deref(), Some("3.16.0-6-amd64"));
+        let of_arm64 = read(&SLUB.replace("Call Trace:", "Call trace:"), 0).unwrap();
+        assert_eq!(of_arm64.incidents, found.incidents);
     }
 
     #[test]

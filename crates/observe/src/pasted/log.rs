@@ -89,16 +89,19 @@ pub(super) enum Sure {
     No,
 }
 
+/// The line above a stack; arm64 writes a small letter.
+pub(super) fn is_trace(text: &str) -> bool {
+    matches!(text, "Call Trace:" | "Call trace:")
+}
+
 /// The functions below a line, to the first line that is none: those of which the kernel is sure, if
 /// it is of any.
 pub(super) fn stack(messages: &[Message<'_>]) -> Vec<String> {
     const MOST: usize = 40;
     let mut frames = Vec::new();
     for message in messages {
-        let is_mark = matches!(
-            message.text,
-            "<TASK>" | "</TASK>" | "<IRQ>" | "</IRQ>" | "<EOI>" | "Call Trace:"
-        );
+        let is_mark = is_trace(message.text)
+            || matches!(message.text, "<TASK>" | "</TASK>" | "<IRQ>" | "</IRQ>" | "<EOI>");
         match frame(message.text) {
             Some(found) => frames.push(found),
             None if is_mark => {}
