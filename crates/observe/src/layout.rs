@@ -12,6 +12,7 @@ use crate::release::Release;
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use serde::Serialize;
+use thiserror::Error;
 
 const WORD: u64 = 8;
 /// A track since 5.19: an address, a handle of the stack, a CPU, a process and a time.
@@ -79,14 +80,35 @@ pub struct Layout {
     pub without_debugging: u64,
 }
 
-/// A cache's layout; `None` where its snapshot lacks sizes or flags.
-#[must_use]
-pub fn of(snapshot: &Snapshot, cache: &Cache) -> Option<Layout> {
-    let is = |name| cache.exact(name).map(|value| value != 0);
-    let size = cache.exact("object_size")?;
+/// Why a stride is not taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The snapshot lacks a number of the cache, or it is none that a kernel has.
+    #[error("its {0} is not known, or none that a kernel has; flags are in /sys/kernel/slab alone")]
+    Unknown(&'static str),
+    /// The kernel lays its objects out by other rules.
+    #[error("its flags ask for {parts} bytes an object, and its objects are {stride} apart")]
+    Short {
+        /// Bytes of the parts, without a round to the alignment.
+        parts: u64,
+        /// Bytes from one object to the next.
+        stride: u64,
+    },
+}
+
+/// A cache's layout.
+///
+/// # Errors
+/// The snapshot lacks its sizes or flags, or they contradict each other.
+pub fn of(snapshot: &Snapshot, cache: &Cache) -> Result<Layout, Error> {
+    let known = |name| cache.exact(name).ok_or(Error::Unknown(name));
+    // Sizes are an `unsigned int` in the kernel.
+    let bytes = |name| u32::try_from(known(name)?).map_err(|_| Error::Unknown(name)).map(u64::from);
+    let is = |name| known(name).map(|value| value != 0);
+    let size = bytes("object_size")?;
     let flags = Flags {
         size,
-        align: cache.exact("align").unwrap_or(WORD).max(WORD),
+        align: bytes("align").unwrap_or(WORD).max(WORD),
         red_zone: is("red_zone")?,
         poison: is("poison")?,
         tracks: is("store_user")?,
@@ -95,35 +117,37 @@ pub fn of(snapshot: &Snapshot, cache: &Cache) -> Option<Layout> {
         is_kmalloc: cache.names().any(|name| name.contains("kmalloc-")),
         release: snapshot.source.release.as_deref().and_then(Release::parse),
     };
-    let stride = cache.exact("slab_size")?;
+    let stride = bytes("slab_size")?;
     // Since 6.12 a cache may name a field of its objects for the free pointer, which sysfs hides. Where
     // the alignment would take as much without a pointer, that is what the bytes are for.
-    let inside = Flags { has_constructor: false, for_readers: false, ..flags };
-    let parts = [inside, flags].map(|flags| flags.parts());
-    let fitting = parts.iter().find(|parts| sum(parts) == stride).unwrap_or(&parts[0]);
-    let mut parts = fitting.clone();
-    let rest = stride.checked_sub(sum(&parts) - last(&parts))?;
-    if sum(&parts) != stride {
-        let rest_of_alignment = rest % flags.align;
+    let inside = if flags.since(6, 12) {
+        Flags { has_constructor: false, for_readers: false, ..flags }
+    } else {
+        flags
+    };
+    let fits = |flags: &Flags| sum(&flags.parts()) == stride;
+    let fitting = [inside, flags].into_iter().find(fits).unwrap_or(inside);
+    let mut parts = fitting.parts();
+    if !fits(&fitting) {
         parts.retain(|(part, _)| *part != StridePart::Alignment);
-        let at =
-            parts.iter().position(|(part, _)| *part == StridePart::Padding).unwrap_or(parts.len());
-        parts.insert(at, (StridePart::Unexplained, rest - rest_of_alignment.min(rest)));
-        parts.push((StridePart::Alignment, rest_of_alignment.min(rest)));
+        let short = Error::Short { parts: sum(&parts), stride };
+        let rest = stride.checked_sub(sum(&parts)).ok_or(short)?;
+        let alignment = rest % flags.align;
+        let at = parts.iter().position(|(part, _)| *part == StridePart::Padding);
+        parts.insert(at.unwrap_or(parts.len()), (StridePart::Unexplained, rest - alignment));
+        parts.push((StridePart::Alignment, alignment));
     }
     parts.retain(|(_, bytes)| *bytes > 0);
-    let plain = Flags { red_zone: false, poison: false, tracks: false, ..flags };
-    let without_debugging = if flags.is_debugged() { sum(&plain.parts()) } else { stride };
-    Some(Layout { parts, align: flags.align, without_debugging })
+    // Poison takes a word for the pointer in any case, and hides where it is without.
+    let pointer = if flags.poison { flags } else { fitting };
+    let plain = Flags { red_zone: false, poison: false, tracks: false, ..pointer };
+    let without_debugging =
+        if flags.is_debugged() { sum(&plain.parts()).min(stride) } else { stride };
+    Ok(Layout { parts, align: flags.align, without_debugging })
 }
 
 fn sum(parts: &[(StridePart, u64)]) -> u64 {
     parts.iter().map(|(_, bytes)| bytes).sum()
-}
-
-/// Bytes of the round to the alignment.
-fn last(parts: &[(StridePart, u64)]) -> u64 {
-    parts.iter().find(|(part, _)| *part == StridePart::Alignment).map_or(0, |(_, bytes)| *bytes)
 }
 
 /// What decides of a layout.
@@ -145,8 +169,13 @@ impl Flags {
         self.red_zone || self.poison || self.tracks
     }
 
+    /// True if its kernel is as new, or not known.
+    fn since(self, major: u32, minor: u32) -> bool {
+        self.release.is_none_or(|it| it.is_at_least(major, minor))
+    }
+
     fn parts(self) -> Vec<(StridePart, u64)> {
-        let since = |major, minor| self.release.is_none_or(|it| it.is_at_least(major, minor));
+        let since = |major, minor| self.since(major, minor);
         let if_so = |so: bool, bytes: u64| if so { bytes } else { 0 };
         let word = self.size.next_multiple_of(WORD) - self.size;
         // The size that was asked for is kept since 6.1, and is a word since 6.19.
@@ -178,7 +207,7 @@ mod tests {
     use crate::snapshot::{Source, SourceKind};
 
     /// A cache as its kernel's files tell it: `name object_size slab_size align` and flags.
-    fn layout_of(release: &str, line: &str) -> Layout {
+    fn explained(release: &str, line: &str) -> Result<Layout, Error> {
         let mut words = line.split(' ');
         let mut cache = Cache::new(words.next().unwrap());
         for name in ["object_size", "slab_size", "align"] {
@@ -192,7 +221,11 @@ mod tests {
         cache.set("ctor", Value::Text(constructor.into()));
         let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
         snapshot.source.release = Some(release.into());
-        of(&snapshot, &cache).unwrap()
+        of(&snapshot, &cache)
+    }
+
+    fn layout_of(release: &str, line: &str) -> Layout {
+        explained(release, line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     #[test]
@@ -225,9 +258,13 @@ mod tests {
         assert_eq!(filp.parts, [(StridePart::Object, 184), (StridePart::Alignment, 8)]);
         let mutexes = layout_of("6.1", "inode_cache 600 608 8 ctor");
         assert_eq!(mutexes.parts, [(StridePart::Object, 600), (StridePart::FreePointer, 8)]);
+        let before_fields = layout_of("6.1", "filp 184 192 64 destroy_by_rcu");
+        assert_eq!(before_fields.parts, [(StridePart::Object, 184), (StridePart::FreePointer, 8)]);
         // It names a field of its objects for the pointer.
         let names_field = layout_of("6.18", "filp 192 192 64 destroy_by_rcu");
         assert_eq!(names_field.parts, [(StridePart::Object, 192)]);
+        let debugged = layout_of("6.12", "filp 192 384 64 destroy_by_rcu red_zone store_user");
+        assert_eq!(debugged.without_debugging, 192);
     }
 
     #[test]
@@ -236,5 +273,13 @@ mod tests {
         assert_eq!(kasan.parts, [(StridePart::Object, 64), (StridePart::Unexplained, 64)]);
         let more = layout_of("6.18", "task_struct 4160 4288 64");
         assert_eq!(more.parts, [(StridePart::Object, 4160), (StridePart::Unexplained, 128)]);
+    }
+
+    #[test]
+    fn a_stride_below_its_parts_and_numbers_of_no_kernel_are_errors() {
+        let short = explained("6.18", "kmalloc-64 64 72 8 red_zone");
+        assert_eq!(short, Err(Error::Short { parts: 88, stride: 72 }));
+        let large = explained("6.18", "kmalloc-64 18446744073709551615 72 8");
+        assert_eq!(large, Err(Error::Unknown("object_size")));
     }
 }

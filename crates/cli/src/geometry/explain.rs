@@ -91,28 +91,31 @@ pub(super) fn run(args: &GeometryArgs, name: &str) -> Result<ExitCode, Failure> 
     };
     let snapshot = look::sample(&source, ReadScope { all: true, slabs: false })?;
     let cache = look::cache(&snapshot, &source, name)?;
-    let explained = explain(&snapshot, cache).ok_or_else(|| {
-        anyhow!(
-            "{source} does not tell the flags of {name}: they are in /sys/kernel/slab/{name} alone"
-        )
-    })?;
+    let explained =
+        explain(&snapshot, cache).map_err(|why| anyhow!("{name} of {source}: {why}"))?;
     let text = if args.json { json(&explained)? } else { text(&explained, name) };
     stdout::print(text.as_bytes())
 }
 
-fn explain<'a>(snapshot: &'a Snapshot, cache: &'a Cache) -> Option<Explained<'a>> {
+fn explain<'a>(snapshot: &'a Snapshot, cache: &'a Cache) -> Result<Explained<'a>, layout::Error> {
     let Layout { parts, align, without_debugging } = layout::of(snapshot, cache)?;
     let release = snapshot.source.release.as_deref();
-    let known = |name| cache.exact(name);
-    let (slab_size, objs_per_slab) = (known("slab_size")?, known("objs_per_slab")?);
+    let known = |name| cache.exact(name).ok_or(layout::Error::Unknown(name));
+    let (slab_size, order) = (known("slab_size")?, known("order")?);
+    let objs_per_slab = known("objs_per_slab")?;
     let page = snapshot.machine.page_bytes.unwrap_or(4096);
-    let tail = (page << known("order")?).checked_sub(slab_size * objs_per_slab)?;
-    let obj_ext = EXT_BYTES * objs_per_slab;
+    let slab = u32::try_from(order).ok().and_then(|order| page.checked_shl(order));
+    let tail = slab.zip(slab_size.checked_mul(objs_per_slab)).and_then(|(a, b)| a.checked_sub(b));
+    let tail = tail.ok_or(layout::Error::Unknown("order"))?;
+    let obj_ext = EXT_BYTES.saturating_mul(objs_per_slab);
     let total_objects = known("total_objects").unwrap_or(0);
-    let cost =
-        |(part, bytes)| PartCost { part, bytes, bytes_of_all_objects: bytes * total_objects };
+    let cost = |(part, bytes)| PartCost {
+        part,
+        bytes,
+        bytes_of_all_objects: total_objects.saturating_mul(bytes),
+    };
     let in_slab = release.and_then(slabyard_kernels::version_of) >= Some(EXT_IN_SLAB);
-    Some(Explained {
+    Ok(Explained {
         cache: &cache.name,
         aliases: &cache.aliases,
         release,
@@ -122,7 +125,7 @@ fn explain<'a>(snapshot: &'a Snapshot, cache: &'a Cache) -> Option<Explained<'a>
         align,
         parts: parts.into_iter().map(cost).collect(),
         slab_size_without_debugging: without_debugging,
-        order: known("order")?,
+        order,
         order_by_rules: order_by_rules(snapshot, slab_size),
         objs_per_slab,
         tail,
@@ -192,7 +195,7 @@ fn text(it: &Explained<'_>, name: &str) -> String {
         "sum".into(),
         it.slab_size.to_string(),
         terminal::percent(Some(1.0)),
-        terminal::bytes(Some(it.slab_size * it.total_objects)),
+        terminal::bytes(Some(it.slab_size.saturating_mul(it.total_objects))),
     ]);
     grid.write(&mut text, Colour::of_stdout());
     let _ = writeln!(text, "aligned to {}", bytes(it.align));
@@ -220,8 +223,8 @@ fn slab(text: &mut String, it: &Explained<'_>) {
         text,
         "{} slabs have {}, of which {} are behind last objects",
         it.slabs,
-        terminal::bytes(Some(it.slabs * slab)),
-        terminal::bytes(Some(it.slabs * it.tail)),
+        terminal::bytes(Some(it.slabs.saturating_mul(slab))),
+        terminal::bytes(Some(it.slabs.saturating_mul(it.tail))),
     );
     let _ = writeln!(
         text,
@@ -235,7 +238,7 @@ fn slab(text: &mut String, it: &Explained<'_>) {
             text,
             "without slab_debug an object would take {}, and all objects {} less",
             bytes(it.slab_size_without_debugging),
-            terminal::bytes(Some(debugging * it.total_objects)),
+            terminal::bytes(Some(debugging.saturating_mul(it.total_objects))),
         );
     }
 }

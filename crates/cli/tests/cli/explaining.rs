@@ -38,7 +38,14 @@ fn debugged(path: &Path) {
         cache.set(name, value);
     }
     cache.set("ctor", Value::Text(String::new()));
-    snapshot.caches.push(cache);
+    let mut short = cache.clone();
+    short.name = "short".into();
+    short.set("slab_size", 2048);
+    let mut of_no_kernel = cache.clone();
+    of_no_kernel.name = "of-no-kernel".into();
+    of_no_kernel.set("order", 64);
+    of_no_kernel.set("total_objects", u64::MAX);
+    snapshot.caches.extend([cache, short, of_no_kernel]);
     let mut without = Cache::new("without-flags");
     without.set("object_size", 64);
     snapshot.caches.push(without);
@@ -70,9 +77,12 @@ fn what_cannot_be_explained_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("debugged.json");
     debugged(&path);
-    for (cache, words) in
-        [("kmalloc-2k", "has no cache `kmalloc-2k`"), ("without-flags", "the flags")]
-    {
+    for (cache, words) in [
+        ("kmalloc-2k", "has no cache `kmalloc-2k`"),
+        ("without-flags", "its red_zone is not known"),
+        ("short", "its flags ask for 2136 bytes an object, and its objects are 2048 apart"),
+        ("of-no-kernel", "its order is not known"),
+    ] {
         let output = explained(&path, cache, &[]);
         assert_eq!(output.status.code(), Some(3), "{cache}");
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
