@@ -282,4 +282,23 @@ mod tests {
         let large = explained("6.18", "kmalloc-64 18446744073709551615 72 8");
         assert_eq!(large, Err(Error::Unknown("object_size")));
     }
+
+    /// Caches of kernels that were booted with other `slab_debug`, as their sysfs tells them.
+    #[test]
+    fn the_flags_explain_every_byte_of_booted_kernels() {
+        let mut release = "";
+        let mut kernels = std::collections::BTreeMap::new();
+        for line in include_str!("../tests/strides.txt").lines() {
+            match line.strip_prefix("# ") {
+                Some(kernel) => release = kernel,
+                None => {
+                    let parts = layout_of(release.split(' ').next().unwrap(), line).parts;
+                    let is_whole = parts.iter().all(|(part, _)| *part != StridePart::Unexplained);
+                    assert!(is_whole, "{release}: {line}: {parts:?}");
+                    *kernels.entry(release).or_insert(0) += 1;
+                }
+            }
+        }
+        assert!(kernels.len() == 6 && kernels.values().all(|caches| *caches >= 20), "{kernels:?}");
+    }
 }
