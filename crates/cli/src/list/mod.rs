@@ -14,6 +14,7 @@ use anyhow::Context;
 use clap::ValueHint;
 use over_time::OverTime;
 use slabyard_observe::fields::{FIELDS, Field};
+use slabyard_observe::file;
 use slabyard_observe::source::{ReadScope, SourceName};
 use slabyard_observe::timeline::{self, Timeline};
 use slabyard_observe::view::list::{self, Columns, ListContext, Options};
@@ -121,14 +122,20 @@ pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
 
 /// Prints the looks of a timeline.
 fn over_time(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let Some(path) = look::file_of(&args.source).filter(|path| timeline::looks_like(path)) else {
-        let text =
-            format!("{} has one look: --over-time wants what `slabyard watch` writes", args.source);
-        return Err(Failure::Usage(text));
-    };
+    let source = &args.source;
+    let one_look = |why: &str| Failure::Usage(format!("{source} {why}"));
+    let made = "has one look: --over-time wants what `slabyard watch` writes";
+    let path = look::file_of(source).ok_or_else(|| one_look(made))?;
+    let (file, look) = file::dump_of(path);
+    if look.is_some() && timeline::looks_like(&file) {
+        return Err(one_look("is one look of a timeline: leave out what is behind #"));
+    }
+    if path.exists() && !timeline::looks_like(path) {
+        return Err(one_look(made));
+    }
     let timeline = Timeline::open(path).map_err(anyhow::Error::from)?;
-    let over_time = OverTime::of(&timeline, &args.options().pick)?;
-    args.html.write(|| over_time.page(&html::short(&args.source)))?;
+    let over_time = OverTime::of(&timeline, source, &args.options().pick)?;
+    args.html.write(|| over_time.page(&html::short(source)))?;
     if args.json { stdout::print(over_time.json()?.as_bytes()) } else { over_time.print() }
 }
 

@@ -7,11 +7,12 @@ use crate::bars::Bars;
 use crate::failure::Failure;
 use crate::stderr::say;
 use crate::terminal::{Colour, Grid, bytes};
-use crate::{html, stdout};
-use anyhow::Context;
+use crate::{html, look, stdout};
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 use slabyard_observe::fields::{TOTALS, Unit, field, value};
 use slabyard_observe::snapshot::{Snapshot, Source, time};
+use slabyard_observe::source::SourceName;
 use slabyard_observe::timeline::Timeline;
 use slabyard_observe::view::pick::{CacheFilter, Empty};
 use slabyard_page::{Axis, Chart, Page, Section, Series, Unit as PageUnit, path};
@@ -55,63 +56,44 @@ struct Curve {
 
 impl OverTime {
     /// Of the caches that are picked; of `top` those with the largest peaks.
-    pub fn of(timeline: &Timeline, picked: &CacheFilter) -> Result<OverTime, Failure> {
+    pub fn of(
+        timeline: &Timeline,
+        named: &SourceName,
+        picked: &CacheFilter,
+    ) -> Result<OverTime, Failure> {
         let times: Vec<u64> = timeline.times().collect();
         let first = times.first().copied().unwrap_or(0);
-        let mut over_time = OverTime {
-            source: Source::of(slabyard_observe::snapshot::SourceKind::Kernel),
-            damaged: 0,
-            incomplete_bytes: timeline.incomplete_bytes(),
-            taken_at: times.iter().map(|ms| time(*ms)).collect(),
-            seconds: times.iter().map(|ms| ms.saturating_sub(first) as f64 / 1e3).collect(),
-            totals: BTreeMap::new(),
-            caches: Vec::new(),
-        };
-        let every = CacheFilter { top: None, empty: Empty::Shown, ..picked.clone() };
-        let mut caches = BTreeMap::<String, Curve>::new();
+        let mut curves = Curves::new(times.len(), picked);
+        let (mut source, mut damaged, mut why) = (None, 0, None);
         for (at, look) in timeline.looks().enumerate() {
             match look {
-                Ok(look) => over_time.add(at, times.len(), &look, &every, &mut caches),
+                Ok(look) => {
+                    curves.add(at, &look);
+                    source = Some(look.source);
+                }
                 Err(error) => {
-                    over_time.damaged += 1;
-                    if over_time.damaged == 1 {
-                        say(&error.to_string());
-                    }
+                    damaged += 1;
+                    why.get_or_insert(error);
                 }
             }
         }
-        let peak = |curve: &Curve| curve.bytes.iter().flatten().max().copied();
-        caches.values_mut().for_each(Curve::grow);
-        over_time.caches = caches.into_values().filter(|curve| peak(curve) > Some(0)).collect();
-        over_time.caches.sort_by_key(|curve| Reverse(peak(curve)));
-        over_time.caches.truncate(picked.top.unwrap_or(usize::MAX));
-        Ok(over_time)
-    }
-
-    fn add(
-        &mut self,
-        at: usize,
-        looks: usize,
-        look: &Snapshot,
-        picked: &CacheFilter,
-        caches: &mut BTreeMap<String, Curve>,
-    ) {
-        self.source = look.source.clone();
-        for total in TOTALS.iter().filter(|total| total.unit == Unit::Bytes) {
-            if let Some(known) = look.total(total.name).and_then(|value| value.high()) {
-                let unknown = || vec![None; looks];
-                self.totals.entry(total.name).or_insert_with(unknown)[at] = Some(known);
-            }
+        let Some(source) = source else {
+            let none = || anyhow!("{named} has no look yet");
+            return Err(why.map_or_else(none, anyhow::Error::from).into());
+        };
+        if let Some(why) = why {
+            say(&why.to_string());
         }
-        for cache in picked.caches(look).caches {
-            let of = |name| field(name).and_then(|field| value(field, look, cache));
-            let curve =
-                caches.entry(cache.name.clone()).or_insert_with(|| Curve::new(&cache.name, looks));
-            curve.bytes[at] = of("bytes").and_then(|bytes| bytes.high());
-            if let Some((low, high)) = of("live").and_then(|live| live.bounds()) {
-                (curve.live_low[at], curve.live_high[at]) = (Some(low), Some(high));
-            }
-        }
+        look::has_match(!curves.caches.is_empty(), named, &picked.patterns)?;
+        Ok(OverTime {
+            source,
+            damaged,
+            incomplete_bytes: timeline.incomplete_bytes(),
+            taken_at: times.iter().map(|ms| time(*ms)).collect(),
+            seconds: times.iter().map(|ms| ms.saturating_sub(first) as f64 / 1e3).collect(),
+            caches: curves.largest(picked.top),
+            totals: curves.totals,
+        })
     }
 
     /// As a table for people.
@@ -182,6 +164,51 @@ impl OverTime {
                 )),
             },
         ))
+    }
+}
+
+/// What the looks have told so far.
+struct Curves {
+    looks: usize,
+    picked: CacheFilter,
+    totals: BTreeMap<&'static str, Vec<Option<u64>>>,
+    caches: BTreeMap<String, Curve>,
+}
+
+impl Curves {
+    /// Of so many looks.
+    fn new(looks: usize, picked: &CacheFilter) -> Curves {
+        let picked = CacheFilter { top: None, empty: Empty::Shown, ..picked.clone() };
+        Curves { looks, picked, totals: BTreeMap::new(), caches: BTreeMap::new() }
+    }
+
+    fn add(&mut self, at: usize, look: &Snapshot) {
+        for total in TOTALS.iter().filter(|total| total.unit == Unit::Bytes) {
+            if let Some(known) = look.total(total.name).and_then(|value| value.high()) {
+                let unknown = || vec![None; self.looks];
+                self.totals.entry(total.name).or_insert_with(unknown)[at] = Some(known);
+            }
+        }
+        for cache in self.picked.caches(look).caches {
+            let of = |name| field(name).and_then(|field| value(field, look, cache));
+            let new = || Curve::new(&cache.name, self.looks);
+            let curve = self.caches.entry(cache.name.clone()).or_insert_with(new);
+            curve.bytes[at] = of("bytes").and_then(|bytes| bytes.high());
+            if let Some((low, high)) = of("live").and_then(|live| live.bounds()) {
+                (curve.live_low[at], curve.live_high[at]) = (Some(low), Some(high));
+            }
+        }
+    }
+
+    /// The caches, the largest at its peak first, without those that never took memory.
+    fn largest(&mut self, top: Option<usize>) -> Vec<Curve> {
+        let peak = |curve: &Curve| curve.bytes.iter().flatten().max().copied();
+        let caches = std::mem::take(&mut self.caches).into_values();
+        let mut caches: Vec<Curve> = caches.filter(|curve| peak(curve) > Some(0)).collect();
+        caches.sort_by_key(|curve| Reverse(peak(curve)));
+        caches.truncate(top.unwrap_or(usize::MAX));
+        caches.iter_mut().for_each(Curve::grow);
+        caches
     }
 }
 

@@ -213,6 +213,34 @@ fn hours(file: &Path, slabs_a_look: u64) {
 }
 
 #[test]
+fn curves_need_a_timeline_with_a_look() {
+    let directory = TempDir::new().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let file = place("hours.timeline");
+    hours(&file, 500);
+    drop(Writer::open(&place("empty"), 1 << 20, &Source::of(SourceKind::Kernel)).unwrap());
+    let mut bytes = fs::read(&file).unwrap();
+    // In the packed bytes of the first look, behind the line and a header.
+    bytes[20 + 24 + 9] ^= 0x40;
+    fs::write(place("damaged"), &bytes).unwrap();
+    for (arguments, code, words) in [
+        (&["hours.timeline#3"][..], 2, "leave out what is behind #"),
+        (&["nothing"], 3, "cannot read nothing"),
+        (&["empty"], 3, "empty has no look yet"),
+        (&["damaged"], 3, "damaged is damaged: look 1 of 60"),
+        (&["hours.timeline", "dentry"], 3, "no cache named `dentry`"),
+        (&["hours.timeline", "kmalloc-*"], 0, ""),
+    ] {
+        let mut command = Command::new(SLABYARD);
+        command.arg("list").args(arguments).arg("--over-time").current_dir(directory.path());
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn the_doctor_sees_growth_over_hours() {
     for (slabs_a_look, code) in [(500, 1), (0, 0)] {
         let directory = TempDir::new().unwrap();
