@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::stderr::say;
 use anyhow::anyhow;
 use slabyard_ask::files::DASH;
+use slabyard_observe::snapshot::Missing;
 use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::view::pick::Pattern;
 use slabyard_observe::view::{Colour, Style, Units, cell};
@@ -49,13 +50,19 @@ fn tell_missing(named: &SourceName, snapshot: &Snapshot) {
     if !matches!(named, SourceName::Kernel | SourceName::Process(_)) {
         return;
     }
-    let Some(first) = snapshot.missing.first() else { return };
+    if let Some(first) = first_of(&snapshot.missing) {
+        say(&format!("{named}: not all of it could be read: {first}"));
+    }
+}
+
+/// The first of what is missing and why, and how many more there are; `None` if nothing is.
+pub fn first_of(missing: &[Missing]) -> Option<String> {
+    let first = missing.first()?;
     let (what, why) = (cell::clean(&first.what), cell::clean(&first.why));
-    let more = match snapshot.missing.len() - 1 {
-        0 => String::new(),
-        n => format!("; and {n} more"),
-    };
-    say(&format!("{named}: not all of it could be read: {what}: {why}{more}"));
+    Some(match missing.len() - 1 {
+        0 => format!("{what}: {why}"),
+        more => format!("{what}: {why}; and {more} more"),
+    })
 }
 
 /// A sample; a source that cannot be read is exit code 3.

@@ -10,7 +10,6 @@ use anyhow::{Context, anyhow};
 use slabyard_observe::kernel::files::{self, Entry};
 use slabyard_observe::snapshot::Missing;
 use slabyard_observe::source::{ReadScope, SourceName};
-use slabyard_observe::view::cell::clean;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -44,17 +43,11 @@ pub(super) fn tree(source: &SourceName, to: &Path) -> Result<ExitCode, Failure> 
 
 /// Says which caches have no row; fails if none has one.
 fn tell(source: &SourceName, missing: &[Missing], caches: usize) -> Result<(), Failure> {
-    let Some(first) = missing.first() else { return Ok(()) };
-    let (what, why) = (clean(&first.what), clean(&first.why));
+    let Some(first) = look::first_of(missing) else { return Ok(()) };
     if missing.len() == caches {
-        let text = "no cache of it has a row in slabinfo";
-        return Err(anyhow!("{source}: {text}: {what}: {why}").into());
+        return Err(anyhow!("{source}: no cache of it has a row in slabinfo: {first}").into());
     }
-    let more = match missing.len() - 1 {
-        0 => String::new(),
-        n => format!("; and {n} more"),
-    };
-    say(&format!("slabinfo: {what}: {why}{more}"));
+    say(&format!("slabinfo: {first}"));
     Ok(())
 }
 
