@@ -151,6 +151,12 @@ impl Timeline {
         Looks { timeline: self, next: 0, before: None }
     }
 
+    /// The header of a frame, and all its bytes.
+    fn frame(&self, at: usize) -> (Header, &[u8]) {
+        let Frame { header, at } = self.frames[at];
+        (header, &self.bytes[at - HEADER..at + header.packed as usize])
+    }
+
     /// The look of a number from 1, or the last one before a time.
     fn find(&self, wanted: &str) -> Option<usize> {
         if let Ok(number) = wanted.parse::<usize>() {

@@ -6,7 +6,7 @@
 //! (flock(2)) that ends with it; each look is written whole or taken back; a reader sees the file
 //! before thinning or after it.
 
-use super::frame;
+use super::frame::{self, FrameKind};
 use super::{BEGIN, Timeline, WHOLE_EVERY};
 use crate::file;
 use crate::snapshot::{Snapshot, Source};
@@ -109,7 +109,8 @@ impl Writer {
         self.looks
     }
 
-    /// Leaves out every second look of the older half, and what is damaged.
+    /// Leaves out every second look of the older half, and what is damaged. A frame whose dictionary
+    /// stays is copied as it is: to pack one takes ten times as long as to unpack it.
     fn thin(&mut self) -> Result<(), Error> {
         let timeline = Timeline::open(&self.path)?;
         let directory = self.path.parent().filter(|d| !d.as_os_str().is_empty());
@@ -122,20 +123,31 @@ impl Writer {
         new.as_file().try_lock().map_err(|e| self.failed(e.into()))?;
         let mut bytes = BEGIN.len() as u64;
         new.write_all(BEGIN).map_err(|e| self.failed(e))?;
-        let (mut looks, mut before) = (0, None::<Vec<u8>>);
+        // The last look that stays: its number in the old file, and its text.
+        let (mut looks, mut before) = (0, None::<(usize, Vec<u8>)>);
         let mut all = timeline.looks();
         for at in 0..timeline.len() {
             let Some(Ok(text)) = all.next_text() else { continue };
             if at < timeline.len() / 2 && at % 2 == 1 {
                 continue;
             }
-            let follows = before.as_deref().filter(|_| looks % WHOLE_EVERY != 0);
-            let taken = timeline.frames[at].header.taken_at_ms;
-            let frame = frame::pack(text, follows, taken).map_err(|e| self.failed(e))?;
+            let (header, old) = timeline.frame(at);
+            let follows = before.as_ref().filter(|_| looks % WHOLE_EVERY != 0);
+            let stays = match (follows, header.kind) {
+                (None, FrameKind::Whole) => true,
+                (Some((last, _)), FrameKind::Follows) => last + 1 == at,
+                _ => false,
+            };
+            let follows = follows.map(|(_, text)| text.as_slice());
+            let frame = if stays {
+                old.to_vec()
+            } else {
+                frame::pack(text, follows, header.taken_at_ms).map_err(|e| self.failed(e))?
+            };
             new.write_all(&frame).map_err(|e| self.failed(e))?;
             bytes += frame.len() as u64;
             looks += 1;
-            before = Some(text.to_vec());
+            before = Some((at, text.to_vec()));
         }
         new.as_file().sync_data().map_err(|e| self.failed(e))?;
         // Behind a symbolic link the file itself is replaced.
@@ -143,7 +155,7 @@ impl Writer {
         self.file = new.persist(path).map_err(|e| self.failed(e.error))?;
         self.bytes = bytes;
         self.looks = looks;
-        self.before = before.map(|text| (text, (looks - 1) % WHOLE_EVERY + 1));
+        self.before = before.map(|(_, text)| (text, (looks - 1) % WHOLE_EVERY + 1));
         Ok(())
     }
 
