@@ -43,6 +43,8 @@ wrong usage; 3 if the source cannot be read or the file not be written.";
 
 /// A limit below this would hold a few looks.
 const LEAST_BYTES: u64 = 256 << 10;
+/// Far less than a reader takes, which would leave out the looks behind.
+const MOST_BYTES: u64 = 1 << 30;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// `slabyard watch`.
@@ -150,7 +152,11 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 fn limit(text: &str) -> Result<u64, String> {
     let bytes = memory_size(text)?;
-    if bytes < LEAST_BYTES { Err("256K at least".into()) } else { Ok(bytes) }
+    match bytes {
+        ..LEAST_BYTES => Err("256K at least".into()),
+        LEAST_BYTES..=MOST_BYTES => Ok(bytes),
+        _ => Err("1G at most: a timeline is read whole".into()),
+    }
 }
 
 #[cfg(test)]
@@ -167,5 +173,6 @@ mod tests {
         }
         assert!(interval("0.05").is_err() && interval("100").is_ok());
         assert!(limit("1K").is_err() && limit("256K") == Ok(256 << 10));
+        assert!(limit("1G") == Ok(1 << 30) && limit("2G").is_err());
     }
 }
