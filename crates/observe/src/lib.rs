@@ -11,10 +11,11 @@
 //! ```text
 //! 5  view      tables, JSON, CSV, OpenMetrics
 //! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
-//! 3  kernel < pasted < file < timeline    process < corefile   each samples a Snapshot
+//! 3  kernel, process < pasted < file < timeline    process < corefile   each samples a Snapshot
 //!    process < profile                                        who allocates
 //! 2  fields    derived numbers and the table of all names       delta    identity    report
 //! 1  hidden    what a kernel counts as active though it may be free       drains    symbols    smaps
+//!    layout    of what the bytes from one object of a kernel's to the next consist
 //! 0  value, incident < snapshot    traces    want    release    what a source reports
 //! ```
 //!
