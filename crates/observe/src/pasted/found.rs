@@ -51,7 +51,8 @@ impl Pasted {
 
     /// The cache of this name, which another format may have told of before.
     pub(super) fn cache_named(&mut self, name: &str) -> &mut Cache {
-        let known = self.snapshot.caches.iter().position(|cache| cache.name == lines::clean(name));
+        let clean = lines::clean(name);
+        let known = self.snapshot.caches.iter().position(|cache| cache.name == clean);
         let at = known.unwrap_or_else(|| {
             let cache = self.cache(name);
             self.snapshot.caches.push(cache);
