@@ -7,7 +7,8 @@
 //! Neighbours: [`writer`] appends, and keeps the file below its limit; [`crate::snapshot`] is one
 //! look; [`crate::source`] takes the last look of a timeline, or that behind `#`, as a source.
 //! Invariants: what a writer that was killed left incomplete is at the end alone, is not read, and
-//! is overwritten by the next; damage in the middle costs the looks to the next whole one.
+//! is overwritten by the next; damage in the middle costs the looks to the next whole one; behind a
+//! damaged header nothing is found.
 
 mod frame;
 mod writer;
