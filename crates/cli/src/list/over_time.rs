@@ -5,11 +5,11 @@
 
 use crate::bars::Bars;
 use crate::failure::Failure;
-use crate::stderr::say;
-use crate::terminal::{Colour, Grid, bytes};
+use crate::terminal::{Colour, Grid, Progress, bytes};
 use crate::{html, look, stdout};
 use anyhow::{Context, anyhow};
 use serde::Serialize;
+use slabyard_ask::Listener;
 use slabyard_observe::fields::{TOTALS, Unit, field, value};
 use slabyard_observe::snapshot::{Snapshot, Source, time};
 use slabyard_observe::source::SourceName;
@@ -65,7 +65,9 @@ impl OverTime {
         let first = times.first().copied().unwrap_or(0);
         let mut curves = Curves::new(times.len(), picked);
         let (mut source, mut damaged, mut why) = (None, 0, None);
+        let progress = Progress::new();
         for (at, look) in timeline.looks().enumerate() {
+            progress.stage(&format!("look {} of {}", at + 1, times.len()));
             match look {
                 Ok(look) => {
                     curves.add(at, &look);
@@ -82,7 +84,7 @@ impl OverTime {
             return Err(why.map_or_else(none, anyhow::Error::from).into());
         };
         if let Some(why) = why {
-            say(&why.to_string());
+            progress.say(&why.to_string());
         }
         look::has_match(!curves.caches.is_empty(), named, &picked.patterns)?;
         Ok(OverTime {
