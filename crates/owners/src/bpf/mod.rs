@@ -167,7 +167,7 @@ impl Session {
     }
 
     fn with(found: Prototypes, budget: f64) -> Result<Session, Box<dyn Error>> {
-        let own = rustix::process::getpid().as_raw_nonzero().get() as u32;
+        let own = std::process::id();
         let btf = aya::Btf::parse_file(VMLINUX, aya::Endianness::default())?;
         let mut loader = EbpfLoader::new();
         let mut bpf = loader
