@@ -35,6 +35,8 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("on_kfree", "kfree"),
 ];
 
+/// Objects in `live`, which has room for 131072.
+const NEARLY_FULL: usize = 120_000;
 /// Directory entries and inodes that are looked at in the end.
 const MOST_LOOKS: usize = 20_000;
 
@@ -118,6 +120,8 @@ pub(crate) struct Session {
     /// Events since, by those that were followed.
     estimated: u64,
     followed: u64,
+    /// Before so many were followed, `live` cannot be nearly full.
+    full_at: u64,
     inodes: HashMap<u32, u32>,
     budget: f64,
     start: Instant,
@@ -191,6 +195,7 @@ impl Session {
             ns_per_event: 0.0,
             estimated: 0,
             followed: 0,
+            full_at: NEARLY_FULL as u64,
             inodes: found.inodes,
             budget,
             start: now,
@@ -278,9 +283,14 @@ impl Session {
         Ok(Map::try_from(map(&self.bpf, "live")?)?)
     }
 
-    fn live_is_full(&self) -> bool {
-        const NEARLY: usize = 120_000;
-        self.live().is_ok_and(|live| live.keys().take(NEARLY).count() == NEARLY)
+    /// Counts the objects only if so many were followed since that it may be: each is a system call.
+    fn live_is_full(&mut self) -> bool {
+        if self.followed < self.full_at {
+            return false;
+        }
+        let objects = self.live().map_or(0, |live| live.keys().take(NEARLY_FULL).count());
+        self.full_at = self.followed + (NEARLY_FULL - objects) as u64;
+        objects == NEARLY_FULL
     }
 
     /// Makes room: what is not in the sample any more is not looked at in the end.
