@@ -5,7 +5,7 @@
 //! [`Cgroups::look`], and its own name from the kernel.
 
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ pub struct Cgroup {
 pub(crate) struct Cgroups {
     mounts: Vec<PathBuf>,
     paths: HashMap<u64, String>,
-    now: HashMap<u64, ()>,
+    /// Those of the last look.
+    now: HashSet<u64>,
 }
 
 impl Cgroups {
@@ -44,14 +45,14 @@ impl Cgroups {
     /// Reads the directories that there are now.
     pub(crate) fn look(&mut self) {
         self.now.clear();
-        for mount in self.mounts.clone() {
+        for mount in &self.mounts {
             let mut left = vec![mount.clone()];
             let mut read = 0;
             while let Some(directory) = left.pop() {
                 let Ok(meta) = fs::metadata(&directory) else { continue };
-                let path = directory.strip_prefix(&mount).unwrap_or(Path::new(""));
+                let path = directory.strip_prefix(mount).unwrap_or(Path::new(""));
                 self.paths.insert(meta.ino(), format!("/{}", path.display()));
-                self.now.insert(meta.ino(), ());
+                self.now.insert(meta.ino());
                 read += 1;
                 if read > MOST {
                     break;
@@ -71,7 +72,7 @@ impl Cgroups {
             (None, Some(name)) if !name.is_empty() => name.to_owned(),
             _ => return None,
         };
-        Some(Cgroup { id, unit: unit(&path), removed: !self.now.contains_key(&id), path })
+        Some(Cgroup { id, unit: unit(&path), removed: !self.now.contains(&id), path })
     }
 }
 

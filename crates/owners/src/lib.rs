@@ -90,12 +90,12 @@ pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Res
         sleep(LOOKS.min(options.duration.saturating_sub(start.elapsed())));
         session.adapt();
         if named_at.is_none_or(|at| at.elapsed() >= NAMES) {
-            names.processes.look(session.processes().into_iter().map(|(pid, _)| pid));
+            names.processes.look(session.processes());
             names.cgroups.look();
             named_at = Some(Instant::now());
         }
     }
-    names.processes.look(session.processes().into_iter().map(|(pid, _)| pid));
+    names.processes.look(session.processes());
     let took_ns = start.elapsed().as_nanos() as u64;
     let ended = session.end();
     let sizes = Sizes { before: Some(before), after: sample().ok() };

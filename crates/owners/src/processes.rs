@@ -25,7 +25,7 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Reads those that are not known yet.
-    pub(crate) fn look(&mut self, pids: impl Iterator<Item = u32>) {
+    pub(crate) fn look(&mut self, pids: impl IntoIterator<Item = u32>) {
         for pid in pids {
             self.known.entry(pid).or_insert_with(|| {
                 let exe = fs::read_link(format!("/proc/{pid}/exe"));

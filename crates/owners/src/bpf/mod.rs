@@ -321,11 +321,11 @@ impl Session {
         read().unwrap_or_default()
     }
 
-    /// The processes that allocated so far, and their cgroups.
-    pub(crate) fn processes(&self) -> Vec<(u32, u64)> {
-        let read = || -> Result<Vec<(u32, u64)>, Box<dyn Error>> {
+    /// The processes that allocated so far, some of them more than once.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let read = || -> Result<Vec<u32>, Box<dyn Error>> {
             let origins = Map::<_, Origin, Counts>::try_from(map(&self.bpf, "origins")?)?;
-            Ok(origins.keys().flatten().map(|origin| (origin.tgid, origin.cgroup)).collect())
+            Ok(origins.keys().flatten().map(|origin| origin.tgid).collect())
         };
         read().unwrap_or_default()
     }
