@@ -157,7 +157,7 @@ pub struct Watch {
     pub means: Means,
     /// What could not be used.
     pub missing: Vec<Lacking>,
-    /// None if there was none to speak of.
+    /// None if there was none to speak of, or the kernel does not measure it.
     pub cost: Option<Cost>,
     /// One object in so many was followed; counts are multiplied by it.
     pub one_in: u64,
@@ -253,16 +253,22 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
     let young = took_ns / 10;
     let old: Vec<&Survivor> = raw.survivors.iter().filter(|it| it.age_ns >= young).collect();
     let ran = raw.run_ns + raw.reader_ns;
+    let cost = Cost {
+        events: raw.events,
+        ns_per_event: raw.run_ns as f64 / raw.events.max(1) as f64,
+        cpu_share: ran as f64 / took_ns.max(1) as f64,
+        budget,
+    };
+    let without_clock = |why: &String| Lacking {
+        what: "the kernel's clock of BPF programs".into(),
+        why: why.clone(),
+        adds: "what the watch costs, and counts of more than one object in 256".into(),
+    };
     Watch {
         took_ns,
         means: Means::Bpf,
-        missing: Vec::new(),
-        cost: Some(Cost {
-            events: raw.events,
-            ns_per_event: raw.run_ns as f64 / raw.events.max(1) as f64,
-            cpu_share: ran as f64 / took_ns.max(1) as f64,
-            budget,
-        }),
+        missing: raw.unmeasured.iter().map(without_clock).collect(),
+        cost: raw.unmeasured.is_none().then_some(cost),
         one_in: raw.one_in,
         lost: Losses {
             missed: raw.missed,

@@ -14,6 +14,7 @@ mod sample;
 use aya::maps::{Array, HashMap as Map, MapData, PerCpuArray, StackTraceMap};
 use aya::programs::raw_trace_point::RawTracePointLinkId;
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun};
+use aya::sys::{Stats, enable_stats};
 use aya::{Ebpf, EbpfLoader};
 use prototypes::{Prototypes, VMLINUX};
 use records::{Cache, CgroupName, Control, Counts, Looked, Lost, Object, Origin, text};
@@ -101,6 +102,8 @@ pub(crate) struct Raw {
     pub one_in: u64,
     pub events: u64,
     pub run_ns: u64,
+    /// Why `events` is an estimate and `run_ns` is not known.
+    pub unmeasured: Option<String>,
     pub reader_ns: u64,
     pub missed: u64,
     pub live_full: u64,
@@ -115,7 +118,9 @@ pub(crate) struct Session {
     /// While it is open, the kernel measures how long programs run, which costs as much again: only
     /// until the rate is known.
     stats: Option<OwnedFd>,
-    /// What was measured last.
+    /// Why it does not.
+    unmeasured: Option<String>,
+    /// What was measured last; 0 if nothing was.
     ns_per_event: f64,
     /// Events since, by those that were followed.
     estimated: u64,
@@ -154,10 +159,6 @@ fn words(error: &dyn Error) -> String {
     all
 }
 
-fn enable_stats() -> Option<OwnedFd> {
-    aya::sys::enable_stats(aya::sys::Stats::RunTime).ok()
-}
-
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -188,10 +189,15 @@ impl Session {
             program(&mut bpf, name)?.load()?;
         }
         let now = Instant::now();
+        let (stats, unmeasured) = match enable_stats(Stats::RunTime) {
+            Ok(stats) => (Some(stats), None),
+            Err(why) => (None, Some(words(&why))),
+        };
         let mut session = Session {
             bpf,
             links: Vec::new(),
-            stats: enable_stats(),
+            stats,
+            unmeasured,
             ns_per_event: 0.0,
             estimated: 0,
             followed: 0,
@@ -259,8 +265,8 @@ impl Session {
     }
 
     /// The share of one CPU that the programs took since the last call: measured, or by the number of
-    /// followed objects and what an event took when it was measured.
-    fn share(&mut self) -> f64 {
+    /// followed objects and what an event took when it was measured; `None` if it never was.
+    fn share(&mut self) -> Option<f64> {
         let (at, ran_before, count_before) = self.last;
         let (ran, count, _) = self.ran();
         let took = at.elapsed().as_nanos().max(1) as f64;
@@ -273,10 +279,10 @@ impl Session {
             if count > 0 {
                 self.ns_per_event = ran as f64 / count as f64;
             }
-            return ran as f64 / took;
+            return Some(ran as f64 / took);
         }
         self.estimated += more;
-        more as f64 * self.ns_per_event / took
+        self.unmeasured.is_none().then(|| more as f64 * self.ns_per_event / took)
     }
 
     fn live(&self) -> Result<Map<&MapData, u64, Object>, Box<dyn Error>> {
@@ -349,6 +355,7 @@ impl Session {
             one_in: 1 << bits,
             events: events + self.estimated,
             run_ns: run_ns + (self.estimated as f64 * self.ns_per_event) as u64,
+            unmeasured: self.unmeasured.take(),
             missed,
             live_full: lost.live_full,
             origins_full: lost.origins_full,

@@ -21,8 +21,10 @@ pub(super) fn is_followed(address: u64, bits: u32) -> bool {
     hash & ((1 << bits) - 1) == 0
 }
 
-/// The bits for the next interval, by the share of one CPU that the last one cost.
-pub(super) fn next(bits: u32, share: f64, budget: f64, since_start: Duration) -> u32 {
+/// The bits for the next interval, by the share of one CPU that the last one cost; what is not
+/// measured follows as few objects as there may be.
+pub(super) fn next(bits: u32, share: Option<f64>, budget: f64, since_start: Duration) -> u32 {
+    let Some(share) = share else { return bits.max(MOST) };
     if share > budget {
         let more = (share / budget).log2().ceil().clamp(1.0, 4.0) as u32;
         (bits + more).min(MOST)
@@ -50,11 +52,12 @@ mod tests {
 
     #[test]
     fn the_sample_shrinks_over_budget_and_grows_at_the_start_only() {
-        assert_eq!(next(5, 0.03, 0.01, Duration::ZERO), 7);
-        assert_eq!(next(6, 1.0, 0.01, Duration::ZERO), MOST);
-        assert_eq!(next(5, 0.001, 0.01, Duration::ZERO), 3);
-        assert_eq!(next(5, 0.001, 0.01, SETTLES), 5);
-        assert_eq!(next(5, 0.008, 0.01, Duration::ZERO), 5);
-        assert_eq!(next(5, 0.0, 0.01, Duration::ZERO), 0);
+        assert_eq!(next(5, Some(0.03), 0.01, Duration::ZERO), 7);
+        assert_eq!(next(6, Some(1.0), 0.01, Duration::ZERO), MOST);
+        assert_eq!(next(5, Some(0.001), 0.01, Duration::ZERO), 3);
+        assert_eq!(next(5, Some(0.001), 0.01, SETTLES), 5);
+        assert_eq!(next(5, Some(0.008), 0.01, Duration::ZERO), 5);
+        assert_eq!(next(5, Some(0.0), 0.01, Duration::ZERO), 0);
+        assert_eq!(next(5, None, 0.01, Duration::ZERO), MOST);
     }
 }
