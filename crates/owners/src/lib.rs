@@ -2,9 +2,9 @@
 //! the process, its unit or pod, the call site; of directory entries the directory, of inodes the
 //! file system.
 //!
-//! [`watch`] follows objects by programs in the kernel ([`bpf`]), and names what they counted
-//! ([`report`]) by [`processes`], [`cgroups`] and [`mounts`]. `slabyard-observe` reads the caches'
-//! sizes before and after, which must confirm what the programs say. Invariants: the cost is
+//! [`watch`] follows objects by programs in the kernel ([`bpf`]), and [`naming`] names what they
+//! counted by [`processes`], [`cgroups`] and [`mounts`]. `slabyard-observe` reads the caches'
+//! [`sizes`] before and after, which must confirm what the programs say. Invariants: the cost is
 //! bounded, measured and reported; where the kernel permits less, [`Watch::means`] and
 //! [`Watch::missing`] say so, and the sizes alone are reported.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -12,15 +12,18 @@
 mod bpf;
 mod cgroups;
 mod mounts;
+mod naming;
 mod processes;
 mod report;
+mod sizes;
 
 pub use cgroups::Cgroup;
 pub use processes::Process;
 pub use report::{CacheRate, Cost, Directory, FileSystem, Lacking, Losses, Means, Owner, Watch};
 
 use bpf::Session;
-use report::{Names, Sizes};
+use naming::Names;
+use sizes::Sizes;
 use slabyard_observe::kernel::{self, Symbols};
 use slabyard_observe::{Snapshot, want::ReadScope};
 use std::path::Path;
@@ -105,7 +108,7 @@ pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Res
     };
     names.cgroups.look();
     (names.symbols, names.mounts) = (Symbols::of_kernel(), mounts::Mounts::of_kernel());
-    Ok(report::named(&raw, &names, &sizes, took_ns, options.budget))
+    Ok(naming::named(&raw, &names, &sizes, took_ns, options.budget))
 }
 
 fn without_bpf(why: String) -> Lacking {

@@ -5,7 +5,7 @@
 //! `ci/owners --build` makes of it. [`records`] has the structures that they share with this reader,
 //! [`sample`] chooses how many objects are followed, [`prototypes`] looks up what differs between
 //! kernels. [`Session::end`] returns what they counted, with addresses and numbers for names;
-//! [`crate::report`] names them. The programs end with the session.
+//! [`crate::naming`] names them. The programs end with the session.
 
 mod prototypes;
 mod records;

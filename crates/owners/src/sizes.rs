@@ -1,0 +1,61 @@
+//! The caches' sizes before and after a watch, which confirm what the programs counted, and are the
+//! whole report where there are no programs.
+
+use crate::report::{CacheRate, Lacking, Losses, Means, Watch};
+use slabyard_observe::Snapshot;
+use std::cmp::Reverse;
+
+/// The caches' sizes before and after.
+pub(crate) struct Sizes {
+    pub before: Option<Snapshot>,
+    pub after: Option<Snapshot>,
+}
+
+impl Sizes {
+    /// Objects and bytes by which a cache's slabs in use grew. A merged cache has the growth of all
+    /// its names.
+    pub(crate) fn grew(&self, cache: &str) -> Option<(i64, i64)> {
+        let of = |snapshot: &Option<Snapshot>| {
+            let cache = snapshot.as_ref()?.cache(cache)?;
+            Some((cache.exact("objects")? as i64, cache.exact("slab_size")? as i64))
+        };
+        let ((before, size), (after, _)) = (of(&self.before)?, of(&self.after)?);
+        Some((after - before, (after - before) * size))
+    }
+
+    fn all(&self) -> Vec<CacheRate> {
+        let caches = self.after.iter().flat_map(|snapshot| &snapshot.caches);
+        let mut rates: Vec<CacheRate> = caches
+            .filter_map(|cache| {
+                let (objects, bytes) = self.grew(&cache.name)?;
+                Some(CacheRate {
+                    cache: cache.name.clone(),
+                    allocations: None,
+                    frees: None,
+                    bytes: None,
+                    grew_objects: Some(objects),
+                    grew_bytes: Some(bytes),
+                })
+            })
+            .filter(|rate| rate.grew_objects != Some(0))
+            .collect();
+        rates.sort_by_key(|rate| Reverse(rate.grew_bytes));
+        rates
+    }
+
+    /// A watch of sizes alone.
+    pub(crate) fn watch(&self, took_ns: u64, missing: Vec<Lacking>) -> Watch {
+        Watch {
+            took_ns,
+            means: Means::Sizes,
+            missing,
+            cost: None,
+            one_in: 1,
+            lost: Losses::default(),
+            caches: self.all(),
+            owners: Vec::new(),
+            directories: Vec::new(),
+            file_systems: Vec::new(),
+        }
+    }
+}
