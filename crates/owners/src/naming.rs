@@ -10,6 +10,7 @@ use crate::sizes::Sizes;
 use slabyard_observe::kernel::Symbols;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// What names are made of.
 pub(crate) struct Names {
@@ -176,22 +177,37 @@ impl Sum {
     }
 }
 
-/// The device, what it calls itself, its type, and the index of the cache.
-type OfFileSystem<'a> = ((u32, u32), &'a str, &'a str, usize);
+/// Which objects said something of themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LookedAt {
+    Entries,
+    Inodes,
+}
 
-fn looks<'a>(old: &[&'a Survivor]) -> impl Iterator<Item = (&'a Survivor, &'a Look)> {
-    old.iter().filter_map(|it| Some((*it, it.look.as_ref()?)))
+/// Sums over the objects of a key, which is made of what they said of themselves and of the name of
+/// their cache.
+fn sums<'a, K: Eq + Hash>(
+    raw: &'a Raw,
+    old: &[&'a Survivor],
+    of: LookedAt,
+    key: impl Fn(&'a Look, &'a str) -> K,
+) -> HashMap<K, Sum> {
+    let mut found: HashMap<K, Sum> = HashMap::new();
+    for survivor in old {
+        let Some(look) = &survivor.look else { continue };
+        let cache = &raw.caches[raw.origins[survivor.origin].cache].name;
+        if (cache == "dentry") == (of == LookedAt::Entries) {
+            found.entry(key(look, cache)).or_default().add(survivor, look, raw.one_in);
+        }
+    }
+    found
 }
 
 fn directories(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<Directory> {
-    let mut found: HashMap<(String, &str), Sum> = HashMap::new();
-    for (survivor, look) in looks(old) {
-        if raw.caches[raw.origins[survivor.origin].cache].name != "dentry" {
-            continue;
-        }
+    let found = sums(raw, old, LookedAt::Entries, |look, _| {
         let path = names.mounts.path(look.device, &look.file_system, &look.directory);
-        found.entry((path, &look.file_system)).or_default().add(survivor, look, raw.one_in);
-    }
+        (path, &*look.file_system)
+    });
     let mut all: Vec<Directory> = found
         .into_iter()
         .map(|((path, file_system), sum)| Directory {
@@ -208,22 +224,16 @@ fn directories(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<Directory> {
 }
 
 fn file_systems(raw: &Raw, old: &[&Survivor], names: &Names) -> Vec<FileSystem> {
-    let mut found: HashMap<OfFileSystem, Sum> = HashMap::new();
-    for (survivor, look) in looks(old) {
-        let cache = raw.origins[survivor.origin].cache;
-        if raw.caches[cache].name == "dentry" {
-            continue;
-        }
-        let key = (look.device, &*look.id, &*look.file_system, cache);
-        found.entry(key).or_default().add(survivor, look, raw.one_in);
-    }
+    let found = sums(raw, old, LookedAt::Inodes, |look, cache| {
+        (look.device, &*look.id, &*look.file_system, cache)
+    });
     let mut all: Vec<FileSystem> = found
         .into_iter()
         .map(|((device, id, file_system, cache), sum)| FileSystem {
             file_system: file_system.to_owned(),
             id: id.to_owned(),
             mount: names.mounts.point(device).map(str::to_owned),
-            cache: raw.caches[cache].name.clone(),
+            cache: cache.to_owned(),
             inodes: sum.objects,
             bytes: sum.bytes,
             process: most(raw, names, &sum.by_origin),
