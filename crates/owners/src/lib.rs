@@ -68,6 +68,7 @@ pub enum Error {
 /// The kernel shows nothing of its caches.
 pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Result<Watch, Error> {
     let sample = || kernel::sample(Path::new("/"), ReadScope::default());
+    let after = || sample().map_err(|why| why.to_string());
     let session = Session::start(options.budget);
     // Behind the start, which takes a second on a slow machine.
     let before: Snapshot = sample()?;
@@ -84,8 +85,8 @@ pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Res
             while start.elapsed() < options.duration && goes_on(start.elapsed()) {
                 sleep(LOOKS.min(options.duration.saturating_sub(start.elapsed())));
             }
-            let sizes = Sizes { before: Some(before), after: sample().ok() };
-            return Ok(sizes.watch(start.elapsed().as_nanos() as u64, vec![without_bpf(why)]));
+            let sizes = Sizes { before, after: after() };
+            return Ok(sizes.watch(start.elapsed().as_nanos() as u64, without_bpf(why)));
         }
     };
     let mut named_at: Option<Instant> = None;
@@ -101,10 +102,10 @@ pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Res
     names.processes.look(session.processes());
     let took_ns = start.elapsed().as_nanos() as u64;
     let ended = session.end();
-    let sizes = Sizes { before: Some(before), after: sample().ok() };
+    let sizes = Sizes { before, after: after() };
     let raw = match ended {
         Ok(raw) => raw,
-        Err(why) => return Ok(sizes.watch(took_ns, vec![without_bpf(why)])),
+        Err(why) => return Ok(sizes.watch(took_ns, without_bpf(why))),
     };
     names.cgroups.look();
     (names.symbols, names.mounts) = (Symbols::of_kernel(), mounts::Mounts::of_kernel());

@@ -51,7 +51,7 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
     Watch {
         took_ns,
         means: Means::Bpf,
-        missing: raw.unmeasured.iter().map(without_clock).collect(),
+        missing: raw.unmeasured.iter().map(without_clock).chain(sizes.missing()).collect(),
         cost: raw.unmeasured.is_none().then_some(cost),
         one_in: raw.one_in,
         lost: Losses {

@@ -7,19 +7,20 @@ use std::cmp::Reverse;
 
 /// The caches' sizes before and after.
 pub(crate) struct Sizes {
-    pub before: Option<Snapshot>,
-    pub after: Option<Snapshot>,
+    pub before: Snapshot,
+    /// Or why they could not be read again.
+    pub after: Result<Snapshot, String>,
 }
 
 impl Sizes {
     /// Objects and bytes by which a cache's slabs in use grew. A merged cache has the growth of all
     /// its names.
     pub(crate) fn grew(&self, cache: &str) -> Option<(i64, i64)> {
-        let of = |snapshot: &Option<Snapshot>| {
-            let cache = snapshot.as_ref()?.cache(cache)?;
+        let of = |snapshot: &Snapshot| {
+            let cache = snapshot.cache(cache)?;
             Some((cache.exact("objects")? as i64, cache.exact("slab_size")? as i64))
         };
-        let ((before, size), (after, _)) = (of(&self.before)?, of(&self.after)?);
+        let ((before, size), (after, _)) = (of(&self.before)?, of(self.after.as_ref().ok()?)?);
         Some((after - before, (after - before) * size))
     }
 
@@ -43,12 +44,22 @@ impl Sizes {
         rates
     }
 
+    /// What is not known without the sizes after the watch.
+    pub(crate) fn missing(&self) -> Option<Lacking> {
+        let why = self.after.as_ref().err()?;
+        Some(Lacking {
+            what: "the caches' sizes after the watch".into(),
+            why: why.clone(),
+            adds: "by how much each cache grew, which confirms its owners".into(),
+        })
+    }
+
     /// A watch of sizes alone.
-    pub(crate) fn watch(&self, took_ns: u64, missing: Vec<Lacking>) -> Watch {
+    pub(crate) fn watch(&self, took_ns: u64, without: Lacking) -> Watch {
         Watch {
             took_ns,
             means: Means::Sizes,
-            missing,
+            missing: std::iter::once(without).chain(self.missing()).collect(),
             cost: None,
             one_in: 1,
             lost: Losses::default(),
