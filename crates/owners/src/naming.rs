@@ -43,15 +43,23 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
         cpu_share: ran as f64 / took_ns.max(1) as f64,
         budget,
     };
-    let without_clock = |why: &String| Lacking {
-        what: "the kernel's clock of BPF programs".into(),
-        why: why.clone(),
-        adds: "what the watch costs, and counts of more than one object in 256".into(),
+    let without = |what: &str, why: &Option<String>, adds: &str| {
+        why.clone().map(|why| Lacking { what: what.into(), why, adds: adds.into() })
     };
+    let clock = without(
+        "the kernel's clock of BPF programs",
+        &raw.unmeasured,
+        "what the watch costs, and counts of more than one object in 256",
+    );
+    let looks = without(
+        "a BPF program that is run for one object",
+        &raw.unlooked,
+        "directories and file systems",
+    );
     Watch {
         took_ns,
         means: Means::Bpf,
-        missing: raw.unmeasured.iter().map(without_clock).chain(sizes.missing()).collect(),
+        missing: [clock, looks, sizes.missing()].into_iter().flatten().collect(),
         cost: raw.unmeasured.is_none().then_some(cost),
         one_in: raw.one_in,
         lost: Losses {

@@ -104,6 +104,8 @@ pub(crate) struct Raw {
     pub run_ns: u64,
     /// Why `events` is an estimate and `run_ns` is not known.
     pub unmeasured: Option<String>,
+    /// Why objects did not say anything of themselves.
+    pub unlooked: Option<String>,
     pub reader_ns: u64,
     pub missed: u64,
     pub live_full: u64,
@@ -393,7 +395,7 @@ impl Session {
             let (id, name) = entry?;
             raw.cgroups.insert(id, text(&name.name));
         }
-        let mut looks = 0;
+        let (mut looks, mut unlooked) = (0, None);
         for (address, object) in live {
             let Some(origin) = origins.get(&object.origin) else { continue };
             if !sample::is_followed(address, bits) {
@@ -406,9 +408,13 @@ impl Session {
                 origin: *origin,
                 age_ns: now.saturating_sub(object.born_ns),
                 bytes: object.bytes,
-                look: kind.and_then(|(kind, address)| self.look(kind, address)),
+                look: kind.and_then(|(kind, address)| {
+                    let looked = self.look(kind, address);
+                    looked.inspect_err(|why| unlooked = Some(words(why.as_ref()))).ok()
+                }),
             });
         }
+        raw.unlooked = unlooked;
         raw.reader_ns = (thread_time() - self.reader_at_start).as_nanos() as u64;
         Ok(raw)
     }
@@ -425,18 +431,18 @@ impl Session {
         }
     }
 
-    fn look(&mut self, kind: u64, address: u64) -> Option<Look> {
+    fn look(&mut self, kind: u64, address: u64) -> Result<Look, Box<dyn Error>> {
         let mut options = RawTracePointRunOptions::new();
         (options.args[0], options.args[1]) = (kind, address);
-        program(&mut self.bpf, "look").ok()?.test_run(options).ok()?;
-        let looked: Looked = Array::try_from(self.bpf.map("looks")?).ok()?.get(&0, 0).ok()?;
+        program(&mut self.bpf, "look")?.test_run(options)?;
+        let looked = Array::<_, Looked>::try_from(map(&self.bpf, "looks")?)?.get(&0, 0)?;
         let depth = (looked.depth as usize).min(records::DEEPEST);
         let names = looked.names[..depth].iter().skip(1).rev();
         let mut directory: Vec<String> = names.map(|name| text(name)).collect();
         if looked.is_root == 0 && kind == 0 {
             directory.insert(0, "...".into());
         }
-        Some(Look {
+        Ok(Look {
             negative: kind == 0 && looked.inode == 0,
             device: (looked.device >> 20, looked.device & 0xf_ffff),
             id: text(&looked.id),
