@@ -26,8 +26,7 @@ pub(super) fn last<'a>(case: &'a Case<'_>) -> Option<(&'a KernelMemory, u64)> {
 
 fn is_reclaimable(cache: &KernelCache) -> bool {
     cache.reclaimable.unwrap_or_else(|| {
-        let names = || std::iter::once(&cache.name).chain(&cache.aliases);
-        names().any(|name| {
+        cache.names().any(|name| {
             let known = ["dentry", "buffer_head", "radix_tree_node", "xfs_inode", "extent_status"];
             known.contains(&name.as_str())
                 || name.contains("inode_cache")
@@ -191,7 +190,8 @@ pub(super) fn merged_caches(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
     let open = case.last().snapshot.as_ref().and_then(|it| it.total("open_files")?.exact());
     let of_cache = |cache: &KernelCache| {
-        let files = open.filter(|open| cache.names().contains("filp") && open * 2 >= cache.active);
+        let files =
+            open.filter(|open| cache.names().any(|it| it == "filp") && open * 2 >= cache.active);
         let files = files.map_or_else(String::new, |open| {
             format!(" The kernel counts {open} open files: most of them are filp.")
         });
@@ -213,7 +213,7 @@ fn of_held(rule: &Rule, case: &Case<'_>, cache: &KernelCache, memory: u64, more:
         ),
         bytes,
         numbers: vec![("bytes", bytes), ("objects", cache.active), ("memory", memory)],
-        caches: std::iter::once(&cache.name).chain(&cache.aliases).cloned().collect(),
+        caches: cache.names().cloned().collect(),
         confidence: Confidence::of(
             Level::Medium,
             "it is as large as it is, and may be wanted",
@@ -256,10 +256,8 @@ pub(super) fn negative_dentries(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 
 pub(super) fn cached_files(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
-    let is_of_files = |cache: &&KernelCache| {
-        let names = std::iter::once(&cache.name).chain(&cache.aliases);
-        names.into_iter().any(|name| name == "dentry" || name.contains("inode"))
-    };
+    let is_of_files =
+        |cache: &&KernelCache| cache.names().any(|name| name == "dentry" || name.contains("inode"));
     let caches: Vec<&KernelCache> = now.caches.iter().filter(is_of_files).collect();
     let bytes = caches.iter().map(|cache| cache.bytes).sum();
     if !rule.threshold.is_reached(bytes, memory) {

@@ -105,9 +105,7 @@ impl KernelMemory {
     /// The cache of a name.
     #[must_use]
     pub fn cache(&self, name: &str) -> Option<&KernelCache> {
-        self.caches
-            .iter()
-            .find(|it| it.name == name || it.aliases.iter().any(|alias| alias == name))
+        self.caches.iter().find(|it| it.names().any(|its| its == name))
     }
 }
 
@@ -140,12 +138,8 @@ impl KernelCache {
         })
     }
 
-    /// Its name, with its other names.
-    #[must_use]
-    pub fn names(&self) -> String {
-        if self.aliases.is_empty() {
-            return self.name.clone();
-        }
-        format!("{} (merged with {})", self.name, self.aliases.join(", "))
+    /// Its first name, then its other names.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(&self.aliases)
     }
 }
