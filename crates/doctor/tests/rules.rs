@@ -148,6 +148,16 @@ fn memory_that_the_kernel_cannot_reclaim_is_found_with_all_names_of_its_cache() 
 }
 
 #[test]
+fn a_merged_cache_of_tasks_counts_once() {
+    let mut full = kernel(0, &[("task_struct", 500_000), ("pid", 1_000_000)]);
+    full.snapshot.as_mut().unwrap().caches[1].aliases = vec!["cred_jar".into()];
+    let found = examine(&[full], None);
+    assert_eq!(found.findings[0].id, "kernel.tasks");
+    assert_eq!(found.findings[0].bytes, (500_000 + 1_000_000) / 16 * 4096);
+    assert_eq!(found.findings[0].caches, ["pid", "task_struct"]);
+}
+
+#[test]
 fn files_that_the_kernel_keeps_are_found_when_they_take_a_fifth_of_memory() {
     let found = examine(&[kernel(0, &[("ext4_inode_cache", 8_000_000)])], None);
     assert_eq!(ids(&found), ["kernel.cached-files"]);

@@ -3,7 +3,7 @@
 use super::kernel::{last, owners, with_names};
 use crate::finding::{Confidence, Finding, Level, Remedy, Severity};
 use crate::rule::{Case, Rule, Says, listed, with_share};
-use crate::verdict::kernel::KernelCache;
+use crate::verdict::kernel::{KernelCache, KernelMemory};
 use slabyard_observe::incident::{Incident, IncidentKind, SiteRole};
 use slabyard_observe::view::cell::{clean, human};
 
@@ -118,7 +118,7 @@ pub(super) fn tasks(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         "cred_jar",
         "files_cache",
     ];
-    let caches: Vec<&KernelCache> = belong.iter().filter_map(|name| now.cache(name)).collect();
+    let caches = named(now, &belong);
     let bytes = caches.iter().map(|cache| cache.bytes).sum();
     if !rule.threshold.is_reached(bytes, memory) {
         return Vec::new();
@@ -140,8 +140,7 @@ pub(super) fn tasks(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 
 pub(super) fn packets(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
-    let heads = ["skbuff_head_cache", "skbuff_fclone_cache"].map(|name| now.cache(name));
-    let caches: Vec<&KernelCache> = heads.into_iter().flatten().collect();
+    let caches = named(now, &["skbuff_head_cache", "skbuff_fclone_cache"]);
     let total = |name: &str| case.last().snapshot.as_ref().and_then(|it| it.total(name)?.exact());
     let heads: u64 = caches.iter().map(|cache| cache.bytes).sum();
     let packets: u64 = caches.iter().map(|cache| cache.active).sum();
@@ -167,6 +166,12 @@ pub(super) fn packets(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         &caches,
         "ss -tm",
     )]
+}
+
+/// The caches of some names, each once: names may be of one merged cache.
+fn named<'a>(now: &'a KernelMemory, names: &[&str]) -> Vec<&'a KernelCache> {
+    let is_named = |cache: &&KernelCache| cache.names().any(|it| names.contains(&it.as_str()));
+    now.caches.iter().filter(is_named).collect()
 }
 
 fn of_known(
