@@ -85,7 +85,7 @@ pub fn examine(looks: &[Look], owners: Option<&dyn Owners>) -> Diagnosis {
         format: FORMAT,
         source: last.title(),
         looks: looks.len(),
-        seconds: last.taken_at_ms.saturating_sub(looks[0].taken_at_ms) as f64 / 1000.0,
+        seconds: case.seconds(),
         outcome,
         findings,
         notes,

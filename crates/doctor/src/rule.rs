@@ -7,6 +7,7 @@ use crate::look::Look;
 use crate::owners::Owners;
 use crate::verdict::kernel::KernelMemory;
 use crate::verdict::process::ProcessMemory;
+use slabyard_observe::Value;
 use slabyard_observe::view::cell::human;
 use std::collections::BTreeMap;
 
@@ -77,10 +78,14 @@ impl Case<'_> {
         self.last().typed()
     }
 
+    /// What the newest one's allocator tells under a name.
+    pub(crate) fn total(&self, name: &str) -> Option<&Value> {
+        self.last().snapshot.as_ref()?.total(name)
+    }
+
     /// Seconds from the first look to the last.
     pub(crate) fn seconds(&self) -> f64 {
-        let at = |nth: usize| self.looks.get(nth).map_or(0, |look| look.taken_at_ms);
-        at(self.looks.len() - 1).saturating_sub(at(0)) as f64 / 1000.0
+        self.last().taken_at_ms.saturating_sub(self.looks[0].taken_at_ms) as f64 / 1000.0
     }
 }
 

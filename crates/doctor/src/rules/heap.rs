@@ -4,6 +4,7 @@
 use crate::finding::{Confidence, Finding, Level, Remedy, Severity};
 use crate::rule::{Case, Rule, Says, listed, with_share};
 use crate::verdict::process::{CacheMemory, ProcessMemory};
+use slabyard_observe::Value;
 use slabyard_observe::source::SourceName;
 use slabyard_observe::view::cell::human;
 
@@ -22,7 +23,7 @@ pub(super) fn burst(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let typed = case.typed();
-    let decay = case.last().snapshot.as_ref().and_then(|it| it.total("decay_ms")?.exact());
+    let decay = case.total("decay_ms").and_then(Value::exact);
     let waits = decay.map_or_else(String::new, |ms| {
         format!(", which pages do after {ms} ms while the program allocates")
     });
@@ -125,7 +126,7 @@ pub(super) fn hoard(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let typed = case.typed();
-    let total = |name: &str| case.last().snapshot.as_ref().and_then(|it| it.total(name)?.high());
+    let total = |name: &str| case.total(name).and_then(Value::high);
     let threads = case.last().process.as_ref().map_or(0, |process| process.threads);
     let rows = total("nr_cpus").unwrap_or(0);
     let by_thread = total("mode") == Some(3);

@@ -5,6 +5,7 @@ use crate::finding::{Confidence, Finding, Level, Remedy};
 use crate::kernel_files::KernelFiles;
 use crate::rule::{Case, Rule, Says, Threshold, listed, with_share};
 use crate::verdict::kernel::{KernelCache, KernelMemory};
+use slabyard_observe::Value;
 use slabyard_observe::view::cell::human;
 
 /// What a removed memory cgroup is taken for: its counters for each CPU and node, mostly.
@@ -188,7 +189,7 @@ pub(super) fn unreclaimable(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 
 pub(super) fn merged_caches(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
-    let open = case.last().snapshot.as_ref().and_then(|it| it.total("open_files")?.exact());
+    let open = case.total("open_files").and_then(Value::exact);
     let of_cache = |cache: &KernelCache| {
         let files =
             open.filter(|open| cache.names().any(|it| it == "filp") && open * 2 >= cache.active);

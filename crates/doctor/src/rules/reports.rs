@@ -4,6 +4,7 @@ use super::kernel::{last, owners, with_names};
 use crate::finding::{Confidence, Finding, Level, Remedy, Severity};
 use crate::rule::{Case, Rule, Says, listed, with_share};
 use crate::verdict::kernel::{KernelCache, KernelMemory};
+use slabyard_observe::Value;
 use slabyard_observe::incident::{Incident, IncidentKind, SiteRole};
 use slabyard_observe::view::cell::{clean, human};
 
@@ -82,7 +83,7 @@ pub(super) fn no_block(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some(incident) = failed.max_by_key(|incident| incident.order) else { return Vec::new() };
     let Some(snapshot) = &case.last().snapshot else { return Vec::new() };
     let order = incident.order.unwrap_or(0);
-    let free = snapshot.total("mem_free").and_then(|free| free.exact());
+    let free = case.total("mem_free").and_then(Value::exact);
     let free = free.map_or_else(String::new, |free| format!(", though {} is free", human(free)));
     let of = match (&incident.cache, &incident.program) {
         (Some(cache), _) => format!(" for a slab of {}", clean(cache)),
@@ -141,7 +142,7 @@ pub(super) fn tasks(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 pub(super) fn packets(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
     let caches = named(now, &["skbuff_head_cache", "skbuff_fclone_cache"]);
-    let total = |name: &str| case.last().snapshot.as_ref().and_then(|it| it.total(name)?.exact());
+    let total = |name: &str| case.total(name).and_then(Value::exact);
     let heads: u64 = caches.iter().map(|cache| cache.bytes).sum();
     let packets: u64 = caches.iter().map(|cache| cache.active).sum();
     let queues = total("tcp_queues").unwrap_or(0);

@@ -10,11 +10,6 @@ use slabyard_observe::{Cache, Value};
 /// So many heaps of threads are many.
 const MANY: u64 = 4;
 
-fn total(case: &Case<'_>, name: &str) -> u64 {
-    let value = case.last().snapshot.as_ref().and_then(|snapshot| snapshot.total(name));
-    value.and_then(Value::high).unwrap_or(0)
-}
-
 /// glibc's arenas, as malloc_info(3) tells them.
 pub(super) fn arenas(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let (Some(last), Some(snapshot)) = (case.process.last(), &case.last().snapshot) else {
@@ -56,7 +51,8 @@ pub(super) fn arenas(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 /// Segments of mimalloc whose threads ended.
 pub(super) fn abandoned(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some(last) = case.process.last() else { return Vec::new() };
-    let (all, abandoned) = (total(case, "segments"), total(case, "segments_abandoned"));
+    let total = |name: &str| case.total(name).and_then(Value::high).unwrap_or(0);
+    let (all, abandoned) = (total("segments"), total("segments_abandoned"));
     let free = last.total.saturating_sub(last.live());
     let bytes = u64::try_from(u128::from(free) * u128::from(abandoned) / u128::from(all.max(1)));
     let bytes = bytes.unwrap_or(u64::MAX);
