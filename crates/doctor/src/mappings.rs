@@ -5,7 +5,7 @@
 
 use crate::look::ProcessLook;
 use slabyard_observe::smaps::Mapping;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The use of memory outside of a yard, and the yard itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ pub fn by_kind(process: &ProcessLook) -> BTreeMap<MappingKind, KindSum> {
 /// The kind of each mapping, in their order.
 fn kinds(process: &ProcessLook) -> Vec<MappingKind> {
     let all = &process.mappings;
-    let code: std::collections::HashSet<&str> =
+    let code: HashSet<&str> =
         all.iter().filter(|it| it.mode.contains('x')).map(|it| it.name.as_str()).collect();
     let no_ranges = Vec::new();
     let yards = process.residence.as_ref().map_or(&no_ranges, |residence| &residence.ranges);
@@ -113,7 +113,7 @@ fn kinds(process: &ProcessLook) -> Vec<MappingKind> {
 }
 
 /// By the name that the kernel gives it.
-fn named(mapping: &Mapping, code: &std::collections::HashSet<&str>) -> Option<MappingKind> {
+fn named(mapping: &Mapping, code: &HashSet<&str>) -> Option<MappingKind> {
     let name = mapping.name.as_str();
     Some(match name {
         "" => return None,
@@ -159,7 +159,7 @@ fn is_stack(mapping: &Mapping, before: Option<&Mapping>, pointers: &[u64]) -> bo
 }
 
 /// Writable data of a program or library, behind which its zeros are.
-fn is_data(mapping: &Mapping, code: &std::collections::HashSet<&str>) -> bool {
+fn is_data(mapping: &Mapping, code: &HashSet<&str>) -> bool {
     mapping.mode.starts_with("rw") && code.contains(mapping.name.as_str())
 }
 
@@ -197,8 +197,8 @@ const V8: Runtime = Runtime { name: "V8", look: "`process.memoryUsage()`" };
 #[must_use]
 pub fn runtime(process: &ProcessLook) -> Option<Runtime> {
     let files = process.mappings.iter().filter(|it| it.mode.contains('x') && it.inode != 0);
-    let names = files.filter_map(|it| it.name.rsplit('/').next());
-    let of_file = names.into_iter().find_map(|name| {
+    let mut names = files.filter_map(|it| it.name.rsplit('/').next());
+    let of_file = names.find_map(|name| {
         RUNTIMES.iter().find(|(start, _)| name.starts_with(start)).map(|(_, runtime)| *runtime)
     });
     // Go's first heap arena has this address on 64 bits, and a name in newer releases.

@@ -1,8 +1,8 @@
 //! `slabyard doctor`: says in words what is wrong with the memory of a process or a kernel.
 //!
 //! Neighbours: the crate `slabyard-doctor` looks and judges; this module decides how often it looks,
-//! prints, and chooses the exit code; [`owners`] watches who allocates in a
-//! kernel meanwhile, and [`sites`] where a process does.
+//! prints, and chooses the exit code; [`owners`] watches who allocates in a kernel meanwhile, and
+//! [`sites`] where a process does.
 
 mod owners;
 mod sites;

@@ -17,8 +17,7 @@ const SHRINK_RISK: &str =
 
 pub(super) fn burst(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some(last) = heap_of(case) else { return Vec::new() };
-    // What a program that is busy freed just now is not what stays.
-    let free = case.process.iter().map(|memory| memory.free).min().unwrap_or(0);
+    let free = stays(case, |memory| memory.free);
     if !rule.threshold.is_reached(free, last.total) {
         return Vec::new();
     }
@@ -27,7 +26,6 @@ pub(super) fn burst(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let waits = decay.map_or_else(String::new, |ms| {
         format!(", which pages do after {ms} ms while the program allocates")
     });
-    let is_live = matches!(case.last().source, SourceName::Process(_));
     let confidence = if case.looks.len() > 1 {
         Confidence::high(format!("it was as much {:.1} s before", case.seconds()))
     } else {
@@ -47,7 +45,7 @@ pub(super) fn burst(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
             what: "give the free pages back now; `slabyard run --helper -- PROGRAM` starts a program that \
                    does so at rest"
                 .into(),
-            command: is_live.then(|| format!("slabyard shrink {typed}")),
+            command: shrink(case),
             gives: Some(free),
             risk: SHRINK_RISK,
         },
@@ -121,7 +119,7 @@ pub(super) fn fragmented(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 
 pub(super) fn hoard(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some(last) = heap_of(case) else { return Vec::new() };
-    let parked = case.process.iter().map(|memory| memory.parked).min().unwrap_or(0);
+    let parked = stays(case, |memory| memory.parked);
     if !rule.threshold.is_reached(parked, last.total) {
         return Vec::new();
     }
@@ -140,7 +138,6 @@ pub(super) fn hoard(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let pages = total("parked_pages").unwrap_or(0);
     let pages =
         if pages > 0 { format!(", {} in lists of pages", human(pages)) } else { String::new() };
-    let is_live = matches!(case.last().source, SourceName::Process(_));
     vec![rule.finding(Says {
         says: format!(
             "{} is hoarded: free objects and pages in {holders}{barns}{pages}. The process has {threads} threads.",
@@ -159,7 +156,7 @@ pub(super) fn hoard(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
             } else {
                 "flush them; a smaller capacity of the sheaves keeps less for ever".into()
             },
-            command: is_live.then(|| format!("slabyard shrink {typed}")),
+            command: shrink(case),
             gives: Some(parked),
             risk: SHRINK_RISK,
         },
@@ -215,6 +212,17 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
 /// The process's memory now, if its allocator tells what is live.
 fn heap_of<'a>(case: &'a Case<'_>) -> Option<&'a ProcessMemory> {
     case.process.last().filter(|memory| memory.is_told)
+}
+
+/// What was there at each look: what a busy program freed just now does not stay.
+fn stays(case: &Case<'_>, of: fn(&ProcessMemory) -> u64) -> u64 {
+    case.process.iter().map(of).min().unwrap_or(0)
+}
+
+/// The command, where the process may be asked.
+fn shrink(case: &Case<'_>) -> Option<String> {
+    let is_live = matches!(case.last().source, SourceName::Process(_));
+    is_live.then(|| format!("slabyard shrink {}", case.typed()))
 }
 
 /// Caches whose free memory nothing else can use, each in one list.

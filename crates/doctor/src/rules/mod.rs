@@ -6,9 +6,10 @@
 //! kernel < reports  slabs of a kernel, and its log          outside    mappings of a process
 //! ```
 //!
-//! Neighbours: [`crate::rule`] says what a rule is, [`crate::verdict`] works out the numbers. Invariants: a rule finds nothing below its
-//! threshold, which has a floor in bytes, so that small programs raise no alarm, and a share; no two
-//! rules claim the same bytes, but those of growth, which say that bytes come rather than are there.
+//! Neighbours: [`crate::rule`] says what a rule is, [`crate::verdict`] works out the numbers.
+//! Invariants: a rule finds nothing below its threshold, which has a floor in bytes, so that small
+//! programs raise no alarm, and a share; no two rules claim the same bytes, but those of growth,
+//! which say that bytes come rather than are there.
 
 mod growth;
 mod heap;
@@ -193,7 +194,7 @@ pub static RULES: [Rule; 28] = [
         id: "kernel.growth",
         of: RuleSource::Kernel,
         measures: "growth of a cache in both halves of the watch; of reclaimable ones eight times as much",
-        threshold: Threshold { floor: 4 << 20, percent: 0 },
+        threshold: at_least(4, 0),
         why: "it takes the machine's memory",
         remedy: "find who allocates from it",
         find: kernel::growth,
