@@ -9,7 +9,6 @@ use crate::verdict::kernel::KernelMemory;
 use crate::verdict::process::ProcessMemory;
 use slabyard_observe::Value;
 use slabyard_observe::view::cell::human;
-use std::collections::BTreeMap;
 
 /// What rules judge.
 pub struct Case<'a> {
@@ -102,13 +101,24 @@ pub(crate) struct Says {
 
 impl Rule {
     pub(crate) fn finding(&self, says: Says) -> Finding {
-        let Says { says, bytes, numbers, caches, confidence, evidence, remedy } = says;
+        says.of(self.id, Severity::Finding)
+    }
+}
+
+impl Says {
+    /// What is not wrong.
+    pub(crate) fn note(self, id: &'static str) -> Finding {
+        self.of(id, Severity::Note)
+    }
+
+    fn of(self, id: &'static str, severity: Severity) -> Finding {
+        let Says { says, bytes, numbers, caches, confidence, evidence, remedy } = self;
         Finding {
-            id: self.id,
-            severity: Severity::Finding,
+            id,
+            severity,
             says,
             bytes,
-            numbers: numbers.into_iter().collect::<BTreeMap<_, _>>(),
+            numbers: numbers.into_iter().collect(),
             caches,
             owners: Vec::new(),
             confidence,

@@ -181,9 +181,7 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
         .filter(|cache| cache.live > live / 50)
         .map(|cache| format!("{} in {}", human(cache.live), cache.name))
         .collect();
-    vec![Finding {
-        id: "live",
-        severity: Severity::Note,
+    vec![Says {
         says: format!(
             "It is simply live: the program holds {}: {} in larger blocks, {}.",
             with_share(live, last.total),
@@ -191,9 +189,8 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
             listed(&largest)
         ),
         bytes: live,
-        numbers: [("live", live), ("resident", last.total)].into(),
+        numbers: vec![("live", live), ("resident", last.total)],
         caches: caches.iter().take(NAMED).map(|cache| cache.name.clone()).collect(),
-        owners: Vec::new(),
         confidence: Confidence::of(
             Level::Medium,
             "one look cannot tell a leak from data that is wanted",
@@ -206,7 +203,8 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
             gives: None,
             risk: "none",
         },
-    }]
+    }
+    .note("live")]
 }
 
 /// The process's memory now, if its allocator tells what is live.

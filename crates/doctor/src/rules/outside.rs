@@ -115,18 +115,15 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
         0 => String::new(),
         n => format!(" and {n} arenas of threads (MALLOC_ARENA_MAX bounds them)"),
     };
-    vec![Finding {
-        id: "unseen.heap",
-        severity: Severity::Note,
+    vec![Says {
         says: format!(
             "The process does not run on Slabyard: how much of the {} of the C library's heap{arenas_are} is \
              live, parked or pinned cannot be told from outside.",
             with_share(heap, last.total)
         ),
         bytes: heap,
-        numbers: [("heap", heap), ("arenas", arenas), ("resident", last.total)].into(),
+        numbers: vec![("heap", heap), ("arenas", arenas), ("resident", last.total)],
         caches: Vec::new(),
-        owners: Vec::new(),
         confidence: Confidence::of(
             Level::Low,
             "only mappings are seen",
@@ -139,5 +136,6 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
             gives: None,
             risk: "another allocator has other costs",
         },
-    }]
+    }
+    .note("unseen.heap")]
 }

@@ -207,9 +207,7 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
     if !is_worth_it || found.iter().any(|finding| finding.severity == Severity::Finding) {
         return Vec::new();
     }
-    vec![Finding {
-        id: "live",
-        severity: Severity::Note,
+    vec![Says {
         says: format!(
             "It is simply live: most of the slab memory, {}, is {}, and the kernel takes it back with the \
              cached files when memory is short.",
@@ -217,9 +215,8 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
             with_names(largest)
         ),
         bytes: largest.bytes,
-        numbers: [("bytes", largest.bytes), ("memory", memory)].into(),
+        numbers: vec![("bytes", largest.bytes), ("memory", memory)],
         caches: vec![largest.name.clone()],
-        owners: Vec::new(),
         confidence: Confidence::of(
             Level::Medium,
             "one look cannot tell whether it grows",
@@ -227,5 +224,6 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
         ),
         evidence: vec![format!("slabyard show {} {}", case.typed(), largest.name)],
         remedy: Remedy { what: "none".into(), command: None, gives: None, risk: "none" },
-    }]
+    }
+    .note("live")]
 }

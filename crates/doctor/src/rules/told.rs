@@ -1,7 +1,7 @@
 //! Rules of what other allocators tell of themselves: heaps of threads, pages of threads that ended,
 //! address space.
 
-use crate::finding::{Confidence, Finding, Remedy, Severity};
+use crate::finding::{Confidence, Finding, Remedy};
 use crate::rule::{Case, Rule, Says, with_share};
 use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::view::cell::human;
@@ -87,9 +87,7 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
     if snapshot.source.kind != SourceKind::Heap || last.returned < last.total.max(1 << 30) {
         return Vec::new();
     }
-    vec![Finding {
-        id: "address-space",
-        severity: Severity::Note,
+    vec![Says {
         says: format!(
             "{} that the allocator retained is address space without memory: of {} in memory {} is live.",
             human(last.returned),
@@ -97,11 +95,11 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
             human(last.live())
         ),
         bytes: last.returned,
-        numbers: [("retained", last.returned), ("live", last.live())].into(),
+        numbers: vec![("retained", last.returned), ("live", last.live())],
         caches: vec!["retained".into()],
-        owners: Vec::new(),
         confidence: Confidence::high("the allocator counts both"),
         evidence: vec![format!("slabyard list {}", case.typed())],
         remedy: Remedy { what: "none".into(), command: None, gives: None, risk: "none" },
-    }]
+    }
+    .note("address-space")]
 }
