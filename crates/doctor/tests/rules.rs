@@ -93,6 +93,22 @@ fn small_programs_raise_no_alarm() {
 }
 
 #[test]
+fn a_list_that_is_empty_is_in_no_sentence() {
+    let blocks = |ms, mib| process(ms, &[("live", 0), ("runs", mib * MIB)]);
+    let found = examine(&[blocks(1000, 100)], None);
+    assert_eq!(
+        found.notes[0].says,
+        "It is simply live: the program holds 100.0 MiB (91 %): 100.0 MiB in larger blocks."
+    );
+    // Objects grow, and no class tells of itself.
+    let objects = |ms, mib| process(ms, &[("live", mib * MIB)]);
+    let found = examine(&[objects(1000, 10), objects(31_000, 20), objects(61_000, 30)], None);
+    assert_eq!(ids(&found), ["leak.growth"]);
+    let says = &found.findings[0].says;
+    assert!(says.ends_with(" an hour."), "{says}");
+}
+
+#[test]
 fn what_was_lent_and_is_not_in_memory_is_taken_off() {
     let parts = [("live", 100 * MIB), ("free_runs", MIB)];
     let mut absent = process(1000, &parts);

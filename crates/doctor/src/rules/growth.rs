@@ -68,6 +68,10 @@ pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     if blocks > 0 {
         where_it_is.push(format!("{} in larger blocks", human(blocks)));
     }
+    let where_it_is = match listed(&where_it_is) {
+        nowhere if nowhere.is_empty() => nowhere,
+        listed => format!(": {listed}"),
+    };
     let typed = case.typed();
     let first = classes.first().map_or("malloc-64", |(name, _)| name.as_str());
     let sampled = sites::sampled(case, found.bytes);
@@ -82,11 +86,10 @@ pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let profile = format!("slabyard profile {typed} --seconds 30");
     let mut finding = rule.finding(Says {
         says: format!(
-            "Live memory grows and does not stop: {} more in {:.0} s{}: {}.{site}",
+            "Live memory grows and does not stop: {} more in {:.0} s{}{where_it_is}.{site}",
             with_share(found.bytes, last.total),
             case.seconds(),
-            rate(found.bytes, case.seconds()),
-            listed(&where_it_is)
+            rate(found.bytes, case.seconds())
         ),
         bytes: found.bytes,
         numbers: vec![

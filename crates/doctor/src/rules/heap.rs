@@ -175,36 +175,36 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
     let typed = case.typed();
     let mut caches: Vec<&CacheMemory> = last.caches.iter().collect();
     caches.sort_by_key(|cache| std::cmp::Reverse(cache.live));
-    let largest: Vec<String> = caches
-        .iter()
-        .take(NAMED)
-        .filter(|cache| cache.live > live / 50)
-        .map(|cache| format!("{} in {}", human(cache.live), cache.name))
+    let largest = caches.iter().take(NAMED).filter(|cache| cache.live > live / 50);
+    let largest = largest.map(|cache| format!("{} in {}", human(cache.live), cache.name));
+    let held: Vec<String> = std::iter::once(format!("{} in larger blocks", human(last.blocks)))
+        .chain(largest)
         .collect();
-    vec![Says {
-        says: format!(
-            "It is simply live: the program holds {}: {} in larger blocks, {}.",
-            with_share(live, last.total),
-            human(last.blocks),
-            listed(&largest)
-        ),
-        bytes: live,
-        numbers: vec![("live", live), ("resident", last.total)],
-        caches: caches.iter().take(NAMED).map(|cache| cache.name.clone()).collect(),
-        confidence: Confidence::of(
-            Level::Medium,
-            "one look cannot tell a leak from data that is wanted",
-            format!("`slabyard doctor {typed} --watch 60`, which sees growth"),
-        ),
-        evidence: vec![format!("slabyard list {typed} --sort live_bytes")],
-        remedy: Remedy {
-            what: "none: only the program can free it".into(),
-            command: None,
-            gives: None,
-            risk: "none",
-        },
-    }
-    .note("live")]
+    vec![
+        Says {
+            says: format!(
+                "It is simply live: the program holds {}: {}.",
+                with_share(live, last.total),
+                listed(&held)
+            ),
+            bytes: live,
+            numbers: vec![("live", live), ("resident", last.total)],
+            caches: caches.iter().take(NAMED).map(|cache| cache.name.clone()).collect(),
+            confidence: Confidence::of(
+                Level::Medium,
+                "one look cannot tell a leak from data that is wanted",
+                format!("`slabyard doctor {typed} --watch 60`, which sees growth"),
+            ),
+            evidence: vec![format!("slabyard list {typed} --sort live_bytes")],
+            remedy: Remedy {
+                what: "none: only the program can free it".into(),
+                command: None,
+                gives: None,
+                risk: "none",
+            },
+        }
+        .note("live"),
+    ]
 }
 
 /// The process's memory now, if its allocator tells what is live.
