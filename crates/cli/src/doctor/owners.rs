@@ -3,11 +3,13 @@
 //! Neighbours: the crate `slabyard-owners` watches, in a thread beside the looks; [`Evidence`] gives
 //! the doctor's findings their owners, and [`text`] prints who holds most, whatever is found.
 
+use crate::stderr::say;
 use slabyard_doctor::Look;
 use slabyard_doctor::owners::{Owner, Owners};
 use slabyard_observe::view::cell::{clean, human};
 use slabyard_owners::{self as owners, Cgroup, Means, Options, Process, Watch};
 use std::fmt::Write;
+use std::panic::resume_unwind;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,9 +25,11 @@ impl Watching {
         Watching(thread::spawn(move || owners::watch(Options { duration, budget }, |_| true)))
     }
 
-    /// What was seen. A kernel that shows nothing of its caches fails at the looks, too.
+    /// What was seen; why nothing was is said. A kernel that shows nothing of its caches fails at the
+    /// looks, too.
     pub fn end(self) -> Option<Watch> {
-        self.0.join().ok()?.ok()
+        let watched = self.0.join().unwrap_or_else(|panic| resume_unwind(panic));
+        watched.inspect_err(|why| say(&format!("cannot tell who allocates: {why}"))).ok()
     }
 }
 
