@@ -137,13 +137,15 @@ fn pair(old: &SourceName, new: &SourceName) -> Result<Vec<Look>, Failure> {
 
 fn is_one_source(before: &Source, after: &Source) -> bool {
     let same = |a: Option<u32>, b: Option<u32>| a.is_none() || b.is_none() || a == b;
-    before.kind.is_yard() == after.kind.is_yard() && same(before.pid, after.pid)
+    let is_kind = before.kind == after.kind || (before.kind.is_yard() && after.kind.is_yard());
+    is_kind && same(before.pid, after.pid)
 }
 
 /// Looks at a source that lives, once and again, or at a file once; or those of a timeline.
 fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failure> {
-    let timeline = Look::of_timeline(source, OF_TIMELINE).map_err(anyhow::Error::from)?;
-    if let (Some(looks), None) = (timeline, watch) {
+    if watch.is_none()
+        && let Some(looks) = Look::of_timeline(source, OF_TIMELINE).map_err(anyhow::Error::from)?
+    {
         return Ok(looks);
     }
     let mut looks = vec![take(source)?];
@@ -216,6 +218,16 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_observe::snapshot::SourceKind;
+
+    #[test]
+    fn a_kernel_and_a_heap_are_not_one_source() {
+        let is_one = |a, b| is_one_source(&Source::of(a), &Source::of(b));
+        assert!(is_one(SourceKind::Kernel, SourceKind::Kernel));
+        assert!(is_one(SourceKind::Process, SourceKind::Core));
+        assert!(!is_one(SourceKind::Kernel, SourceKind::Heap));
+        assert!(!is_one(SourceKind::Kernel, SourceKind::Process));
+    }
 
     #[test]
     fn a_watch_takes_a_second_at_least() {
