@@ -80,6 +80,19 @@ pub struct Remedy {
     pub risk: &'static str,
 }
 
+impl Remedy {
+    /// Which nothing but a change of the program brings.
+    pub(crate) fn of_program(what: impl Into<String>, gives: Option<u64>) -> Remedy {
+        let risk = "none: it needs a change of the program";
+        Remedy { what: what.into(), command: None, gives, risk }
+    }
+
+    /// Which no command brings.
+    pub(crate) fn in_words(what: impl Into<String>) -> Remedy {
+        Remedy { what: what.into(), command: None, gives: None, risk: "none" }
+    }
+}
+
 impl Confidence {
     /// The highest: nothing would raise it.
     pub(crate) fn high(because: impl Into<String>) -> Confidence {

@@ -101,10 +101,8 @@ pub(super) fn heap(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         confidence: confidence(case, found),
         evidence: vec![format!("slabyard top {typed} --sort live/s"), profile.clone()],
         remedy: Remedy {
-            what: rule.remedy.into(),
             command: sampled.is_none().then_some(profile),
-            gives: Some(found.bytes),
-            risk: "none: it needs a change of the program",
+            ..Remedy::of_program(rule.remedy, Some(found.bytes))
         },
     });
     if let Some((site, bytes)) = sampled {
@@ -153,12 +151,7 @@ pub(super) fn outside(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
             caches: Vec::new(),
             confidence: confidence(case, found),
             evidence: case.last().process.iter().map(|process| format!("pmap -x {}", process.pid)).collect(),
-            remedy: Remedy {
-                what: rule.remedy.into(),
-                command: None,
-                gives: Some(found.bytes),
-                risk: "none: it needs a change of the program",
-            },
+            remedy: Remedy::of_program(rule.remedy, Some(found.bytes)),
         })
     };
     grown.map(of_kind).collect()

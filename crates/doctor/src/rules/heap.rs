@@ -196,12 +196,7 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
                 format!("`slabyard doctor {typed} --watch 60`, which sees growth"),
             ),
             evidence: vec![format!("slabyard list {typed} --sort live_bytes")],
-            remedy: Remedy {
-                what: "none: only the program can free it".into(),
-                command: None,
-                gives: None,
-                risk: "none",
-            },
+            remedy: Remedy::in_words("none: only the program can free it"),
         }
         .note("live"),
     ]
@@ -300,6 +295,7 @@ impl<'a> Stuck<'a> {
     ) -> Finding {
         let typed = case.typed();
         let first = &self.caches[0].name;
+        let remedy = format!("{}; new objects of these classes fill the slabs first", rule.remedy);
         let mut numbers = vec![
             ("free", self.free),
             ("slabs", self.slabs()),
@@ -320,12 +316,7 @@ impl<'a> Stuck<'a> {
                 ),
             ),
             evidence: vec![format!("slabyard show {typed} {first}")],
-            remedy: Remedy {
-                what: format!("{}; new objects of these classes fill the slabs first", rule.remedy),
-                command: None,
-                gives: Some(self.free),
-                risk: "none: it needs a change of the program",
-            },
+            remedy: Remedy::of_program(remedy, Some(self.free)),
         })
     }
 }

@@ -221,7 +221,7 @@ fn of_held(rule: &Rule, case: &Case<'_>, cache: &KernelCache, memory: u64, more:
             "`slabyard doctor kernel --watch 60`, which sees whether it grows",
         ),
         evidence: vec![format!("slabyard show {} {}", case.typed(), cache.name)],
-        remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words(rule.remedy),
     });
     if more.is_empty() {
         owners(case, cache, &mut finding);

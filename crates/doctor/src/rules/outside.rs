@@ -90,12 +90,7 @@ fn of_kinds(rule: &Rule, case: &Case<'_>, kinds: &[MappingKind], what: &str) -> 
         caches: Vec::new(),
         confidence: Confidence::high("the kernel counts each mapping"),
         evidence: pid.map(|pid| format!("pmap -x {pid}")).into_iter().collect(),
-        remedy: Remedy {
-            what: rule.remedy.into(),
-            command: None,
-            gives: None,
-            risk: "none: it needs a change of the program",
-        },
+        remedy: Remedy::of_program(rule.remedy, None),
     })]
 }
 

@@ -39,7 +39,7 @@ pub(super) fn corruption(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
             caches: vec![cache],
             confidence: Confidence::high("the kernel checked it"),
             evidence: vec!["dmesg".into()],
-            remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+            remedy: Remedy::in_words(rule.remedy),
         })
     };
     incidents(case, IncidentKind::Corruption).take(1).map(of).collect()
@@ -72,7 +72,7 @@ pub(super) fn out_of_memory(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         caches: vec![cache.name.clone()],
         confidence: Confidence::high("the kernel's own report"),
         evidence: vec![format!("slabyard list {}", case.typed())],
-        remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words(rule.remedy),
     });
     owners(case, cache, &mut finding);
     vec![finding]
@@ -103,7 +103,7 @@ pub(super) fn no_block(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         caches: incident.cache.iter().map(|cache| clean(cache)).collect(),
         confidence: Confidence::high("the kernel's own report"),
         evidence: vec!["cat /proc/buddyinfo".into()],
-        remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words(rule.remedy),
     })]
 }
 
@@ -195,7 +195,7 @@ fn of_known(
             "`slabyard doctor kernel --watch 60`, which sees whether they grow",
         ),
         evidence: vec![evidence.into(), format!("slabyard list {}", case.typed())],
-        remedy: Remedy { what: rule.remedy.into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words(rule.remedy),
     })
 }
 
@@ -223,7 +223,7 @@ pub(super) fn notes(case: &Case<'_>, found: &[Finding]) -> Vec<Finding> {
             "`slabyard doctor kernel --watch 60`",
         ),
         evidence: vec![format!("slabyard show {} {}", case.typed(), largest.name)],
-        remedy: Remedy { what: "none".into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words("none"),
     }
     .note("live")]
 }

@@ -56,12 +56,7 @@ fn of_site(rule: &Rule, case: &Case<'_>, traces: &Traces, site: &Site) -> Findin
             format!("`slabyard doctor {typed} --watch 60`, which sees whether it goes on"),
         ),
         evidence: vec![format!("slabyard show {typed} {} --traces", traces.cache)],
-        remedy: Remedy {
-            what: rule.remedy.into(),
-            command: None,
-            gives: Some(site.bytes),
-            risk: "none: it needs a change of the program",
-        },
+        remedy: Remedy::of_program(rule.remedy, Some(site.bytes)),
     })
 }
 

@@ -70,12 +70,7 @@ pub(super) fn abandoned(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         caches: vec!["abandoned".into()],
         confidence: Confidence::high("the allocator counts them"),
         evidence: vec![format!("slabyard list {}", case.typed())],
-        remedy: Remedy {
-            what: rule.remedy.into(),
-            command: None,
-            gives: Some(bytes),
-            risk: "none: it needs a change of the program",
-        },
+        remedy: Remedy::of_program(rule.remedy, Some(bytes)),
     })]
 }
 
@@ -99,7 +94,7 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<Finding> {
         caches: vec!["retained".into()],
         confidence: Confidence::high("the allocator counts both"),
         evidence: vec![format!("slabyard list {}", case.typed())],
-        remedy: Remedy { what: "none".into(), command: None, gives: None, risk: "none" },
+        remedy: Remedy::in_words("none"),
     }
     .note("address-space")]
 }
