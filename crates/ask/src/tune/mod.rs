@@ -4,7 +4,7 @@
 //! The search replays a coarse grid, then moves from the points of the front along one setting at a
 //! time (coordinate descent) until that finds no better point. Neighbours: `runs` replays, `front` compares
 //! points, [`knobs`] has the settings and how a kernel is given them, [`single`] sets single caches,
-//! [`judge`] holds a point against other loads.
+//! [`judge`] holds a point against other loads, and [`tuned`] is the whole answer.
 //! Invariants: the same loads give the same result; a load that judges takes no part in the search.
 
 mod front;
@@ -12,14 +12,16 @@ pub mod judge;
 pub mod knobs;
 mod runs;
 pub mod single;
+pub mod tuned;
 
-pub use front::{EQUAL_WORK, Point, Score, best, front};
+pub use front::{Point, Score};
 
 use crate::answer::Answerer;
 use crate::axis::{self, Changes};
 use crate::load::Loaded;
 use crate::question::Question;
 use crate::{Error, Listener, Silent};
+use front::{best, front};
 use knobs::Knob;
 use runs::Runs;
 use slabyard_lab::replay::contend::COSTS;

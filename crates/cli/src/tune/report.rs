@@ -5,143 +5,31 @@ use crate::failure::Failure;
 use crate::html;
 use crate::terminal::{Colour, Grid};
 use anyhow::Context;
-use serde::Serialize;
-use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, held_out, interval};
-use slabyard_ask::tune::single::{Goal, Singles};
-use slabyard_ask::tune::{Point, Score, knobs};
+use slabyard_ask::tune::Score;
+use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, interval};
+use slabyard_ask::tune::single::Goal;
+use slabyard_ask::tune::tuned::{JudgedSingles, Tuned};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
 
 /// Rows and columns of the picture.
 const PICTURE: (usize, usize) = (12, 60);
 
-/// The front, and what was said of its best point.
-pub(super) struct JudgedFront<'a> {
-    /// Smallest first, with the default.
-    pub(super) front: &'a [Point],
-    /// The smallest that takes no more work than the default.
-    pub(super) best: Option<&'a Point>,
-    /// What each judging load said; `None`: without it nothing was better than the default.
-    pub(super) judges: &'a [Option<Verdict>],
-}
+/// As a terminal, a program and a browser show it.
+pub(super) struct Report<'a>(pub(super) &'a Tuned);
 
-impl<'a> JudgedFront<'a> {
-    /// The best point, if it held everywhere.
-    pub(super) fn recommended(&self) -> Option<&'a Point> {
-        self.best.filter(|_| hold(self.judges))
-    }
-}
-
-fn hold(judges: &[Option<Verdict>]) -> bool {
-    judges.iter().all(|it| it.as_ref().is_some_and(|it| it.holds))
-}
-
-/// What was found for single caches, beside what is recommended or the default.
-#[derive(Serialize)]
-pub(super) struct JudgedSingles {
-    #[serde(flatten)]
-    singles: Singles,
-    judges: Vec<Option<Verdict>>,
-    /// How a kernel is given it; nothing where it did not hold.
-    apply: Vec<String>,
-}
-
-impl JudgedSingles {
-    pub(super) fn new(singles: Singles, judges: Vec<Option<Verdict>>) -> JudgedSingles {
-        let apply = if hold(&judges) { singles.apply() } else { Vec::new() };
-        JudgedSingles { singles, judges, apply }
-    }
-
-    fn text(&self) -> String {
-        let JudgedSingles { singles, judges, apply } = self;
-        let mut text: String = judges.iter().flatten().map(said).collect();
-        let Score { memory, work, .. } = singles.score;
-        let _ = writeln!(
-            text,
-            "single caches, {}, {}: {} beside {}: memory {memory:.3}, work {work:.3}",
-            less(singles.goal),
-            if apply.is_empty() { "not recommended" } else { "recommended" },
-            singles.caches.len(),
-            singles.beside,
-        );
-        apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
-        text
-    }
-}
-
-fn less(goal: Goal) -> &'static str {
-    match goal {
-        Goal::Memory => "less memory",
-        Goal::Work => "less work",
-    }
-}
-
-/// All that was found.
-#[derive(Serialize)]
-pub(super) struct Report<'a> {
-    /// The front, smallest first, and the default.
-    front: &'a [Point],
-    /// The smallest that takes no more work than the default, if it held.
-    recommended: Option<&'a str>,
-    /// How a kernel is given it.
-    apply: Vec<String>,
-    /// The same, where it did not hold.
-    refused: Option<&'a str>,
-    /// What each judging load said; null: without it nothing was better than the default.
-    judges: &'a [Option<Verdict>],
-    /// The range of what they said; null where fewer than two recordings judged.
-    held_out: Option<HeldOut>,
-    /// What is worth writing for single caches, by what it makes little.
-    single_caches: &'a [JudgedSingles],
-    /// The files of single caches that this kernel lets be written.
-    writable: &'a [&'static str],
-    /// How many settings for all caches were compared.
-    settings: usize,
-    replays: usize,
-    #[serde(skip)]
-    is_halved: bool,
-}
-
-impl<'a> Report<'a> {
-    pub(super) fn new(
-        found: &JudgedFront<'a>,
-        (single_caches, writable): (&'a [JudgedSingles], &'a [&'static str]),
-        (settings, replays): (usize, usize),
-        is_halved: bool,
-    ) -> Report<'a> {
-        let JudgedFront { front, best, judges } = *found;
-        let recommended = found.recommended();
-        let apply = recommended.map(|it| knobs::apply(&it.changes)).unwrap_or_default();
-        Report {
-            front,
-            recommended: recommended.map(|it| it.name.as_str()),
-            apply,
-            refused: best.filter(|_| recommended.is_none()).map(|it| it.name.as_str()),
-            judges,
-            held_out: held_out(judges),
-            single_caches,
-            writable,
-            settings,
-            replays,
-            is_halved,
-        }
-    }
-
-    pub(super) fn is_recommended(&self) -> bool {
-        self.recommended.is_some() || self.single_caches.iter().any(|it| !it.apply.is_empty())
-    }
-
+impl Report<'_> {
     pub(super) fn json(&self) -> Result<String, Failure> {
-        Ok(serde_json::to_string_pretty(self).context("JSON")? + "\n")
+        Ok(serde_json::to_string_pretty(self.0).context("JSON")? + "\n")
     }
 
     pub(super) fn table(&self) -> String {
         let mut grid = Grid::new(&["settings", "memory", "peak", "parked", "work"]);
-        for point in self.front {
+        for point in &self.0.front {
             let score = &point.score;
             let parts = [score.memory, score.peak, score.parked, score.work];
             let name = if point.changes.is_empty() { "base (default)" } else { &point.name };
-            let mark = if Some(name) == self.recommended { " *" } else { "" };
+            let mark = if Some(name) == self.0.recommended.as_deref() { " *" } else { "" };
             let cells = parts.map(|part| format!("{part:.3}"));
             grid.push([vec![format!("{name}{mark}")], cells.into()].concat());
         }
@@ -150,12 +38,12 @@ impl<'a> Report<'a> {
         let _ = writeln!(
             text,
             "\nRelative to the default: {} settings, from {} replays.\n",
-            self.settings, self.replays
+            self.0.settings, self.0.replays
         );
         text.push_str(&self.picture());
         text.push('\n');
-        self.judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
-        if let Some(HeldOut { recordings, memory, work }) = self.held_out {
+        self.0.judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
+        if let Some(HeldOut { recordings, memory, work }) = self.0.held_out {
             let range = |(low, high): Interval| format!("{low:.3} to {high:.3}");
             let _ = writeln!(
                 text,
@@ -168,8 +56,8 @@ impl<'a> Report<'a> {
     }
 
     fn conclusion(&self) -> String {
-        let whose = if self.is_halved { "the first half" } else { "all loads" };
-        let mut text = match (self.recommended, self.refused) {
+        let whose = if self.0.is_halved { "the first half" } else { "all loads" };
+        let mut text = match (&self.0.recommended, &self.0.refused) {
             (Some(name), _) => format!("* recommended, from {whose}: {name}\n"),
             (None, Some(name)) => format!("{name} is not recommended: it does not hold\n"),
             (None, None) => {
@@ -177,22 +65,22 @@ impl<'a> Report<'a> {
                     .into()
             }
         };
-        self.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+        self.0.apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
         text + &self.of_single_caches()
     }
 
     fn of_single_caches(&self) -> String {
-        if self.writable.is_empty() {
+        if self.0.writable.is_empty() {
             return "single caches: this kernel takes no writes\n".into();
         }
         let line = |goal: Goal| {
-            let found = self.single_caches.iter().find(|it| it.singles.goal == goal);
+            let found = self.0.single_caches.iter().find(|it| it.singles.goal == goal);
             found.map_or_else(
                 || {
-                    let (less, files) = (less(goal), self.writable.join(" and "));
+                    let (less, files) = (less(goal), self.0.writable.join(" and "));
                     format!("single caches, {less}: {files} of some are not worth writing\n")
                 },
-                JudgedSingles::text,
+                singles_text,
             )
         };
         Goal::ALL.map(line).concat()
@@ -202,19 +90,19 @@ impl<'a> Report<'a> {
     /// recommended.
     fn picture(&self) -> String {
         let (rows, columns) = PICTURE;
-        let memory = interval(self.front.iter().map(|it| it.score.memory));
-        let work = interval(self.front.iter().map(|it| it.score.work));
+        let memory = interval(self.0.front.iter().map(|it| it.score.memory));
+        let work = interval(self.0.front.iter().map(|it| it.score.work));
         let place = |value: f64, (low, high): Interval, cells: usize| {
             let share = if high > low { (value - low) / (high - low) } else { 0.0 };
             (share * (cells - 1) as f64).round() as usize
         };
         let mut cells = vec![vec![' '; columns]; rows];
-        for point in self.front {
+        for point in &self.0.front {
             let score = &point.score;
             let row = rows - 1 - place(score.work, work, rows);
             let cell = &mut cells[row][place(score.memory, memory, columns)];
             *cell = match () {
-                () if Some(point.name.as_str()) == self.recommended => '*',
+                () if Some(&point.name) == self.0.recommended.as_ref() => '*',
                 () if point.changes.is_empty() => 'D',
                 () if *cell == ' ' => 'o',
                 () => *cell,
@@ -245,7 +133,7 @@ impl<'a> Report<'a> {
         )
         .with(points.labels("/front/*/name").connected());
         let mut table = Table::new(["settings", "memory", "peak", "parked", "work"]);
-        for point in self.front {
+        for point in &self.0.front {
             let score = &point.score;
             let number = |it: f64| Cell::number(format!("{it:.3}"), it);
             table.push([
@@ -259,6 +147,30 @@ impl<'a> Report<'a> {
         Ok(html::page("Settings tuned to loads", self.json()?)
             .with(Section::new("The front").chart(chart).table(table))
             .with(Section::new("What to set").text(self.conclusion())))
+    }
+}
+
+/// What was found for single caches with one goal.
+fn singles_text(found: &JudgedSingles) -> String {
+    let JudgedSingles { singles, judges, apply } = found;
+    let mut text: String = judges.iter().flatten().map(said).collect();
+    let Score { memory, work, .. } = singles.score;
+    let _ = writeln!(
+        text,
+        "single caches, {}, {}: {} beside {}: memory {memory:.3}, work {work:.3}",
+        less(singles.goal),
+        if apply.is_empty() { "not recommended" } else { "recommended" },
+        singles.caches.len(),
+        singles.beside,
+    );
+    apply.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+    text
+}
+
+fn less(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Memory => "less memory",
+        Goal::Work => "less work",
     }
 }
 
@@ -277,45 +189,53 @@ fn said(judge: &Verdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slabyard_ask::tune::single::Single;
+    use slabyard_ask::tune::Point;
+    use slabyard_ask::tune::single::{Single, Singles};
+
+    const SCORE: Score = Score { memory: 0.9, peak: 0.95, parked: 1.0, work: 0.99 };
+
+    fn judge(holds: bool) -> Option<Verdict> {
+        let (load, name) = ("other".into(), "max_order=1".into());
+        Some(Verdict { load, name, memory: 0.9, work: 1.0, holds })
+    }
+
+    fn tuned(judges: Vec<Option<Verdict>>) -> Tuned {
+        let base = Score { memory: 1.0, peak: 1.0, parked: 1.0, work: 1.0 };
+        let changes = vec![("max_order".to_owned(), "1".to_owned())];
+        let point = |name: &str, changes, score| Point { name: name.into(), changes, score };
+        let front = vec![point("max_order=1", changes, SCORE), point("base", Vec::new(), base)];
+        Tuned::of_front(front, judges, vec!["min_partial"])
+    }
 
     /// What is best is recommended if every judge says that it holds, and with how a kernel is given
     /// it; one judge that refuses it, or that found nothing, suffices against it.
     #[test]
     fn what_does_not_hold_everywhere_is_not_recommended() {
-        let score = Score { memory: 0.9, peak: 0.95, parked: 1.0, work: 0.99 };
-        let base = Score { memory: 1.0, peak: 1.0, parked: 1.0, work: 1.0 };
-        let changes = vec![("max_order".to_owned(), "1".to_owned())];
-        let point = |name: &str, changes, score| Point { name: name.into(), changes, score };
-        let front = [point("max_order=1", changes, score), point("base", Vec::new(), base)];
-        let judge = |holds| {
-            let (load, name) = ("other".into(), "max_order=1".into());
-            Some(Verdict { load, name, memory: 0.9, work: 1.0, holds })
-        };
-        let none: (&[JudgedSingles], _) = (&[], &["min_partial"][..]);
-        let all = [judge(true), judge(true)];
-        let best = front.first();
-        let report =
-            Report::new(&JudgedFront { front: &front, best, judges: &all }, none, (9, 9), false);
-        assert!(report.is_recommended() && report.refused.is_none());
-        let text = report.table();
+        let found = tuned(vec![judge(true), judge(true)]);
+        assert!(found.is_recommended() && found.refused.is_none());
+        let text = Report(&found).table();
         assert!(text.contains("max_order=1 *") && text.contains("slub_max_order=1"), "{text}");
         for judges in [[judge(true), judge(false)], [judge(true), None]] {
-            let found = JudgedFront { front: &front, best, judges: &judges };
-            let report = Report::new(&found, none, (9, 9), false);
-            assert_eq!((report.is_recommended(), report.refused), (false, Some("max_order=1")));
-            let text = report.table();
+            let found = tuned(judges.into());
+            let refused = found.refused.as_deref();
+            assert_eq!((found.is_recommended(), refused), (false, Some("max_order=1")));
+            let text = Report(&found).table();
             assert!(!text.contains("slub_max_order=1"), "{text}");
             assert!(text.contains("is not recommended: it does not hold\n"), "{text}");
         }
-        // Single caches are judged by themselves.
+    }
+
+    /// Single caches are judged by themselves.
+    #[test]
+    fn writes_to_single_caches_that_do_not_hold_are_not_recommended() {
         let writes = vec![("min_partial".to_owned(), "0".to_owned())];
         let caches = vec![Single { cache: "filp".into(), writes }];
-        let singles = Singles { goal: Goal::Memory, beside: "max_order=1".into(), caches, score };
+        let beside = "max_order=1".into();
+        let singles = Singles { goal: Goal::Memory, beside, caches, score: SCORE };
         for (said, is_written) in [(judge(true), true), (judge(false), false), (None, false)] {
-            let singles = [JudgedSingles::new(singles.clone(), vec![said])];
-            let found = JudgedFront { front: &front, best, judges: &all };
-            let text = Report::new(&found, (&singles, none.1), (9, 9), false).table();
+            let mut found = tuned(vec![judge(true)]);
+            found.single_caches = vec![JudgedSingles::new(singles.clone(), vec![said])];
+            let text = Report(&found).table();
             let line = "as root: echo 0 >/sys/kernel/slab/filp/min_partial";
             assert_eq!(text.contains(line), is_written, "{text}");
         }
