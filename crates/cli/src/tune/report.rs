@@ -1,19 +1,24 @@
 //! What `slabyard tune` prints: the front as a table and as a picture, the recommended settings with how
 //! a kernel is given them, and what the judging loads said.
+//!
+//! Invariant: the terminal's table leaves points out, of which it says how many; JSON and the page have all.
 
 use crate::failure::Failure;
 use crate::html;
 use crate::terminal::{Colour, Grid};
 use anyhow::Context;
-use slabyard_ask::tune::Score;
 use slabyard_ask::tune::judge::{HeldOut, Interval, Verdict, interval};
 use slabyard_ask::tune::single::Goal;
 use slabyard_ask::tune::tuned::{JudgedSingles, Tuned};
+use slabyard_ask::tune::{Point, Score};
 use slabyard_page::{Axis, Cell, Chart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
 
 /// Rows and columns of the picture.
 const PICTURE: (usize, usize) = (12, 60);
+/// A point whose memory and whose work are both this near to a shown one's, as parts of the default's, is
+/// left out of the table: [`slabyard_ask::tune`] takes no less for a gain, nor for more work.
+const NEAR: f64 = 0.01;
 
 /// As a terminal, a program and a browser show it.
 pub(super) struct Report<'a>(pub(super) &'a Tuned);
@@ -25,7 +30,8 @@ impl Report<'_> {
 
     pub(super) fn table(&self) -> String {
         let mut grid = Grid::new(&["settings", "memory", "peak", "parked", "work"]);
-        for point in &self.0.front {
+        let shown = self.distinct();
+        for point in &shown {
             let score = &point.score;
             let parts = [score.memory, score.peak, score.parked, score.work];
             let name = if point.changes.is_empty() { "base (default)" } else { &point.name };
@@ -37,9 +43,18 @@ impl Report<'_> {
         grid.write(&mut text, Colour::of_stdout());
         let _ = writeln!(
             text,
-            "\nRelative to the default: {} settings, from {} replays.\n",
+            "\nRelative to the default: {} settings, from {} replays.",
             self.0.settings, self.0.replays
         );
+        let more = self.0.front.len() - shown.len();
+        if more > 0 {
+            let percent = NEAR * 100.0;
+            let _ = writeln!(
+                text,
+                "The front has {more} more, within {percent} % of these (--json shows all)."
+            );
+        }
+        text.push('\n');
         text.push_str(&self.picture());
         text.push('\n');
         self.0.judges.iter().flatten().for_each(|judge| text.push_str(&said(judge)));
@@ -53,6 +68,26 @@ impl Report<'_> {
             );
         }
         text + &self.conclusion()
+    }
+
+    /// The default, what was judged, and the points of the front that are near to none before them.
+    fn distinct(&self) -> Vec<&Point> {
+        let Tuned { front, recommended, refused, .. } = self.0;
+        let best = recommended.as_ref().or(refused.as_ref());
+        let is_always_shown = |it: &Point| it.changes.is_empty() || Some(&it.name) == best;
+        let is_near = |a: &Score, b: &Score| {
+            (a.memory - b.memory).abs() <= NEAR && (a.work - b.work).abs() <= NEAR
+        };
+        let mut is_shown: Vec<bool> = front.iter().map(is_always_shown).collect();
+        for (nth, point) in front.iter().enumerate() {
+            let mut shown = front.iter().zip(&is_shown).filter(|(_, is_shown)| **is_shown);
+            is_shown[nth] |= !shown.any(|(other, _)| is_near(&other.score, &point.score));
+        }
+        front
+            .iter()
+            .zip(is_shown)
+            .filter_map(|(point, is_shown)| is_shown.then_some(point))
+            .collect()
     }
 
     fn conclusion(&self) -> String {
@@ -189,7 +224,6 @@ fn said(judge: &Verdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slabyard_ask::tune::Point;
     use slabyard_ask::tune::single::{Single, Singles};
 
     const SCORE: Score = Score { memory: 0.9, peak: 0.95, parked: 1.0, work: 0.99 };
@@ -223,6 +257,31 @@ mod tests {
             assert!(!text.contains("slub_max_order=1"), "{text}");
             assert!(text.contains("is not recommended: it does not hold\n"), "{text}");
         }
+    }
+
+    /// Points that nobody could tell apart are counted; the default and what was judged are shown.
+    #[test]
+    fn the_table_leaves_out_what_is_near_to_what_it_shows() {
+        let mut found = tuned(vec![judge(true)]);
+        for (name, memory, work) in [
+            ("near_best", 0.905, 0.985),
+            ("smaller", 0.8, 1.2),
+            ("near_smaller", 0.805, 1.195),
+            ("less_work", 0.905, 0.9),
+            ("near_base", 0.995, 0.995),
+        ] {
+            let changes = vec![(name.to_owned(), "1".to_owned())];
+            let score = Score { memory, work, ..SCORE };
+            found.front.push(Point { name: name.into(), changes, score });
+        }
+        let text = Report(&found).table();
+        for name in ["max_order=1 *", "base (default)", "smaller ", "less_work"] {
+            assert!(text.contains(name), "{name}: {text}");
+        }
+        assert!(!text.contains("near_"), "{text}");
+        assert!(text.contains("has 3 more, within 1 % of these"), "{text}");
+        let Ok(json) = Report(&found).json() else { panic!("it is JSON") };
+        assert!(json.contains("near_best") && json.contains("near_base"), "{json}");
     }
 
     /// Single caches are judged by themselves.
