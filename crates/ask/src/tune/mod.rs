@@ -93,8 +93,9 @@ impl<'a> Search<'a> {
     pub fn front(&mut self, on: &[usize], listener: &dyn Listener) -> Result<Vec<Point>, Error> {
         let mut points = knobs::grid(&self.knobs);
         self.replay(on, &points, None, listener)?;
+        let mut scored = self.scored(on, &points);
         for _ in 0..PASSES {
-            let front = self.front_of(on, &points);
+            let front = front(&scored);
             let near = front.iter().flat_map(|it| knobs::neighbours(&self.knobs, &it.changes));
             let mut new: Vec<Changes> = near.filter(|it| !points.contains(it)).collect();
             new.sort();
@@ -103,17 +104,19 @@ impl<'a> Search<'a> {
                 break;
             }
             self.replay(on, &new, None, listener)?;
+            scored.extend(self.scored(on, &new));
             points.extend(new);
         }
-        Ok(self.front_of(on, &points))
+        Ok(front(&scored))
     }
 
-    fn front_of(&self, on: &[usize], points: &[Changes]) -> Vec<Point> {
+    /// Points that were replayed, with their scores.
+    fn scored(&self, on: &[usize], points: &[Changes]) -> Vec<Point> {
         let scored = points.iter().filter_map(|changes| {
             let score = self.score(on, changes)?;
             Some(Point { name: axis::name(changes), changes: changes.clone(), score })
         });
-        front(&scored.collect::<Vec<_>>())
+        scored.collect()
     }
 
     /// How many settings were compared, and how many replays that took.
