@@ -1,8 +1,9 @@
 //! `slabyard sweep`: one replay at each combination of traces and settings, as one table.
 //!
 //! Neighbours: `slabyard-ask`'s sweep plans, replays, keeps the journal and writes; [`args`] has the
-//! arguments, `report` prints at the end, [`page`] draws. Invariants: points that cannot be are found before anything is replayed; a file that was
-//! there is written over only with `--restart`; however the command ends, rows that are done are kept.
+//! arguments, [`report`] prints at the end, [`page`] draws. Invariants: points that cannot be are found
+//! before anything is replayed; a file that was there is written over only with `--restart`; however the
+//! command ends, rows that are done are kept.
 
 pub mod args;
 mod page;
@@ -10,6 +11,7 @@ mod report;
 
 use crate::failure::{Failure, signal_name};
 use crate::html::HtmlArgs;
+use crate::outputs;
 use crate::progress::Progress;
 use crate::stderr::say;
 use crate::stdout;
@@ -38,7 +40,7 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let shard = args.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse)?;
     if let Some(output) = args.output.as_deref().filter(|_| !args.list) {
         Format::of(output)?;
-        apart(output, &args.files)?;
+        outputs::look_before("-o", output, &args.files)?;
         args.html.look_before(&args.files)?;
         args.html.is_beside("-o", output)?;
     }
@@ -52,19 +54,6 @@ pub fn run(args: &SweepArgs) -> Result<ExitCode, Failure> {
     match &args.output {
         Some(output) if !args.list => replay(args, &plan, shard, output),
         _ => list(&plan, shard, args.json),
-    }
-}
-
-/// Refuses to write over what is read.
-fn apart(output: &Path, inputs: &[std::path::PathBuf]) -> Result<(), Failure> {
-    let there = output.canonicalize().ok();
-    let same = |input: &&std::path::PathBuf| there.is_some() && input.canonicalize().ok() == there;
-    match inputs.iter().find(same) {
-        None => Ok(()),
-        Some(input) => {
-            let text = format!("{} would be written over: give another -o", input.display());
-            Err(Failure::Usage(text))
-        }
     }
 }
 
@@ -254,7 +243,7 @@ fn list(plan: &Plan, shard: Shard, as_json: bool) -> Result<ExitCode, Failure> {
 
 fn join(args: &JoinArgs) -> Result<ExitCode, Failure> {
     Format::of(&args.output)?;
-    apart(&args.output, &args.parts)?;
+    outputs::look_before("-o", &args.output, &args.parts)?;
     args.html.look_before(&args.parts)?;
     args.html.is_beside("-o", &args.output)?;
     let table = sweep::join(&args.parts)?;

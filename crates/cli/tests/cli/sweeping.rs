@@ -328,7 +328,7 @@ fn nonsense_is_refused_with_a_reason() {
     let csv = sweep.path("load.csv");
     fs::write(&csv, "").unwrap();
     let refused = sweep.run(&["load.csv", "--vary", vary, "-o", "load.csv", "--restart"]);
-    assert!(text(&refused.stderr).contains("would be written over") && csv.exists());
+    assert!(text(&refused.stderr).contains("would write over") && csv.exists());
 }
 
 /// What `docs/sweep` has for schedulers, as plain processes: the shards make up the whole.
