@@ -17,8 +17,8 @@ Varied are max_order, min_partial, and cpu_partial or sheaf_capacity and max_ful
 the kernel has, each for all caches. A coarse grid is compared, then the neighbours of the points that
 no other point beats; each cache is replayed once for each set of rules that these give it. Memory is
 that of all slabs in the mean over time; work is what calls do beyond their fast path (calls that leave
-their CPU, exchanges, list and barn locks that another CPU held last, links of slabs, objects that are
-moved, page calls) by the costs of `slabyard replay --contention`; all are shown relative to the default.
+their CPU, exchanges, list locks as if another CPU held them last, objects that are moved, page calls) by
+the costs of `slabyard replay --contention`; all are shown relative to the default.
 
 For the caches that hold most memory or take most work, min_partial and cpu_partial of each are varied
 as well, beside what is recommended for all: once for less memory at no more work, once for less work at
