@@ -32,6 +32,7 @@ from ._slabyard import (
     Sweep,
     Table,
     Trace,
+    Tune,
     UsageError,
     __version__,
     geometry,
@@ -39,6 +40,7 @@ from ._slabyard import (
     snapshot,
 )
 from ._slabyard import boot as _boot
+from ._slabyard import tune as _tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +57,7 @@ __all__ = [
     "Sweep",
     "Table",
     "Trace",
+    "Tune",
     "UsageError",
     "__version__",
     "ask",
@@ -66,6 +69,7 @@ __all__ = [
     "reproduce",
     "snapshot",
     "sweep",
+    "tune",
 ]
 
 
@@ -148,6 +152,22 @@ def boot(
     result has the totals of each, its `caches` and `orders`, and the `errors` to expect.
     """
     return _boot(snapshot, [*_axes(keys)], shrunk=shrunk, progress=progress)
+
+
+def tune(
+    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    progress: Progress = None,
+    **keys: Key,
+) -> Tune:
+    """Finds settings on the front of memory against slow-path work for the loads of traces.
+
+    What is `recommended` held on loads that took no part in the search: each of several traces judges what
+    is best for the others, and one trace is cut into halves by time. `apply` says how a kernel is given it.
+    `keys` hold for all, as in `tune("load.slabtrace", page="64k", cpus=64)`.
+    """
+    names = [files] if isinstance(files, (str, os.PathLike)) else [*files]
+    return _tune(names, progress=progress, **keys)
 
 
 def list(source: str | int | os.PathLike[str] = "kernel") -> Table:

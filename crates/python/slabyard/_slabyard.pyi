@@ -134,6 +134,26 @@ class Boot:
     def __len__(self) -> int: ...
 
 @final
+class Tune:
+    """What was found for some loads."""
+
+    @property
+    def table(self) -> Table: ...
+    @property
+    def judges(self) -> Table: ...
+    @property
+    def recommended(self) -> str | None: ...
+    @property
+    def refused(self) -> str | None: ...
+    @property
+    def apply(self) -> list[str]: ...
+    @property
+    def single_caches(self) -> list[dict[str, Any]]: ...
+    def to_json(self) -> str: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __len__(self) -> int: ...
+
+@final
 class Snapshot:
     """The slab memory of one allocator at one moment."""
 
@@ -201,3 +221,6 @@ def snapshot(source: _Path | int | None = None, *, progress: Progress = None) ->
 def reproduce(*names: str, progress: Progress = None) -> Table:
     """Each row of the threads or tables of these names, or of all, with the lab's number beside theirs.
     A row that needs a program on this machine's CPUs has none: `slabyard reproduce` runs it."""
+
+def tune(files: list[_Path], *, progress: Progress = None, **keys: Key) -> Tune:
+    """Tunes for the loads of traces, by the rules and on the machine of `keys`."""

@@ -5,7 +5,7 @@
 //! Python files have what needs Python alone. Invariants: nothing is computed here that the command
 //! does not compute by the same call; the interpreter's lock is free while it works.
 //!
-//! Modules import downwards only: trace > asked, boot, replayed, sweep, geometry, look, threads > arguments, columns, work > table > error.
+//! Modules import downwards only: trace > asked, boot, replayed, sweep, geometry, look, threads, tune > arguments, columns, work > table > error.
 
 mod arguments;
 mod asked;
@@ -19,6 +19,7 @@ mod sweep;
 mod table;
 mod threads;
 mod trace;
+mod tune;
 mod work;
 
 use pyo3::prelude::*;
@@ -46,6 +47,8 @@ mod _slabyard {
     use crate::threads::reproduce;
     #[pymodule_export]
     use crate::trace::Trace;
+    #[pymodule_export]
+    use crate::tune::{Tune, tune};
 
     use super::*;
 

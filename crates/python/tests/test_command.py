@@ -185,6 +185,23 @@ def test_reproduced_tables_are_the_command_s(command) -> None:
     assert all(row["missing"].startswith("not here: ") for row in real if row["basis"] == "real")
 
 
+def test_a_tuned_setting_is_the_command_s(guest_file, command) -> None:
+    machine = ["--machine", "cpus=64,possible=512"]
+    told = command.json("tune", guest_file, *machine, "--json")
+    ours = slabyard.tune(guest_file, cpus=64, possible=512)
+    assert json.loads(ours.to_json()) == told
+    assert ours.recommended == told["recommended"] is not None and ours.refused is None
+    assert ours.apply == told["apply"] and ours.single_caches == told["single_caches"]
+    assert ours.table.rows() == [{"name": it["name"], **it["score"]} for it in told["front"]]
+    assert ours.judges.rows() == told["judges"]
+    with pytest.raises(slabyard.UsageError) as raised:
+        slabyard.tune([guest_file], max_order=99)
+    refused = command.refusal("tune", guest_file, "--machine", "max_order=99", code=2)
+    assert str(raised.value) in refused
+    with pytest.raises(slabyard.UsageError, match="one trace or more"):
+        slabyard.tune([])
+
+
 def bounded(ours: slabyard.Snapshot, told) -> set[str]:
     """Holds a snapshot against the command's list; the fields that are only bounded there."""
     found = set()
