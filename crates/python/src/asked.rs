@@ -3,10 +3,9 @@
 use crate::arguments::values;
 use crate::columns::{Column, Holds, named, table};
 use crate::error::cannot;
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work::Watch;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use slabyard_ask::asked::{Asked, Asking};
 use slabyard_ask::axis::Changes;
 use slabyard_ask::{Error, Listener as _, asked};
@@ -89,6 +88,8 @@ fn answer_columns() -> Vec<Column> {
     rows.map(|(name, path, holds)| named(name, path, holds)).into()
 }
 
+as_table!(Answers, table);
+
 #[pymethods]
 impl Answers {
     /// What the answers are worth, as `slabyard ask --json` has it; `None` if it was not asked for.
@@ -118,20 +119,6 @@ impl Answers {
     /// All of it as `slabyard ask --json` prints it.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.asked).map_err(cannot)
-    }
-
-    /// The rows as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.table.__arrow_c_stream__(py, requested_schema)
-    }
-
-    fn __len__(&self) -> usize {
-        self.table.__len__()
     }
 
     fn __repr__(&self) -> String {

@@ -3,10 +3,9 @@
 //! Neighbour: `slabyard-ask` foretells. Invariant: the numbers are those of `slabyard boot --json`.
 
 use crate::columns::{Column, Holds, columns, named, table};
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use serde_json::{Value as Json, json};
 use slabyard_ask::Error;
 use slabyard_ask::axis::Axis;
@@ -111,25 +110,13 @@ fn of_variants(asked: &BootRequest) -> Vec<Column> {
     all
 }
 
+as_table!(Boot, table);
+
 #[pymethods]
 impl Boot {
     /// All of it as `slabyard boot --json` prints it.
     fn to_json(&self) -> String {
         self.json.clone()
-    }
-
-    /// The variants as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.table.__arrow_c_stream__(py, requested_schema)
-    }
-
-    fn __len__(&self) -> usize {
-        self.table.__len__()
     }
 
     fn __repr__(&self) -> String {

@@ -6,10 +6,9 @@
 use crate::arguments::values;
 use crate::columns::{Column, Holds, named, table};
 use crate::error::cannot;
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use serde_json::{Map, Value as Json};
 use slabyard_ask::{Error, Listener as _};
 use slabyard_observe::fields::{self, FIELDS, Field, FieldKind, TOTALS, Unit};
@@ -117,6 +116,8 @@ fn list_columns() -> Vec<Column> {
     all
 }
 
+as_table!(Snapshot, caches);
+
 #[pymethods]
 impl Snapshot {
     /// The whole of the source, by the names of `slabyard list --json`; a number that is only bounded is
@@ -150,20 +151,6 @@ impl Snapshot {
     /// Writes it to a file that every command takes as its SOURCE; packed if it ends in `.zst`.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         file::save(&self.sample, &path).map_err(cannot)
-    }
-
-    /// The caches, as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.caches.__arrow_c_stream__(py, requested_schema)
-    }
-
-    fn __len__(&self) -> usize {
-        self.caches.__len__()
     }
 
     fn __repr__(&self) -> String {

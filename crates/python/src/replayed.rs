@@ -2,10 +2,9 @@
 
 use crate::arguments::values;
 use crate::columns::{Column, Holds, columns, named, table};
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work::Watch;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use serde::Serialize;
 use serde_json::Value as Json;
 use slabyard_ask::answer::Answerer;
@@ -192,6 +191,8 @@ fn cache_samples(figures: &Figures) -> anyhow::Result<Table> {
     table(&all, rows)
 }
 
+as_table!(Replay, caches);
+
 #[pymethods]
 impl Replay {
     /// All caches together: `peak_bytes`, `allocated`, what they hold `before` and `after`, and more, as
@@ -199,16 +200,6 @@ impl Replay {
     #[getter]
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         values(py, &self.totals)
-    }
-
-    /// The caches, as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.caches.__arrow_c_stream__(py, requested_schema)
     }
 
     fn __repr__(&self) -> String {

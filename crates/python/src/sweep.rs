@@ -7,10 +7,9 @@
 
 use crate::columns::{Column, Holds, named, table};
 use crate::error::{cannot, raised};
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use serde_json::Value as Json;
 use slabyard_ask::Listener as _;
 use slabyard_ask::sweep::columns::{ColumnKind, Value};
@@ -126,6 +125,8 @@ fn json(value: &Value) -> Json {
     }
 }
 
+as_table!(Sweep, table);
+
 #[pymethods]
 impl Sweep {
     /// Writes the table to a `.csv`, `.json` or `.parquet` file: byte for byte what `slabyard sweep`
@@ -138,20 +139,6 @@ impl Sweep {
     #[getter]
     fn digest(&self) -> &str {
         &self.plan.digest
-    }
-
-    /// The rows as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.table.__arrow_c_stream__(py, requested_schema)
-    }
-
-    fn __len__(&self) -> usize {
-        self.rows.len()
     }
 
     fn __repr__(&self) -> String {

@@ -2,7 +2,8 @@
 //! [PyCapsule interface](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html):
 //! pyarrow, Polars, pandas, DuckDB and others.
 //!
-//! Invariant: a reader gets the table's own buffers, however often it asks.
+//! [`as_table`] lets a class with several tables be taken as one of them. Invariant: a reader gets the
+//! table's own buffers, however often it asks.
 
 use crate::error::cannot;
 use arrow_array::cast::AsArray;
@@ -112,3 +113,26 @@ impl Table {
         format!("<slabyard.Table: {} rows of {names}>", self.0.num_rows())
     }
 }
+
+/// Readers take an object of a class as one of its tables.
+macro_rules! as_table {
+    ($class:ident, $table:ident) => {
+        #[pymethods]
+        impl $class {
+            /// The rows as a stream of Arrow's C interface.
+            #[pyo3(signature = (requested_schema = None))]
+            fn __arrow_c_stream__<'py>(
+                &self,
+                py: Python<'py>,
+                requested_schema: Option<&Bound<'py, PyAny>>,
+            ) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
+                self.$table.__arrow_c_stream__(py, requested_schema)
+            }
+
+            fn __len__(&self) -> usize {
+                self.$table.__len__()
+            }
+        }
+    };
+}
+pub(crate) use as_table;

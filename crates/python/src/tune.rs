@@ -5,10 +5,10 @@
 use crate::arguments::{question, values};
 use crate::columns::{Holds, columns, named, table};
 use crate::error::cannot;
-use crate::table::Table;
+use crate::table::{Table, as_table};
 use crate::work;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::PyDict;
 use slabyard_ask::tune::tuned::{self, Tuned};
 use std::path::PathBuf;
 
@@ -51,6 +51,8 @@ pub fn tune(
     })
 }
 
+as_table!(Tune, table);
+
 #[pymethods]
 impl Tune {
     /// The settings to take; `None` if nothing is better than the default, or it did not hold.
@@ -81,20 +83,6 @@ impl Tune {
     /// All of it as `slabyard tune --json` prints it.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.found).map_err(cannot)
-    }
-
-    /// The front as a stream of Arrow's C interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.table.__arrow_c_stream__(py, requested_schema)
-    }
-
-    fn __len__(&self) -> usize {
-        self.table.__len__()
     }
 
     fn __repr__(&self) -> String {

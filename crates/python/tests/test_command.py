@@ -13,6 +13,7 @@ def test_a_replay_is_the_command_s(guest, guest_file, command) -> None:
     told = command.json("replay", guest_file, *options, "--json")
     ours = guest.replay(release="6.12", cpus=16, max_order=1, samples=20)
     caches = ours.caches.rows()
+    assert len(ours) == len(caches)
     assert [row["name"] for row in caches] == [cache["name"] for cache in told["caches"]]
     counters = ours.counters.rows()
     moments = zip(caches, told["caches"], told["before"]["caches"], told["after"]["caches"], counters)
