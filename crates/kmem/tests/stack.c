@@ -8,7 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { MOST = 3072, MOST_OF_CREATE = 3328, STACK = 128 << 10, NR = 3000, ROUNDS = 12, PAINT = 0xa5 };
+enum { MOST = 3072, MOST_OF_CREATE = 3584, STACK = 128 << 10, NR = 3000, ROUNDS = 12, PAINT = 0xa5 };
 
 static char *stack;
 static size_t empty_depth;
