@@ -11,7 +11,7 @@ mod profiled;
 #[cfg(target_arch = "x86_64")]
 mod standing;
 
-use crate::process_runner::{LIMIT, Mode, Program};
+use crate::process_runner::{LIMIT, Mode, Program, kill};
 use slabyard_abi::counters::CacheCounters;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::sample;
@@ -105,8 +105,7 @@ impl Target {
     }
 
     fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.pid().to_string()]).status();
-        assert!(sent.expect("kill").success());
+        assert!(kill(name, &self.pid().to_string()));
     }
 
     /// Stops the process, and waits until all its threads stand.

@@ -269,7 +269,7 @@ impl Program {
         }
         // Its process group: children that it left behind end as well.
         let group = format!("-{}", child.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        kill("-KILL", &group);
         if status.is_none() {
             child.wait().expect("wait");
         }
@@ -281,6 +281,14 @@ impl Program {
         };
         Outcome { status, stdout: take(&out), stderr: take(&err) }
     }
+}
+
+/// Sends a signal, such as `-KILL`, to a process, or to a group as a negative number; whether there
+/// is one. By the shell's own command: not every system has a program for it.
+pub fn kill(signal: &str, to: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "kill $0 $1", signal, to]).stderr(Stdio::null());
+    shell.status().expect("a shell").success()
 }
 
 /// Compiles a shared library from `source`; its path.
