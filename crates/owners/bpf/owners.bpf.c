@@ -2,9 +2,11 @@
 // Who allocates what in the kernel's slab caches, counted in the kernel.
 //
 // Programs on the raw tracepoints `kmem_cache_alloc`, `kmem_cache_free`, `kmalloc` and `kfree` follow
-// the objects whose address has a hash with low bits of zero: from allocation to free, or not at all,
-// so that counts of a sample can be multiplied. What a followed object is and who allocated it is
-// counted in `origins`; while it lives it is in `live`, by its address. `look` is attached to
+// one allocation in 2^bits, by a random number: not by addresses, because a program that allocates and
+// frees one object all the time has one address. A followed object counts 2^bits times, with the bits
+// of the moment of its allocation, when it is allocated and when it is freed. What it is and who
+// allocated it is counted in `origins`; while it lives it is in `live`, by its address, and `filter`
+// has how many of `live` have a hash, so that most frees look no further. `look` is attached to
 // nothing: the reader runs it with an address, and it copies what a directory entry, an inode or a
 // cgroup says of itself.
 //
@@ -29,6 +31,7 @@ static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*now_ns)(void) = (void *)5;
+static u32 (*random)(void) = (void *)7;
 static u64 (*pid_tgid)(void) = (void *)14;
 static long (*comm_of_current)(void *buffer, u32 size) = (void *)16;
 static long (*stack_id)(void *context, void *map, u64 flags) = (void *)27;
@@ -95,15 +98,18 @@ volatile const u32 kmalloc_flags = 4;
 volatile const u32 memory_controller = NONE;
 // The reader itself is left out.
 volatile const u32 own_tgid = 0;
+// Rates alone need no stacks: without them an origin is a site, a process and a cgroup.
+volatile const u32 keep_stacks = 1;
 
 // What the reader changes meanwhile.
 struct control {
-	// Low bits of the hash that must be zero; 64 and more follow nothing.
+	// Bits of a random number that must be zero; 32 and more follow nothing.
 	u32 bits;
 	u32 unused;
 };
 
-// What a cache is; allocations and frees of followed objects, times the scale of their moment.
+// What a cache is; its allocations and frees, estimated. Where the event of a free does not tell the
+// cache, frees are those of followed objects.
 struct cache {
 	char name[32];
 	u32 object_size;
@@ -176,7 +182,7 @@ struct {
 } caches MAP;
 struct {
 	UINT(type, HASH);
-	UINT(max_entries, 16384);
+	UINT(max_entries, 32768);
 	struct origin *key;
 	struct counts *value;
 } origins MAP;
@@ -186,6 +192,16 @@ struct {
 	u64 *key;
 	struct object *value;
 } live MAP;
+#define FILTER 262144
+struct filter {
+	u32 objects[FILTER];
+};
+struct {
+	UINT(type, ARRAY);
+	UINT(max_entries, 1);
+	u32 *key;
+	struct filter *value;
+} filters MAP;
 struct {
 	UINT(type, HASH);
 	UINT(max_entries, 4096);
@@ -229,11 +245,19 @@ INLINE struct lost *lost(void)
 	return map_lookup(&losses, &first);
 }
 
-// The same hash as in `crates/owners/src/bpf/sample.rs`.
-INLINE int is_followed(u64 address, u32 bits)
+INLINE int is_sampled(u32 bits)
 {
-	u64 hash = ((address >> 3) * 0x9e3779b97f4a7c15ull) >> 32;
-	return bits < 32 && (hash & ((1u << bits) - 1)) == 0;
+	return bits < 32 && (random() & ((1u << bits) - 1)) == 0;
+}
+
+// How many objects of `live` have the hash of this address. 2^64 divided by the golden ratio is the
+// factor, and the high bits are taken (Knuth, The Art of Computer Programming, volume 3, 6.4).
+INLINE u32 *filtered(u64 address)
+{
+	u32 first = 0;
+	struct filter *filter = map_lookup(&filters, &first);
+	u64 hash = ((address >> 3) * 0x9e3779b97f4a7c15ull) >> 46;
+	return filter ? &filter->objects[hash & (FILTER - 1)] : 0;
 }
 
 // The verifier accepts a context's words at constant offsets only, which compilers would fold.
@@ -304,9 +328,11 @@ INLINE int allocated(void *context, u64 site, u64 address, u64 number, struct km
 {
 	struct control *set = control();
 	struct lost *missed;
-	if (!set || !address || !is_followed(address, set->bits))
+	if (!set || !address)
 		return 0;
 	u32 bits = set->bits;
+	if (!is_sampled(bits))
+		return 0;
 	u64 scale = 1ull << (bits & 31);
 	u32 tgid = pid_tgid() >> 32;
 	if (tgid == own_tgid)
@@ -326,10 +352,13 @@ INLINE int allocated(void *context, u64 site, u64 address, u64 number, struct km
 	object.origin.site = site;
 	object.origin.tgid = tgid;
 	object.origin.cgroup = cgroup_of_current();
-	object.origin.stack = stack_id(context, &stacks, 0);
-	if (object.origin.stack < 0) {
-		object.origin.stack = -1;
-		missed->stacks_lost++;
+	object.origin.stack = -1;
+	if (keep_stacks) {
+		s32 stack = stack_id(context, &stacks, 0);
+		if (stack >= 0)
+			object.origin.stack = stack;
+		else
+			missed->stacks_lost++;
 	}
 	object.born_ns = now_ns();
 	object.bytes = bytes;
@@ -347,8 +376,18 @@ INLINE int allocated(void *context, u64 site, u64 address, u64 number, struct km
 	} else {
 		missed->origins_full++;
 	}
-	if (map_update(&live, &address, &object, 0))
+	// It is there already if its free was not seen.
+	if (map_lookup(&live, &address)) {
+		map_update(&live, &address, &object, 0);
+		return 0;
+	}
+	u32 *filter = filtered(address);
+	if (!filter)
+		return 0;
+	if (map_update(&live, &address, &object, IF_NONE))
 		missed->live_full++;
+	else
+		__sync_fetch_and_add(filter, 1);
 	return 0;
 }
 
@@ -356,25 +395,35 @@ INLINE int freed(u64 address, struct kmem_cache *known)
 {
 	struct control *set = control();
 	struct lost *missed;
-	if (!set || !address || !is_followed(address, set->bits))
+	if (!set || !address)
 		return 0;
-	u64 scale = 1ull << (set->bits & 31);
-	missed = lost();
-	if (missed)
-		missed->followed++;
+	u32 bits = set->bits;
+	if (is_sampled(bits)) {
+		missed = lost();
+		if (missed)
+			missed->followed++;
+		struct cache *cache = known ? cache_entry((u64)known, known) : 0;
+		if (cache)
+			add(&cache->frees, 1ull << (bits & 31));
+	}
+	u32 *filter = filtered(address);
+	if (!filter || !*filter)
+		return 0;
 	struct object *object = map_lookup(&live, &address);
-	u64 number = known ? (u64)known : object ? object->origin.cache : 0;
-	struct cache *cache = number ? cache_entry(number, known) : 0;
-	if (cache)
-		add(&cache->frees, scale);
 	if (!object)
 		return 0;
+	u64 scale = 1ull << (object->bits & 31);
+	u64 number = object->origin.cache;
+	struct cache *cache = known ? 0 : map_lookup(&caches, &number);
+	if (cache)
+		add(&cache->frees, scale);
 	struct counts *counts = map_lookup(&origins, &object->origin);
 	if (counts) {
 		add(&counts->frees, scale);
 		add(&counts->freed_bytes, object->bytes * scale);
 	}
-	map_delete(&live, &address);
+	if (!map_delete(&live, &address))
+		__sync_fetch_and_add(filter, -1);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,16 @@ pub struct Cgroup {
     pub unit: Option<String>,
     /// It was removed, and lives on because objects are charged to it.
     pub removed: bool,
+}
+
+impl fmt::Display for Cgroup {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.unit.as_deref().unwrap_or(&self.path);
+        match self.removed {
+            true => write!(out, "cgroup {name}, which was removed"),
+            false => out.write_str(name),
+        }
+    }
 }
 
 /// Paths by number.

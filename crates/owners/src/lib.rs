@@ -1,6 +1,7 @@
 //! Watches a live kernel for a bounded time and says who allocates what stays in its slab caches:
 //! the process, its unit or pod, the call site; of directory entries the directory, of inodes the
-//! file system.
+//! file system. Or tells by [`Rates`] who allocates and frees how much a second, as long as it is
+//! asked.
 //!
 //! [`watch`] follows objects by programs in the kernel ([`bpf`]), and [`naming`] names what they
 //! counted by [`processes`], [`cgroups`] and [`mounts`]. `slabyard-observe` reads the caches'
@@ -14,14 +15,19 @@ mod cgroups;
 mod mounts;
 mod naming;
 mod processes;
+mod rates;
 mod report;
 mod sizes;
 
 pub use cgroups::Cgroup;
 pub use processes::Process;
-pub use report::{CacheRate, Cost, Directory, FileSystem, Lacking, Losses, Means, Owner, Watch};
+pub use rates::Rates;
+pub use report::{
+    Activity, CacheRate, Cost, Directory, FileSystem, Lacking, Losses, Means, Owner, Site, Watch,
+    who,
+};
 
-use bpf::Session;
+use bpf::{Session, Stacks};
 use naming::Names;
 use sizes::Sizes;
 use slabyard_observe::kernel::{self, Symbols};
@@ -69,7 +75,7 @@ pub enum Error {
 pub fn watch(options: Options, mut goes_on: impl FnMut(Duration) -> bool) -> Result<Watch, Error> {
     let sample = || kernel::sample(Path::new("/"), ReadScope::default());
     let after = || sample().map_err(|why| why.to_string());
-    let session = Session::start(options.budget);
+    let session = Session::start(options.budget, Stacks::Kept);
     // Behind the start, which takes a second on a slow machine.
     let before: Snapshot = sample()?;
     let start = Instant::now();

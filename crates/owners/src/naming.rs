@@ -2,10 +2,12 @@
 //! systems.
 
 use crate::bpf::{Look, Raw, RawOrigin, Survivor};
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroup, Cgroups};
 use crate::mounts::Mounts;
 use crate::processes::{Process, Processes};
-use crate::report::{CacheRate, Cost, Directory, FileSystem, Lacking, Losses, Means, Owner, Watch};
+use crate::report::{
+    Activity, CacheRate, Cost, Directory, FileSystem, Lacking, Losses, Means, Owner, Site, Watch,
+};
 use crate::sizes::Sizes;
 use slabyard_observe::kernel::Symbols;
 use std::cmp::Reverse;
@@ -36,13 +38,6 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
     // What is younger may yet be freed.
     let young = took_ns / 10;
     let old: Vec<&Survivor> = raw.survivors.iter().filter(|it| it.age_ns >= young).collect();
-    let ran = raw.run_ns + raw.reader_ns;
-    let cost = Cost {
-        events: raw.events,
-        ns_per_event: raw.run_ns as f64 / raw.events.max(1) as f64,
-        cpu_share: ran as f64 / took_ns.max(1) as f64,
-        budget,
-    };
     let without = |what: &str, why: &Option<String>, adds: &str| {
         why.clone().map(|why| Lacking { what: what.into(), why, adds: adds.into() })
     };
@@ -60,29 +55,100 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
         took_ns,
         means: Means::Bpf,
         missing: [clock, looks, sizes.missing()].into_iter().flatten().collect(),
-        cost: raw.unmeasured.is_none().then_some(cost),
+        cost: cost(raw, took_ns, budget),
         one_in: raw.one_in,
-        lost: Losses {
-            missed: raw.missed,
-            objects: raw.live_full,
-            owners: raw.origins_full,
-            stacks: raw.stacks_lost,
-        },
-        caches: caches(raw, sizes),
+        lost: losses(raw),
+        caches: caches(raw, |cache| sizes.grew(cache)),
         owners: owners(raw, &old, names, sizes),
+        sites: sites(raw, names),
         directories: directories(raw, &old, names),
         file_systems: file_systems(raw, &old, names),
     }
 }
 
-fn caches(raw: &Raw, sizes: &Sizes) -> Vec<CacheRate> {
+/// Puts names to what was counted since the look before, of a session that has gone on for
+/// `since_start_ns`.
+pub(crate) fn activity(
+    raw: &Raw,
+    names: &Names,
+    took_ns: u64,
+    since_start_ns: u64,
+    budget: f64,
+) -> Activity {
+    Activity {
+        took_ns,
+        caches: caches(raw, |_| None),
+        sites: sites(raw, names),
+        cost: cost(raw, since_start_ns, budget),
+        one_in: raw.one_in,
+        lost: losses(raw),
+    }
+}
+
+fn cost(raw: &Raw, took_ns: u64, budget: f64) -> Option<Cost> {
+    let ran = raw.run_ns + raw.reader_ns;
+    raw.unmeasured.is_none().then(|| Cost {
+        events: raw.events,
+        ns_per_event: raw.run_ns as f64 / raw.events.max(1) as f64,
+        cpu_share: ran as f64 / took_ns.max(1) as f64,
+        budget,
+    })
+}
+
+fn losses(raw: &Raw) -> Losses {
+    Losses {
+        missed: raw.missed,
+        objects: raw.live_full,
+        owners: raw.origins_full,
+        stacks: raw.stacks_lost,
+    }
+}
+
+/// Those that allocated or freed, with most allocations first.
+fn sites(raw: &Raw, names: &Names) -> Vec<Site> {
+    let mut sums: HashMap<_, (&RawOrigin, [u64; 3])> = HashMap::new();
+    for origin in &raw.origins {
+        let (_, sum) = sums.entry(key(origin)).or_insert((origin, [0; 3]));
+        let more = [origin.allocations, origin.frees, origin.bytes];
+        sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+    let mut sites: Vec<Site> = sums
+        .into_values()
+        .filter(|(_, [allocations, frees, _])| allocations + frees > 0)
+        .map(|(origin, [allocations, frees, bytes])| Site {
+            cache: raw.caches[origin.cache].name.clone(),
+            site: names.symbols.name(origin.site),
+            process: names.processes.of(origin.tgid, &origin.comm),
+            cgroup: cgroup(raw, names, origin.cgroup),
+            allocations,
+            frees,
+            bytes,
+        })
+        .collect();
+    sites.sort_by(|a, b| {
+        let by_name =
+            || (&a.cache, &a.site, a.process.pid).cmp(&(&b.cache, &b.site, b.process.pid));
+        (b.allocations, b.frees).cmp(&(a.allocations, a.frees)).then_with(by_name)
+    });
+    sites
+}
+
+fn key(origin: &RawOrigin) -> (usize, u64, u32, u64) {
+    (origin.cache, origin.site, origin.tgid, origin.cgroup)
+}
+
+fn cgroup(raw: &Raw, names: &Names, id: u64) -> Option<Cgroup> {
+    names.cgroups.of(id, raw.cgroups.get(&id).map(String::as_str))
+}
+
+fn caches(raw: &Raw, grew: impl Fn(&str) -> Option<(i64, i64)>) -> Vec<CacheRate> {
     let mut bytes: HashMap<usize, u64> = HashMap::new();
     for origin in &raw.origins {
         *bytes.entry(origin.cache).or_default() += origin.bytes;
     }
     let mut rates: Vec<CacheRate> = (raw.caches.iter().enumerate())
         .map(|(nth, cache)| {
-            let grew = sizes.grew(&cache.name);
+            let grew = grew(&cache.name);
             CacheRate {
                 cache: cache.name.clone(),
                 allocations: Some(cache.allocations),
@@ -101,17 +167,16 @@ fn caches(raw: &Raw, sizes: &Sizes) -> Vec<CacheRate> {
 
 fn owners(raw: &Raw, old: &[&Survivor], names: &Names, sizes: &Sizes) -> Vec<Owner> {
     let mut groups: HashMap<(usize, u64, u32, u64), Group> = HashMap::new();
-    let key = |it: &RawOrigin| (it.cache, it.site, it.tgid, it.cgroup);
     for origin in &raw.origins {
         groups.entry(key(origin)).or_default().origins.push(origin);
     }
     let mut of_cache: HashMap<usize, u64> = HashMap::new();
     for survivor in old {
         let origin = &raw.origins[survivor.origin];
-        let bytes = u64::from(survivor.bytes) * raw.one_in;
+        let bytes = u64::from(survivor.bytes) * survivor.stands_for;
         *of_cache.entry(origin.cache).or_default() += bytes;
         let Some(group) = groups.get_mut(&key(origin)) else { continue };
-        group.objects += raw.one_in;
+        group.objects += survivor.stands_for;
         group.bytes += bytes;
         group.oldest_ns = group.oldest_ns.max(survivor.age_ns);
         *group.by_origin.entry(survivor.origin).or_default() += bytes;
@@ -135,7 +200,7 @@ fn owners(raw: &Raw, old: &[&Survivor], names: &Names, sizes: &Sizes) -> Vec<Own
                 site,
                 stack: stack[from..].to_vec(),
                 process: names.processes.of(tgid, comm),
-                cgroup: names.cgroups.of(cgroup, raw.cgroups.get(&cgroup).map(String::as_str)),
+                cgroup: self::cgroup(raw, names, cgroup),
                 allocations: group.origins.iter().map(|origin| origin.allocations).sum(),
                 frees: group.origins.iter().map(|origin| origin.frees).sum(),
                 objects: group.objects,
@@ -177,11 +242,12 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, survivor: &Survivor, look: &Look, one_in: u64) {
-        self.objects += one_in;
-        self.bytes += u64::from(survivor.bytes) * one_in;
-        self.negative += if look.negative { one_in } else { 0 };
-        *self.by_origin.entry(survivor.origin).or_default() += one_in;
+    fn add(&mut self, survivor: &Survivor, look: &Look) {
+        let objects = survivor.stands_for;
+        self.objects += objects;
+        self.bytes += u64::from(survivor.bytes) * objects;
+        self.negative += if look.negative { objects } else { 0 };
+        *self.by_origin.entry(survivor.origin).or_default() += objects;
     }
 }
 
@@ -205,7 +271,7 @@ fn sums<'a, K: Eq + Hash>(
         let Some(look) = &survivor.look else { continue };
         let cache = &raw.caches[raw.origins[survivor.origin].cache].name;
         if (cache == "dentry") == (of == LookedAt::Entries) {
-            found.entry(key(look, cache)).or_default().add(survivor, look, raw.one_in);
+            found.entry(key(look, cache)).or_default().add(survivor, look);
         }
     }
     found

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs;
 
 /// Who allocated.
@@ -15,6 +16,12 @@ pub struct Process {
     pub exe: Option<String>,
     /// Its command line.
     pub command: Option<String>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} (process {})", self.comm, self.pid)
+    }
 }
 
 /// What is known of processes, by number.

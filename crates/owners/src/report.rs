@@ -1,4 +1,5 @@
-//! What a watch found: the form of `watch` in the JSON of `slabyard doctor kernel --watch`.
+//! What a watch found: the form of `watch` in the JSON of `slabyard doctor kernel --watch`; and the
+//! [`Activity`] since the look before.
 //!
 //! Neighbours: [`crate::naming`] makes it of what the programs counted, [`crate::sizes`] without
 //! them. Invariant: what no source told is `None` or missing in a list, and [`Watch::missing`] says
@@ -108,6 +109,60 @@ impl Owner {
     }
 }
 
+/// A function that calls the allocator, for one process: what it allocated in some time, whatever
+/// became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Site {
+    /// The cache, which may be merged.
+    pub cache: String,
+    /// The function that called the allocator.
+    pub site: String,
+    /// Who allocated.
+    pub process: Process,
+    /// Whose memory it is.
+    pub cgroup: Option<Cgroup>,
+    /// Allocations in the time, estimated from the sample.
+    pub allocations: u64,
+    /// Frees in the time of objects that it allocated since the watch began, whoever frees them.
+    pub frees: u64,
+    /// Allocated bytes.
+    pub bytes: u64,
+}
+
+/// What was allocated and freed since the look before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Activity {
+    /// The time since that look.
+    pub took_ns: u64,
+    /// Caches with most allocations first.
+    pub caches: Vec<CacheRate>,
+    /// Sites with most allocations first.
+    pub sites: Vec<Site>,
+    /// Since the start; none if the kernel does not measure it.
+    pub cost: Option<Cost>,
+    /// One object in so many is followed, and counts as many times.
+    pub one_in: u64,
+    /// What could not be counted since the start.
+    pub lost: Losses,
+}
+
+impl Activity {
+    /// So many in its time, for each second.
+    #[must_use]
+    pub fn a_second(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / self.took_ns.max(1) as f64
+    }
+}
+
+/// Who allocated, and in which unit, pod or cgroup if it is not the root.
+#[must_use]
+pub fn who(process: &Process, cgroup: Option<&Cgroup>) -> String {
+    match cgroup.filter(|cgroup| cgroup.path != "/") {
+        Some(cgroup) => format!("{process} of {cgroup}"),
+        None => process.to_string(),
+    }
+}
+
 /// Directory entries that were made in the watch and live, by the directory that they are in.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Directory {
@@ -155,7 +210,8 @@ pub struct Watch {
     pub missing: Vec<Lacking>,
     /// None if there was none to speak of, or the kernel does not measure it.
     pub cost: Option<Cost>,
-    /// One object in so many was followed; counts are multiplied by it.
+    /// One object in so many was followed at the end; each counts as many times as one was at its
+    /// allocation.
     pub one_in: u64,
     /// What could not be counted.
     pub lost: Losses,
@@ -163,6 +219,8 @@ pub struct Watch {
     pub caches: Vec<CacheRate>,
     /// Those who hold most of what stays first.
     pub owners: Vec<Owner>,
+    /// Those who allocate most first, whatever stays.
+    pub sites: Vec<Site>,
     /// Those with most entries first.
     pub directories: Vec<Directory>,
     /// Those with most inodes first.

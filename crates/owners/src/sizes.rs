@@ -65,6 +65,7 @@ impl Sizes {
             lost: Losses::default(),
             caches: self.all(),
             owners: Vec::new(),
+            sites: Vec::new(),
             directories: Vec::new(),
             file_systems: Vec::new(),
         }

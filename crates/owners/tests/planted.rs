@@ -1,7 +1,7 @@
 //! Growth that is planted on this machine is found, with who planted it. Needs root and BPF, and
 //! says what it skips.
 
-use slabyard_owners::{Means, Options, Watch, watch};
+use slabyard_owners::{Means, Options, Rates, Watch, watch};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -111,4 +111,43 @@ fn the_process_and_the_directory_of_planted_growth_are_named() {
     assert!(filp.allocations.unwrap() > 900 && filp.frees.unwrap() > 900, "{filp:?}");
     let cost = found.cost.unwrap();
     assert!(cost.events > 1000 && cost.ns_per_event > 0.0, "{cost:?}");
+}
+
+#[test]
+fn the_rates_of_a_process_that_opens_and_closes_files_are_told() {
+    let mut rates = match Rates::start(0.2) {
+        Ok(rates) => rates,
+        Err(why) => {
+            eprintln!("skipped: {why:?}");
+            return;
+        }
+    };
+    let mut child = planter("churn", Path::new("/"));
+    sleep(Duration::from_millis(1500));
+    rates.look().unwrap();
+    sleep(LASTS / 2);
+    let found = rates.look().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eprintln!("{:?} {:?} one in {}", found.cost, found.lost, found.one_in);
+    let of = |site: &&slabyard_owners::Site| site.process.pid == child.id() && site.cache == "filp";
+    let site = found.sites.iter().find(of).unwrap();
+    eprintln!("{site:?}");
+    // It opens 20 files each 1 to 2 milliseconds, or as many as a busy machine lets it.
+    assert!((200.0..25_000.0).contains(&found.a_second(site.allocations)), "{site:?}");
+    assert!(site.bytes > site.allocations * 100, "{site:?}");
+    assert!(
+        site.frees * 10 > site.allocations * 8 && site.frees < site.allocations * 2,
+        "{site:?}"
+    );
+    let cache = found.caches.iter().find(|cache| cache.cache == "filp").unwrap();
+    assert!(cache.allocations.unwrap() >= site.allocations, "{cache:?}");
+    assert!((LASTS / 2..LASTS * 2).contains(&Duration::from_nanos(found.took_ns)), "{found:?}");
+    let cost = found.cost.unwrap();
+    assert!(cost.events > 1000 && cost.cpu_share > 0.0, "{cost:?}");
+    // What was counted is not counted again.
+    sleep(LASTS / 2);
+    let after = rates.look().unwrap();
+    let again: u64 = after.sites.iter().filter(of).map(|site| site.allocations).sum();
+    assert!(again * 10 < site.allocations, "{again}");
 }

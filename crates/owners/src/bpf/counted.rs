@@ -2,8 +2,7 @@
 //! names.
 
 use super::records::{self, Cache, CgroupName, Counts, Looked, Object, Origin, text};
-use super::sample;
-use super::session::{Session, map, program, thread_time, words};
+use super::session::{Session, map, program, words};
 use aya::maps::{Array, HashMap as Map, StackTraceMap};
 use aya::programs::{RawTracePointRunOptions, TestRun};
 use rustix::time::{ClockId, clock_gettime};
@@ -36,6 +35,8 @@ pub(crate) struct Survivor {
     pub origin: usize,
     pub age_ns: u64,
     pub bytes: u32,
+    /// So many objects, of which it was the one that was followed.
+    pub stands_for: u64,
     pub look: Option<Look>,
 }
 
@@ -57,6 +58,8 @@ pub(crate) struct RawOrigin {
 /// A cache and its events.
 #[derive(Clone, Debug)]
 pub(crate) struct RawCache {
+    /// As in an origin: its address, or bytes and flags of a kmalloc.
+    pub number: u64,
     pub name: String,
     pub object_bytes: u32,
     pub allocations: u64,
@@ -70,7 +73,7 @@ pub(crate) struct Raw {
     pub origins: Vec<RawOrigin>,
     pub survivors: Vec<Survivor>,
     pub cgroups: HashMap<u64, String>,
-    /// One object in so many was followed.
+    /// One object in so many was followed last.
     pub one_in: u64,
     pub events: u64,
     pub run_ns: u64,
@@ -99,25 +102,52 @@ impl Session {
         }
         let time = clock_gettime(ClockId::Monotonic);
         let now = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        let bits = self.most_bits.max(self.bits);
-        let (run_ns, events, missed) = self.ran();
-        let lost = self.losses();
-        let mut raw = Raw {
-            one_in: 1 << bits,
-            events: events + self.estimated,
-            run_ns: run_ns + (self.estimated as f64 * self.ns_per_event) as u64,
-            unmeasured: self.unmeasured.take(),
-            missed,
-            live_full: lost.live_full,
-            origins_full: lost.origins_full,
-            stacks_lost: lost.stacks_lost,
-            ..Raw::default()
-        };
+        let mut raw = Raw { one_in: 1 << self.bits, ..Raw::default() };
+        let origins = self.tables(&mut raw)?;
+        let live: Vec<(u64, Object)> = self.live()?.iter().flatten().collect();
+        let (mut looks, mut unlooked) = (0, None);
+        for (address, object) in live {
+            let Some(origin) = origins.get(&object.origin) else { continue };
+            let cache = &raw.caches[raw.origins[*origin].cache];
+            let kind = self.kind(cache, address).filter(|_| looks < MOST_LOOKS);
+            looks += usize::from(kind.is_some());
+            raw.survivors.push(Survivor {
+                origin: *origin,
+                age_ns: now.saturating_sub(object.born_ns),
+                bytes: object.bytes,
+                stands_for: 1 << (object.bits & 31),
+                look: kind.and_then(|(kind, address)| {
+                    let looked = self.look(kind, address);
+                    looked.inspect_err(|why| unlooked = Some(words(why.as_ref()))).ok()
+                }),
+            });
+        }
+        raw.unlooked = unlooked;
+        self.add_spent(&mut raw);
+        raw.unmeasured = self.unmeasured.take();
+        Ok(raw)
+    }
+
+    /// What the session took, and what it could not count.
+    pub(super) fn add_spent(&self, raw: &mut Raw) {
+        let (spent, lost) = (self.spent(), self.losses());
+        (raw.events, raw.run_ns, raw.reader_ns) = (spent.events, spent.run_ns, spent.reader_ns);
+        raw.missed = spent.missed;
+        (raw.live_full, raw.origins_full) = (lost.live_full, lost.origins_full);
+        raw.stacks_lost = lost.stacks_lost;
+    }
+
+    /// Reads the caches, the cgroups' names and the origins, of which it returns the index.
+    pub(super) fn tables(&self, raw: &mut Raw) -> Result<HashMap<Origin, usize>, Box<dyn Error>> {
         let mut caches = HashMap::new();
         for entry in Map::<_, u64, Cache>::try_from(map(&self.bpf, "caches")?)?.iter() {
             let (number, cache) = entry?;
             caches.insert(number, raw.caches.len());
             raw.caches.push(named(number, &cache));
+        }
+        for entry in Map::<_, u64, CgroupName>::try_from(map(&self.bpf, "cgroups")?)?.iter() {
+            let (id, name) = entry?;
+            raw.cgroups.insert(id, text(&name.name));
         }
         let stacks = StackTraceMap::try_from(map(&self.bpf, "stacks")?)?;
         let mut origins = HashMap::new();
@@ -139,33 +169,7 @@ impl Session {
                 frees: counts.frees,
             });
         }
-        let live: Vec<(u64, Object)> = self.live()?.iter().flatten().collect();
-        for entry in Map::<_, u64, CgroupName>::try_from(map(&self.bpf, "cgroups")?)?.iter() {
-            let (id, name) = entry?;
-            raw.cgroups.insert(id, text(&name.name));
-        }
-        let (mut looks, mut unlooked) = (0, None);
-        for (address, object) in live {
-            let Some(origin) = origins.get(&object.origin) else { continue };
-            if !sample::is_followed(address, bits) {
-                continue;
-            }
-            let cache = &raw.caches[raw.origins[*origin].cache];
-            let kind = self.kind(cache, address).filter(|_| looks < MOST_LOOKS);
-            looks += usize::from(kind.is_some());
-            raw.survivors.push(Survivor {
-                origin: *origin,
-                age_ns: now.saturating_sub(object.born_ns),
-                bytes: object.bytes,
-                look: kind.and_then(|(kind, address)| {
-                    let looked = self.look(kind, address);
-                    looked.inspect_err(|why| unlooked = Some(words(why.as_ref()))).ok()
-                }),
-            });
-        }
-        raw.unlooked = unlooked;
-        raw.reader_ns = (thread_time() - self.reader_at_start).as_nanos() as u64;
-        Ok(raw)
+        Ok(origins)
     }
 
     /// What `look` is to make of an object: 0 a directory entry, 1 an inode, and its address.
@@ -208,7 +212,7 @@ fn named(number: u64, cache: &Cache) -> RawCache {
     let (bytes, flags) = (number as u32, (number >> 32) as u32);
     let object_bytes = if name.is_empty() { bytes } else { cache.object_size };
     let name = if name.is_empty() { kmalloc_name(bytes, flags) } else { name };
-    RawCache { name, object_bytes, allocations: cache.allocations, frees: cache.frees }
+    RawCache { number, name, object_bytes, allocations: cache.allocations, frees: cache.frees }
 }
 
 fn kmalloc_name(bytes: u32, flags: u32) -> String {

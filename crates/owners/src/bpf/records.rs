@@ -7,7 +7,7 @@ use aya::Pod;
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Control {
-    /// Low bits of an address's hash that must be zero.
+    /// One allocation in 2^bits is followed.
     pub bits: u32,
     pub unused: u32,
 }
@@ -55,6 +55,7 @@ pub(super) struct Object {
     /// Of the clock `CLOCK_MONOTONIC`.
     pub born_ns: u64,
     pub bytes: u32,
+    /// It stands for 2^bits objects.
     pub bits: u32,
 }
 

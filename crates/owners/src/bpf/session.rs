@@ -29,6 +29,28 @@ const PROGRAMS: [(&str, &str); 4] = [
 
 /// Objects in `live`, which has room for 131072.
 const NEARLY_FULL: usize = 120_000;
+/// So long the kernel measures what the programs take.
+const MEASURED: Duration = Duration::from_secs(1);
+/// A flag of an update.
+const IF_IT_EXISTS: u64 = 2;
+
+/// Whether the programs keep the stack of each allocation that they follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stacks {
+    Kept,
+    LeftOut,
+}
+
+/// What a session took so far.
+pub(super) struct Spent {
+    /// Events that the programs saw: an estimate if the kernel did not measure them to the end.
+    pub events: u64,
+    pub run_ns: u64,
+    /// Of the thread that reads.
+    pub reader_ns: u64,
+    /// Events that the kernel skipped.
+    pub missed: u64,
+}
 
 /// Programs that run.
 pub(crate) struct Session {
@@ -39,10 +61,12 @@ pub(crate) struct Session {
     pub(super) stats: Option<OwnedFd>,
     /// Why it does not.
     pub(super) unmeasured: Option<String>,
-    /// What was measured last; 0 if nothing was.
+    /// What was measured last, and at how many bits; 0 if nothing was.
     pub(super) ns_per_event: f64,
-    /// Events since, by those that were followed.
+    pub(super) measured_bits: u32,
+    /// Events since, by those that were sampled, and what these took at most.
     pub(super) estimated: u64,
+    pub(super) estimated_ns: f64,
     pub(super) followed: u64,
     /// Before so many were followed, `live` cannot be nearly full.
     pub(super) full_at: u64,
@@ -52,8 +76,6 @@ pub(crate) struct Session {
     pub(super) last: (Instant, u64, u64),
     pub(super) reader_at_start: Duration,
     pub(super) bits: u32,
-    /// The most that were in use since the rate is known.
-    pub(super) most_bits: u32,
 }
 
 pub(super) fn program<'a>(
@@ -81,20 +103,22 @@ pub(super) fn words(error: &dyn Error) -> String {
     all
 }
 
-pub(super) fn thread_time() -> Duration {
+/// What this thread took of a CPU.
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl Session {
     /// Starts the programs; why they do not, in words.
-    pub(crate) fn start(budget: f64) -> Result<Session, String> {
+    pub(crate) fn start(budget: f64, stacks: Stacks) -> Result<Session, String> {
         let found = Prototypes::of_kernel()?;
-        Session::with(found, budget).map_err(|error| words(error.as_ref()))
+        Session::with(found, budget, stacks).map_err(|error| words(error.as_ref()))
     }
 
-    fn with(found: Prototypes, budget: f64) -> Result<Session, Box<dyn Error>> {
+    fn with(found: Prototypes, budget: f64, stacks: Stacks) -> Result<Session, Box<dyn Error>> {
         let own = std::process::id();
+        let keep_stacks = u32::from(stacks == Stacks::Kept);
         let btf = aya::Btf::parse_file(VMLINUX, aya::Endianness::default())?;
         let mut loader = EbpfLoader::new();
         let mut bpf = loader
@@ -105,6 +129,7 @@ impl Session {
             .override_global("kmalloc_flags", &found.kmalloc_flags, true)
             .override_global("memory_controller", &found.memory_controller, true)
             .override_global("own_tgid", &own, true)
+            .override_global("keep_stacks", &keep_stacks, true)
             .load(OBJECT)?;
         program(&mut bpf, "look")?.load()?;
         for (name, _) in PROGRAMS {
@@ -121,7 +146,9 @@ impl Session {
             stats,
             unmeasured,
             ns_per_event: 0.0,
+            measured_bits: sample::FIRST,
             estimated: 0,
+            estimated_ns: 0.0,
             followed: 0,
             full_at: NEARLY_FULL as u64,
             inodes: found.inodes,
@@ -130,7 +157,6 @@ impl Session {
             last: (now, 0, 0),
             reader_at_start: thread_time(),
             bits: sample::FIRST,
-            most_bits: 0,
         };
         session.follow(sample::FIRST)?;
         // Frees first: an object whose allocation was seen must not be freed unseen.
@@ -170,19 +196,17 @@ impl Session {
 
     /// Chooses by the cost how many objects are followed; to be called some times a second.
     pub(crate) fn adapt(&mut self) {
-        let since = self.start.elapsed();
         let share = self.share();
-        let mut bits = sample::next(self.bits, share, self.budget, since);
-        if bits == self.bits && self.live_is_full() {
-            bits += 1;
+        let mut bits = sample::next(self.bits, share, self.budget);
+        if self.live_is_full() {
+            self.thin_out();
+            bits = (bits + 1).min(sample::MOST_BY_ROOM);
         }
         if bits != self.bits {
             let _ = self.follow(bits);
         }
-        if since >= sample::SETTLES {
+        if self.start.elapsed() >= MEASURED {
             self.stats = None;
-            self.most_bits = self.most_bits.max(self.bits);
-            self.forget_unfollowed();
         }
     }
 
@@ -200,11 +224,25 @@ impl Session {
             let (ran, count) = (ran.saturating_sub(ran_before), count.saturating_sub(count_before));
             if count > 0 {
                 self.ns_per_event = ran as f64 / count as f64;
+                self.measured_bits = self.bits;
             }
             return Some(ran as f64 / took);
         }
+        let ns = sample::ns_per_event(self.ns_per_event, self.measured_bits, self.bits);
         self.estimated += more;
-        self.unmeasured.is_none().then(|| more as f64 * self.ns_per_event / took)
+        self.estimated_ns += more as f64 * ns;
+        self.unmeasured.is_none().then(|| more as f64 * ns / took)
+    }
+
+    /// What the session took since its start.
+    pub(super) fn spent(&self) -> Spent {
+        let (run_ns, events, missed) = self.ran();
+        Spent {
+            events: events + self.estimated,
+            run_ns: run_ns + self.estimated_ns as u64,
+            reader_ns: (thread_time() - self.reader_at_start).as_nanos() as u64,
+            missed,
+        }
     }
 
     pub(super) fn live(&self) -> Result<Map<&MapData, u64, Object>, Box<dyn Error>> {
@@ -221,18 +259,18 @@ impl Session {
         objects == NEARLY_FULL
     }
 
-    /// Makes room: what is not in the sample any more is not looked at in the end.
-    fn forget_unfollowed(&mut self) {
-        let bits = self.most_bits;
-        if self.losses().live_full == 0 {
-            return;
-        }
+    /// Makes room: half of the objects are not followed any more, and the others count twice.
+    fn thin_out(&mut self) {
         let Some(map) = self.bpf.map_mut("live") else { return };
         let Ok(mut live) = Map::<_, u64, Object>::try_from(map) else { return };
-        let old: Vec<u64> =
-            live.keys().flatten().filter(|address| !sample::is_followed(*address, bits)).collect();
-        for address in old {
-            let _ = live.remove(&address);
+        let objects: Vec<(u64, Object)> = live.iter().flatten().collect();
+        for (nth, (address, mut object)) in objects.into_iter().enumerate() {
+            object.bits += 1;
+            // Of an object that was freed meanwhile nothing happens.
+            let _ = match nth % 2 {
+                0 => live.insert(address, object, IF_IT_EXISTS),
+                _ => live.remove(&address),
+            };
         }
     }
 
