@@ -193,7 +193,8 @@ fn decay(look: &Look) -> Duration {
     Duration::from_millis((decay * 3 / 2).max(LEAST_WAIT_MS))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+/// A share, by a number of percent.
+pub fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok().filter(|it| (0.01..=10_000.0).contains(it));
     percent
         .map(|it: f64| it / 100.0)

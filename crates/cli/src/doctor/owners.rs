@@ -7,7 +7,7 @@ use crate::stderr::say;
 use slabyard_doctor::Look;
 use slabyard_doctor::owners::{Owner, Owners};
 use slabyard_observe::view::cell::{clean, human};
-use slabyard_owners::{self as owners, Cgroup, Means, Options, Process, Watch};
+use slabyard_owners::{self as owners, Means, Options, Watch};
 use std::fmt::Write;
 use std::panic::resume_unwind;
 use std::thread::{self, JoinHandle};
@@ -57,7 +57,7 @@ impl Owners for Evidence<'_> {
         let mut found = Vec::new();
         if cache == "dentry" {
             found.extend(self.watch.directories.iter().take(2).map(|directory| Owner {
-                who: format!("directory {}, by {}", directory.path, process(&directory.process)),
+                who: format!("directory {}, by {}", directory.path, directory.process),
                 site: Some(format!(
                     "{} of {} names do not exist",
                     directory.negative, directory.entries
@@ -68,14 +68,14 @@ impl Owners for Evidence<'_> {
         }
         let systems = self.watch.file_systems.iter().filter(|it| self.is_same(&it.cache, cache));
         found.extend(systems.take(2).map(|system| Owner {
-            who: format!("file system {}, by {}", file_system(system), process(&system.process)),
+            who: format!("file system {}, by {}", file_system(system), system.process),
             site: None,
             objects: system.inodes,
             bytes: system.bytes,
         }));
         let owners = self.watch.owners.iter().filter(|owner| self.is_same(&owner.cache, cache));
         found.extend(owners.take(NAMED).map(|owner| Owner {
-            who: who(owner),
+            who: owners::who(&owner.process, owner.cgroup.as_ref()),
             site: Some(owner.site.clone()),
             objects: owner.objects,
             bytes: owner.bytes,
@@ -89,22 +89,20 @@ fn file_system(system: &owners::FileSystem) -> String {
     format!("{} at {place}", system.file_system)
 }
 
-fn process(process: &Process) -> String {
-    format!("{} (process {})", process.comm, process.pid)
-}
-
-fn unit(cgroup: &Cgroup) -> String {
-    let name = cgroup.unit.as_deref().unwrap_or(&cgroup.path);
-    match cgroup.removed {
-        true => format!("cgroup {name}, which was removed"),
-        false => name.to_owned(),
+/// Who allocates most, whatever stays.
+fn busiest(watch: &Watch) -> String {
+    if watch.sites.is_empty() {
+        return String::new();
     }
-}
-
-fn who(owner: &owners::Owner) -> String {
-    let unit = owner.cgroup.as_ref().filter(|cgroup| cgroup.path != "/").map(unit);
-    let unit = unit.map(|unit| format!(" of {unit}")).unwrap_or_default();
-    process(&owner.process) + &unit
+    let mut text = String::from("\nwho allocates most, whatever stays\n");
+    let a_second = |count: u64| (count as f64 * 1e9 / watch.took_ns.max(1) as f64) as u64;
+    for site in watch.sites.iter().take(NAMED) {
+        let who = clean(&owners::who(&site.process, site.cgroup.as_ref()));
+        let (objects, bytes) = (a_second(site.allocations), human(a_second(site.bytes)));
+        let rates = format!("{objects} objects and {bytes} a second");
+        let _ = writeln!(text, "  {who}: {rates} of {} at {}", site.cache, site.site);
+    }
+    text
 }
 
 /// Who holds most of what was allocated in the watch and stays, and what the watch cost.
@@ -120,7 +118,12 @@ pub fn text(watch: &Watch) -> String {
     for owner in watch.owners.iter().take(NAMED) {
         let held =
             format!("{} in {} objects of {}", human(owner.bytes), owner.objects, owner.cache);
-        let _ = writeln!(text, "  {}: {held} at {}", clean(&who(owner)), owner.site);
+        let _ = writeln!(
+            text,
+            "  {}: {held} at {}",
+            clean(&owners::who(&owner.process, owner.cgroup.as_ref())),
+            owner.site
+        );
     }
     for directory in watch.directories.iter().take(2) {
         let owners::Directory { entries, negative, .. } = directory;
@@ -131,6 +134,7 @@ pub fn text(watch: &Watch) -> String {
         let place = clean(&file_system(system));
         let _ = writeln!(text, "  file system {place}: {} inodes", system.inodes);
     }
+    text.push_str(&busiest(watch));
     if let Some(cost) = watch.cost {
         let _ = write!(
             text,

@@ -8,9 +8,11 @@ use super::columns::{Column, Direction};
 use super::filter::Filter;
 use super::history::History;
 use super::keys::{self, Action};
+use super::pane::{Pane, Want};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use slabyard_observe::source::ReadScope;
 use slabyard_observe::{Cache, Snapshot};
+use slabyard_owners::Activity;
 use std::time::Duration;
 
 /// Shortest time between two looks.
@@ -29,6 +31,8 @@ pub struct Start {
     pub sort: Column,
     /// Which caches to show.
     pub filter: Filter,
+    /// The pane that is open.
+    pub pane: Pane,
 }
 
 /// What the loop must do after a key.
@@ -64,8 +68,10 @@ pub struct App {
     pub typing: bool,
     /// The cache that was chosen.
     pub chosen: Option<String>,
-    /// True if its pane is open.
-    pub pane: bool,
+    /// What is shown below the table.
+    pub pane: Pane,
+    /// What was counted at the last look, if call sites were shown, or why it was not.
+    pub activity: Option<Result<Activity, String>>,
     /// First line of the help that is shown; `None` if it is closed.
     pub help: Option<usize>,
     /// True if nobody looks.
@@ -94,7 +100,7 @@ impl App {
         let mut history = History::default();
         history.add(&snapshot, Duration::ZERO);
         App {
-            columns: Column::of(&snapshot, start.sort),
+            columns: Column::of(&snapshot, start.sort, start.pane),
             sort: start.sort.name,
             direction: Direction::of(&start.sort),
             snapshot,
@@ -103,7 +109,8 @@ impl App {
             filter: start.filter,
             typing: false,
             chosen: None,
-            pane: false,
+            pane: start.pane,
+            activity: None,
             help: None,
             paused: false,
             interval: start.interval,
@@ -112,8 +119,9 @@ impl App {
     }
 
     /// What to look at. How full partial slabs are is told without each of them.
-    pub fn want(&self) -> ReadScope {
-        ReadScope { all: self.pane, slabs: false }
+    pub fn want(&self) -> Want {
+        let scope = ReadScope { all: self.pane == Pane::Cache, slabs: false };
+        Want { scope, pane: self.pane }
     }
 
     /// Takes a look.
@@ -121,6 +129,13 @@ impl App {
         self.history.add(&snapshot, at);
         self.snapshot = snapshot;
         self.trouble = None;
+    }
+
+    /// Takes what was counted meanwhile.
+    pub fn count(&mut self, activity: Option<Result<Activity, String>>) {
+        let counted = activity.as_ref().and_then(|activity| activity.as_ref().ok());
+        self.history.count(&self.snapshot, counted);
+        self.activity = activity;
     }
 
     /// The caches that are shown, in their order.
@@ -164,10 +179,8 @@ impl App {
             Action::Back => self.back(),
             // The help covers the rest.
             _ if self.help.is_some() => self.scroll_help(action),
-            Action::Pane => {
-                self.pane = !self.pane;
-                return if self.pane && !self.paused { LoopAction::Look } else { LoopAction::Draw };
-            }
+            Action::Pane => return self.toggle(Pane::Cache),
+            Action::Sites => return self.toggle(Pane::Sites),
             Action::Filter => self.typing = true,
             Action::SortNext => self.sort_by(1),
             Action::SortBefore => self.sort_by(self.columns.len().saturating_sub(1)),
@@ -194,7 +207,23 @@ impl App {
         } else if !self.filter.is_empty() {
             self.filter = Filter::default();
         } else {
-            self.pane = false;
+            self.open(Pane::Closed);
+        }
+    }
+
+    fn toggle(&mut self, pane: Pane) -> LoopAction {
+        self.open(if self.pane == pane { Pane::Closed } else { pane });
+        let looks = self.pane != Pane::Closed && !self.paused;
+        if looks { LoopAction::Look } else { LoopAction::Draw }
+    }
+
+    /// Opens a pane, and shows the columns that are counted with it.
+    fn open(&mut self, pane: Pane) {
+        self.pane = pane;
+        self.activity = None;
+        self.history.count(&self.snapshot, None);
+        if let Some(sort) = Column::named(self.sort) {
+            self.columns = Column::of(&self.snapshot, sort, pane);
         }
     }
 

@@ -3,7 +3,8 @@
 //! Neighbours: [`slabyard_observe::fields`] has the numbers, [`super::history`] computes the rates.
 //! Names are those of `slabyard list`, so `--sort` accepts the same names.
 
-use super::history::{History, RateKind};
+use super::history::{GrossKind, History, RateKind};
+use super::pane::Pane;
 use super::short;
 use slabyard_observe::fields::{self, Field, Unit};
 use slabyard_observe::snapshot::SourceKind;
@@ -27,6 +28,7 @@ enum ColumnSource {
     Name,
     Field(&'static Field),
     Rate(RateKind, Unit),
+    Gross(GrossKind, Unit),
 }
 
 /// Names of the columns, their ranks, and the room of their cells: fields, and
@@ -47,7 +49,13 @@ const COLUMNS: &[(&str, u8, usize)] = &[
     ("objects/s", 3, WIDEST),
     ("bytes/s", 6, WIDEST),
     ("slow/s", 6, WIDEST),
+    ("allocs/s", 2, WIDEST),
+    ("frees/s", 3, WIDEST),
+    ("allocated/s", 3, WIDEST),
 ];
+
+/// Those that are counted only while call sites are shown.
+const GROSS: [&str; 3] = ["allocs/s", "frees/s", "allocated/s"];
 
 /// A cell is not wider.
 pub const WIDEST: usize = 40;
@@ -74,14 +82,21 @@ impl Column {
             }
             "bytes/s" => column("bytes/s", ColumnSource::Rate(RateKind::Bytes, Unit::Bytes)),
             "slow/s" => column("slow/s", ColumnSource::Rate(RateKind::SlowPaths, Unit::Count)),
+            "allocs/s" => {
+                column("allocs/s", ColumnSource::Gross(GrossKind::Allocations, Unit::Count))
+            }
+            "frees/s" => column("frees/s", ColumnSource::Gross(GrossKind::Frees, Unit::Count)),
+            "allocated/s" => {
+                column("allocated/s", ColumnSource::Gross(GrossKind::Bytes, Unit::Bytes))
+            }
             _ => {
                 fields::field(name).and_then(|field| column(field.name, ColumnSource::Field(field)))
             }
         }
     }
 
-    /// Those of a source, in their order, and the one that was asked for.
-    pub fn of(snapshot: &Snapshot, asked: Column) -> Vec<Column> {
+    /// Those of a source beside a pane, in their order, and the one that was asked for.
+    pub fn of(snapshot: &Snapshot, asked: Column, pane: Pane) -> Vec<Column> {
         // A kernel's live objects are a range too wide for a rate, and it counts
         // slow paths only where it was built to. Few sources tell of empty slabs on CPU partial
         // lists.
@@ -91,6 +106,9 @@ impl Column {
         };
         if snapshot.caches.iter().all(|cache| cache.reading("empties_bytes").is_none()) {
             left_out.push("empties_bytes");
+        }
+        if pane != Pane::Sites {
+            left_out.extend(GROSS);
         }
         let names = COLUMNS.iter().map(|(name, ..)| *name);
         let mut columns: Vec<Column> = names
@@ -114,6 +132,15 @@ impl Column {
             }
             ColumnSource::Rate(RateKind::Bytes, _) => "change of bytes a second",
             ColumnSource::Rate(RateKind::SlowPaths, _) => "slow paths a second",
+            ColumnSource::Gross(GrossKind::Allocations, _) => {
+                "all allocations a second, while call sites are shown"
+            }
+            ColumnSource::Gross(GrossKind::Frees, _) => {
+                "all frees a second, while call sites are shown"
+            }
+            ColumnSource::Gross(GrossKind::Bytes, _) => {
+                "bytes of all allocations a second, while call sites are shown"
+            }
         }
     }
 
@@ -122,7 +149,7 @@ impl Column {
         match self.what {
             ColumnSource::Name => true,
             ColumnSource::Field(field) => field.unit == Unit::Text,
-            ColumnSource::Rate(..) => false,
+            ColumnSource::Rate(..) | ColumnSource::Gross(..) => false,
         }
     }
 
@@ -137,6 +164,9 @@ impl Column {
             ColumnSource::Rate(changing, unit) => {
                 short::rate(history.rate(&cache.name, changing), unit)
             }
+            ColumnSource::Gross(kind, unit) => history
+                .gross(&cache.name, kind)
+                .map_or_else(|| short::UNKNOWN.into(), |size| short::a_second(size, unit)),
         }
     }
 
@@ -147,6 +177,9 @@ impl Column {
             ColumnSource::Rate(changing, _) => history
                 .rate(&cache.name, changing)
                 .map_or(Key::Unknown, |rate| Key::Rate(rate.a_second)),
+            ColumnSource::Gross(kind, _) => {
+                history.gross(&cache.name, kind).map_or(Key::Unknown, Key::Rate)
+            }
             ColumnSource::Field(field) => match fields::value(field, snapshot, cache) {
                 None => Key::Unknown,
                 Some(Value::Text(text)) => Key::Words(text),
@@ -236,7 +269,7 @@ mod tests {
     fn a_field_that_is_no_column_becomes_one_when_asked_for() {
         let names = |kind, asked| {
             let snapshot = Snapshot::new(Source::of(kind));
-            let columns = Column::of(&snapshot, Column::named(asked).unwrap());
+            let columns = Column::of(&snapshot, Column::named(asked).unwrap(), Pane::Closed);
             columns.iter().map(|c| c.name).collect::<Vec<_>>()
         };
         let kernel = names(SourceKind::Kernel, "bytes");
@@ -253,7 +286,7 @@ mod tests {
         let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         snapshot.caches.push(Cache::new("c"));
         let has = |snapshot: &Snapshot, asked| {
-            let columns = Column::of(snapshot, Column::named(asked).unwrap());
+            let columns = Column::of(snapshot, Column::named(asked).unwrap(), Pane::Closed);
             columns.iter().filter(|c| c.name == "empties_bytes").count()
         };
         assert_eq!((has(&snapshot, "bytes"), has(&snapshot, "empties_bytes")), (0, 1));

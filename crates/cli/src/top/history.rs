@@ -6,6 +6,7 @@
 use super::short::Rate;
 use slabyard_observe::fields::{self, Field};
 use slabyard_observe::{Cache, Snapshot, Value};
+use slabyard_owners::Activity;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -39,10 +40,24 @@ pub enum RateKind {
     SlowPaths,
 }
 
+/// What is counted of a kernel's caches while its call sites are shown, for each second: all of it,
+/// not what is left in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrossKind {
+    /// Objects that were allocated.
+    Allocations,
+    /// Objects that were freed.
+    Frees,
+    /// Bytes of those that were allocated.
+    Bytes,
+}
+
 /// All caches' last looks.
 #[derive(Default)]
 pub struct History {
     caches: HashMap<String, VecDeque<CacheSample>>,
+    /// Allocations, frees and allocated bytes a second of the caches that were counted last.
+    gross: HashMap<String, [f64; 3]>,
 }
 
 impl History {
@@ -57,6 +72,23 @@ impl History {
             looks.push_back(CacheSample::at(at, snapshot, cache));
             self.caches.insert(cache.name.clone(), looks);
         }
+    }
+
+    /// Keeps what was counted last; a merged cache has the sum of its names'.
+    pub fn count(&mut self, snapshot: &Snapshot, activity: Option<&Activity>) {
+        self.gross.clear();
+        for rate in activity.iter().flat_map(|activity| &activity.caches) {
+            let cache = snapshot.cache(&rate.cache).map_or(&rate.cache, |cache| &cache.name);
+            let sum = self.gross.entry(cache.clone()).or_default();
+            for (sum, count) in sum.iter_mut().zip([rate.allocations, rate.frees, rate.bytes]) {
+                *sum += activity.map_or(0.0, |it| it.a_second(count.unwrap_or(0)));
+            }
+        }
+    }
+
+    /// What was counted of a cache, for each second; `None` if nothing was.
+    pub fn gross(&self, cache: &str, kind: GrossKind) -> Option<f64> {
+        self.gross.get(cache).map(|counted| counted[kind as usize])
     }
 
     /// The looks at a cache, oldest first.

@@ -24,6 +24,8 @@ pub enum Action {
     Last,
     /// Show or hide the pane of the chosen cache.
     Pane,
+    /// Show or hide the call sites.
+    Sites,
     /// Begin to type a filter.
     Filter,
     /// Sort by the next column.
@@ -117,6 +119,12 @@ pub static KEYS: &[Row] = &[
             (K::Char('-'), A::Faster),
             (K::Char('_'), A::Faster),
         ],
+    ),
+    row(
+        "w",
+        "who allocates",
+        "show or hide a kernel's call sites with their rates; counting them costs CPU time",
+        &[(K::Char('w'), A::Sites)],
     ),
     row(
         "Up Down",

@@ -6,26 +6,37 @@
 use super::app::{App, LoopAction, Start};
 use super::draw::{ScreenOptions, draw};
 use super::events::{A_WHILE, Event, Events};
+use super::pane::{Pane, Want};
 use super::screen::{self, Screen};
 use crate::stderr::say;
 use nix::unistd::{Pid, getpid, getsid};
 use signal_hook::consts::signal::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 use slabyard_observe::Snapshot;
-use slabyard_observe::source::ReadScope;
+use slabyard_owners::Activity;
 use std::io;
 use std::time::{Duration, Instant};
 
 /// What one look gave.
 pub enum Sample {
-    /// The source was sampled, so long after the first look.
-    Taken(Box<Snapshot>, Duration),
+    /// The source was sampled.
+    Taken(Box<Taken>),
     /// It could not be sampled this time, and why.
     Failed(String),
     /// The process has ended.
     Gone,
     /// There is no later look in the timeline.
     Over,
+}
+
+/// A source as it was sampled.
+pub struct Taken {
+    /// Its caches.
+    pub snapshot: Snapshot,
+    /// The time since the first look.
+    pub at: Duration,
+    /// What was counted since the last look, if it was wanted, or why it was not.
+    pub activity: Option<Result<Activity, String>>,
 }
 
 /// Why the loop ended.
@@ -44,7 +55,7 @@ pub fn run(
     start: Start,
     first: Snapshot,
     look: &ScreenOptions,
-    mut sample: impl FnMut(ReadScope) -> Sample,
+    mut sample: impl FnMut(Want) -> Sample,
 ) -> io::Result<End> {
     let mut app = App::new(start, first);
     // Before the terminal is taken: a signal then must not leave it taken.
@@ -55,6 +66,10 @@ pub fn run(
     let mut screen = Screen::enter()?;
     events.read_keys()?;
     let mut due = Instant::now() + app.interval;
+    if app.pane == Pane::Sites {
+        // What is counted begins at the first look.
+        due = Instant::now();
+    }
     loop {
         if !screen::in_foreground() {
             if let Some(end) = until_foreground(&events) {
@@ -64,7 +79,10 @@ pub fn run(
         }
         if !app.paused && due <= Instant::now() {
             match sample(app.want()) {
-                Sample::Taken(snapshot, at) => app.take(*snapshot, at),
+                Sample::Taken(taken) => {
+                    app.take(taken.snapshot, taken.at);
+                    app.count(taken.activity);
+                }
                 Sample::Failed(why) => app.trouble = Some(why),
                 Sample::Gone => return Ok(End::Gone),
                 Sample::Over => app.paused = true,

@@ -5,17 +5,20 @@
 
 mod app;
 mod columns;
+mod counting;
 mod draw;
 mod events;
 mod filter;
 mod history;
 mod keys;
 mod live;
+mod pane;
 mod screen;
 mod short;
 #[cfg(test)]
 mod tests;
 
+use crate::doctor;
 use crate::failure::Failure;
 use crate::look;
 use crate::stderr::say;
@@ -24,9 +27,11 @@ use anyhow::{Context, anyhow};
 use app::Start;
 use clap::ValueHint;
 use columns::Column;
+use counting::Counting;
 use draw::{Colour, ScreenOptions};
 use filter::Filter;
-use live::{End, Sample};
+use live::{End, Sample, Taken};
+use pane::{Pane, Want};
 use slabyard_observe::Snapshot;
 use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::timeline::Timeline;
@@ -40,6 +45,7 @@ Examples:
   slabyard top                              the running kernel
   slabyard top $(pgrep -n python3)          a process that runs on Slabyard
   slabyard top --sort live/s --filter 'kmalloc-*' --interval 0.5
+  slabyard top --sites                      who allocates from the kernel's caches
   slabyard top --replay day.timeline --interval 0.2    what `slabyard watch` wrote
 
 Keys are shown at the foot of the screen, all of them by `?`. The code is 0 when
@@ -65,6 +71,12 @@ pub struct TopArgs {
     /// Show only caches whose name holds this, or matches it as in `kmalloc-*`
     #[arg(long, value_name = "PATTERN", default_value = "")]
     filter: String,
+    /// Show who allocates from the kernel's caches, and how much, as the key `w` does
+    #[arg(long, conflicts_with = "replay")]
+    sites: bool,
+    /// What counting for that may take of one CPU: of more, fewer allocations are followed
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = doctor::percent)]
+    budget: f64,
 }
 
 /// Shows the source until the end.
@@ -85,11 +97,19 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::Usage(text.into()));
         }
     };
-    look_for_terminal()?;
+    if args.sites && target.is_some() {
+        let why = "--sites is of the kernel: `slabyard profile PID` samples a process's call sites";
+        return Err(Failure::Usage(why.into()));
+    }
+    look_for_terminal(args)?;
     let first = source::sample(&args.source, ReadScope::default()).map_err(anyhow::Error::from)?;
     let began = Instant::now();
-    show(args, first, |want| match source::sample(&args.source, want) {
-        Ok(snapshot) => Sample::Taken(Box::new(snapshot), began.elapsed()),
+    let mut counting = Counting::new(&args.source, args.budget);
+    show(args, first, |want| match source::sample(&args.source, want.scope) {
+        Ok(snapshot) => {
+            let at = began.elapsed();
+            Sample::Taken(Box::new(Taken { snapshot, at, activity: counting.look(want.pane) }))
+        }
         Err(_) if target.is_some_and(|target| target.ended()) => Sample::Gone,
         Err(error) => Sample::Failed(error.to_string()),
     })
@@ -97,7 +117,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
 
 /// Shows a timeline again.
 fn again(args: &TopArgs, path: &Path) -> Result<ExitCode, Failure> {
-    look_for_terminal()?;
+    look_for_terminal(args)?;
     let timeline = Timeline::open(path).map_err(anyhow::Error::from)?;
     let mut looks = timeline.looks();
     let Some(first) = looks.next() else {
@@ -105,32 +125,41 @@ fn again(args: &TopArgs, path: &Path) -> Result<ExitCode, Failure> {
     };
     let first = first.map_err(anyhow::Error::from)?;
     let began = first.taken_at_ms;
-    show(args, first, |_| match looks.next() {
+    show(args, first, |want| match looks.next() {
         Some(Ok(look)) => {
             let at = Duration::from_millis(look.taken_at_ms.saturating_sub(began));
-            Sample::Taken(Box::new(look), at)
+            let why = "a timeline does not tell who allocates";
+            let activity = (want.pane == Pane::Sites).then(|| Err(why.into()));
+            Sample::Taken(Box::new(Taken { snapshot: look, at, activity }))
         }
         Some(Err(error)) => Sample::Failed(error.to_string()),
         None => Sample::Over,
     })
 }
 
-fn look_for_terminal() -> Result<(), Failure> {
+fn look_for_terminal(args: &TopArgs) -> Result<(), Failure> {
     if io::stdin().is_terminal() && io::stdout().is_terminal() {
         return Ok(());
     }
-    let text = "top needs a terminal to draw on: `slabyard list` prints the same columns";
-    Err(Failure::Usage(text.into()))
+    let instead = match args.sites {
+        true => "`slabyard doctor kernel --watch 10` prints who allocates",
+        false => "`slabyard list` prints the same columns",
+    };
+    Err(Failure::Usage(format!("top needs a terminal to draw on: {instead}")))
 }
 
 /// Shows looks until the end.
 fn show(
     args: &TopArgs,
     first: Snapshot,
-    sample: impl FnMut(ReadScope) -> Sample,
+    sample: impl FnMut(Want) -> Sample,
 ) -> Result<ExitCode, Failure> {
-    let start =
-        Start { interval: args.interval, sort: args.sort, filter: Filter::new(&args.filter) };
+    let start = Start {
+        interval: args.interval,
+        sort: args.sort,
+        filter: Filter::new(&args.filter),
+        pane: if args.sites { Pane::Sites } else { Pane::Closed },
+    };
     let look = ScreenOptions { zone: jiff::tz::TimeZone::system(), colour: colour() };
     match live::run(start, first, &look, sample).context("the terminal")? {
         End::Quit => {}

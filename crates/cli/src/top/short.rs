@@ -45,16 +45,20 @@ pub fn bytes(value: Option<&Value>) -> String {
     self::value(value, Unit::Bytes)
 }
 
-/// A rate with its sign; `bytes` or counts.
-pub fn rate(rate: Option<Rate>, unit: Unit) -> String {
-    let Some(Rate { a_second, about }) = rate else { return UNKNOWN.into() };
-    let size = a_second.abs();
-    let text = match unit {
+/// How much a second: `bytes` or counts.
+pub fn a_second(size: f64, unit: Unit) -> String {
+    match unit {
         Unit::Bytes => scaled(size, 1024.0, BYTES),
         // Below that a rounded number would hide that something moves.
         _ if size > 0.0 && size < 9.95 => format!("{:.1}", size.max(0.1)),
         _ => scaled(size, 1000.0, COUNTS),
-    };
+    }
+}
+
+/// A change with its sign; `bytes` or counts.
+pub fn rate(rate: Option<Rate>, unit: Unit) -> String {
+    let Some(Rate { a_second, about }) = rate else { return UNKNOWN.into() };
+    let text = self::a_second(a_second.abs(), unit);
     let sign = match a_second {
         x if x > 0.0 => "+",
         x if x < 0.0 => "-",

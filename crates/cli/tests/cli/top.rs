@@ -207,6 +207,8 @@ fn what_cannot_be_shown_live_is_said_with_the_command_that_shows_it() {
         (&["top", "--interval", "0.01"], "0.1"),
         (&["top", "--interval", "soon"], "seconds"),
         (&["top", "--sort", "colour"], "no such field"),
+        (&["top", "1", "--sites"], "`slabyard profile PID`"),
+        (&["top", "--sites"], "`slabyard doctor kernel --watch 10`"),
     ] {
         let output = slabyard(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -222,6 +224,24 @@ fn a_process_that_is_not_there_never_gets_a_screen() {
     terminal.line(&format!("{SLABYARD} top 999999999"));
     terminal.wait_for("slabyard: ");
     assert_eq!(terminal.code(), "3");
+}
+
+#[test]
+fn a_kernels_call_sites_are_shown_or_why_not() {
+    let Some(terminal) = before_a_kernel(120, 40) else { return };
+    terminal.top("--sites --interval 0.5 --budget 20");
+    let screen = terminal.wait_for("── call sites");
+    assert!(screen.contains("allocs/s") && screen.contains("frees/s"), "{screen}");
+    let told = |screen: &str| {
+        screen.contains("of one CPU, budget 20 %") || screen.contains("BPF programs")
+    };
+    let screen = terminal.wait_until("what was counted", told);
+    if screen.contains("BPF programs") {
+        eprintln!("skipped: {screen}");
+    } else {
+        // This test's own terminal makes the kernel allocate.
+        assert!(screen.contains("(process "), "{screen}");
+    }
 }
 
 #[test]

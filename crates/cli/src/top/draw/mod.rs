@@ -1,7 +1,7 @@
 //! Draws the screen from the state, into a buffer of cells. Nothing here depends on a terminal.
 //!
-//! Neighbours: [`super::app`] holds the state; [`head`], [`table`], [`pane`] and [`help`] each draw
-//! a part, in the styles of [`look`]. Invariants: what does not fit is left out as a whole or ends
+//! Neighbours: [`super::app`] holds the state; [`head`], [`table`], [`pane`], [`sites`] and
+//! [`help`] each draw a part, in the styles of [`look`]. Invariants: what does not fit is left out as a whole or ends
 //! in `…`; no fact is shown by colour alone; a screen of any size can be drawn, at least in part.
 
 mod chart;
@@ -9,12 +9,14 @@ mod head;
 mod help;
 mod look;
 mod pane;
+mod sites;
 mod table;
 mod text;
 
 pub use look::{Colour, ScreenOptions};
 
 use super::app::App;
+use super::pane::Pane;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
@@ -36,8 +38,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &ScreenOptions) {
     let pane_rows = pane_rows(app, body_rows);
     let (above, below) = split(body, pane_rows);
     table::draw(frame, above, app, look);
-    if pane_rows > 0 {
-        pane::draw(frame, below, app, look);
+    match app.pane {
+        _ if pane_rows == 0 => {}
+        Pane::Sites => sites::draw(frame, below, app, look),
+        _ => pane::draw(frame, below, app, look),
     }
     help::foot(frame, foot, app, look);
     help::draw(frame, body, app, look);
@@ -46,7 +50,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &ScreenOptions) {
 /// A pane is beside the table where both fit, else instead of it.
 fn pane_rows(app: &App, body_rows: u16) -> u16 {
     match body_rows {
-        _ if !app.pane => 0,
+        _ if app.pane == Pane::Closed => 0,
         rows if rows < PANE + 5 => rows,
         rows => (rows / 2).clamp(PANE, LARGEST_PANE),
     }

@@ -3,6 +3,7 @@
 use super::looks;
 use crate::top::app::{App, LoopAction};
 use crate::top::columns::Direction;
+use crate::top::pane::Pane;
 use ratatui::crossterm::event::KeyCode::{self, Backspace, Char, Down, End, Enter, Esc, Home, Up};
 use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
 use slabyard_observe::{Snapshot, Value};
@@ -129,11 +130,11 @@ fn esc_closes_the_help_then_the_filter_then_the_pane() {
     let mut app = looks::app(looks::kernel, 2);
     press(&mut app, &[Enter, Char('/'), Char('d'), Enter, Char('?')]);
     press(&mut app, &[Esc]);
-    assert!(app.help.is_none() && !app.filter.is_empty() && app.pane);
+    assert!(app.help.is_none() && !app.filter.is_empty() && app.pane == Pane::Cache);
     press(&mut app, &[Esc]);
-    assert!(app.filter.is_empty() && app.pane);
+    assert!(app.filter.is_empty() && app.pane == Pane::Cache);
     press(&mut app, &[Esc]);
-    assert!(!app.pane);
+    assert_eq!(app.pane, Pane::Closed);
 }
 
 #[test]
@@ -141,16 +142,16 @@ fn under_the_help_nothing_changes() {
     let mut app = looks::app(looks::kernel, 2);
     press(&mut app, &[Char('?'), Char('r'), Char('s'), Down, Enter, Char(' ')]);
     assert_eq!((app.sort, app.direction), ("bytes", Direction::Down));
-    assert!(!app.pane && !app.paused && app.chosen.is_none());
+    assert!(app.pane == Pane::Closed && !app.paused && app.chosen.is_none());
     assert_eq!(press(&mut app, &[Char('q')]), LoopAction::Quit);
 }
 
 #[test]
 fn an_open_pane_wants_more_and_wants_it_now() {
     let mut app = looks::app(looks::process, 2);
-    assert!(!app.want().all);
+    assert!(!app.want().scope.all);
     assert_eq!(press(&mut app, &[Enter]), LoopAction::Look);
-    assert!(app.want().all);
+    assert!(app.want().scope.all);
     assert_eq!(press(&mut app, &[Enter]), LoopAction::Draw);
 }
 
@@ -198,4 +199,26 @@ fn caches_may_come_and_go() {
     fewer.caches[0].set("live", Value::Exact(1));
     app.take(fewer, Duration::from_secs(3));
     assert_eq!(chosen(&app), "malloc-16");
+}
+
+#[test]
+fn call_sites_bring_their_columns_and_take_them_away() {
+    let mut app = looks::app(looks::kernel, 2);
+    let has = |app: &App| app.columns.iter().any(|column| column.name == "allocs/s");
+    assert!(!has(&app));
+    assert_eq!(press(&mut app, &[Char('w')]), LoopAction::Look);
+    assert!(has(&app) && app.want().pane == Pane::Sites && !app.want().scope.all);
+    app.count(Some(Ok(looks::activity())));
+    while app.sort != "allocs/s" {
+        press(&mut app, &[Char('s')]);
+    }
+    // Of a merged cache under its first name; what was not counted is last.
+    assert_eq!(names(&app)[..2], ["kmalloc-64", "dentry"]);
+    press(&mut app, &[Char('r')]);
+    assert_eq!(names(&app)[..2], ["dentry", "kmalloc-64"]);
+    // The other pane stands in its place, and the column stays, because it is sorted by.
+    press(&mut app, &[Enter]);
+    assert!(app.pane == Pane::Cache && has(&app) && app.activity.is_none());
+    assert_eq!(press(&mut app, &[Enter]), LoopAction::Draw);
+    assert_eq!(app.pane, Pane::Closed);
 }

@@ -3,8 +3,11 @@
 use crate::top::app::{App, Start};
 use crate::top::columns::Column;
 use crate::top::filter::Filter;
+use crate::top::pane::Pane;
+use ratatui::crossterm::event::KeyCode;
 use slabyard_observe::snapshot::{Missing, Source, SourceKind};
 use slabyard_observe::{Cache, Snapshot, Value};
+use slabyard_owners::{Activity, CacheRate, Cgroup, Cost, Losses, Process, Site};
 use std::time::Duration;
 
 /// 2026-03-01 12:00:00 UTC.
@@ -140,10 +143,59 @@ pub fn app(look: fn(u64) -> Snapshot, looks: u64) -> App {
         interval: Duration::from_secs(1),
         sort: Column::named("bytes").unwrap(),
         filter: Filter::default(),
+        pane: Pane::Closed,
     };
     let mut app = App::new(start, look(0));
     for second in 1..looks {
         app.take(look(second), Duration::from_secs(second));
     }
+    app
+}
+
+/// What was counted of the kernel in a second.
+pub fn activity() -> Activity {
+    let cache = |cache: &str, allocations, frees, bytes| CacheRate {
+        cache: cache.into(),
+        allocations: Some(allocations),
+        frees: Some(frees),
+        bytes: Some(bytes),
+        grew_objects: None,
+        grew_bytes: None,
+    };
+    let site = |cache: &str, site: &str, comm: &str, pid, unit: &str, allocations| Site {
+        cache: cache.into(),
+        site: site.into(),
+        process: Process { pid, comm: comm.into(), exe: None, command: None },
+        cgroup: Some(Cgroup {
+            id: u64::from(pid),
+            path: format!("/system.slice/{unit}"),
+            unit: Some(unit.into()),
+            removed: false,
+        }),
+        allocations,
+        frees: allocations / 3,
+        bytes: allocations * 64,
+    };
+    let cost = Cost { events: 41_000, ns_per_event: 61.0, cpu_share: 0.0031, budget: 0.01 };
+    Activity {
+        took_ns: 1_000_000_000,
+        caches: vec![
+            cache("kmalloc-64", 31_200, 30_400, 1_996_800),
+            cache("fake_alias", 800, 2, 153_600),
+        ],
+        sites: vec![
+            site("kmalloc-64", "sock_alloc_send_pskb", "nginx", 812, "nginx.service", 31_200),
+            site("fake_alias", "__d_alloc", "find", 4000, "cron.service", 800),
+        ],
+        cost: Some(cost),
+        one_in: 32,
+        lost: Losses { missed: 3, ..Losses::default() },
+    }
+}
+
+/// The pane of call sites, with what was counted.
+pub fn with_sites(mut app: App) -> App {
+    super::keys::press(&mut app, &[KeyCode::Char('w')]);
+    app.count(Some(Ok(activity())));
     app
 }

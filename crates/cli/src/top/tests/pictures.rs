@@ -78,6 +78,11 @@ fn a_pane_of_a_process_cache() {
 }
 
 #[test]
+fn a_kernels_call_sites() {
+    compare("kernel-sites", || looks::with_sites(looks::app(looks::kernel, 20)));
+}
+
+#[test]
 fn a_filter_being_typed_while_nothing_moves() {
     compare("filter", || {
         let mut app = looks::app(looks::kernel, 2);
@@ -107,7 +112,7 @@ fn a_look_that_failed_leaves_the_numbers_and_says_so() {
 
 #[test]
 fn every_size_can_be_drawn() {
-    for keys in [&[][..], &[Enter], &[Char('?')], &[Char('/')]] {
+    for keys in [&[][..], &[Enter], &[Char('w')], &[Char('?')], &[Char('/')]] {
         for look in [looks::kernel, looks::process] {
             let mut app = looks::app(look, 3);
             press(&mut app, keys);

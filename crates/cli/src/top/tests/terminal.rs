@@ -6,7 +6,8 @@ use crate::top::app::Start;
 use crate::top::columns::Column;
 use crate::top::draw::{Colour, ScreenOptions};
 use crate::top::filter::Filter;
-use crate::top::live::{self, Sample};
+use crate::top::live::{self, Sample, Taken};
+use crate::top::pane::Pane;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 use std::fs::File;
@@ -30,13 +31,15 @@ fn a_panic_on_the_screen() {
         interval: Duration::from_millis(100),
         sort: Column::named("bytes").unwrap(),
         filter: Filter::default(),
+        pane: Pane::Closed,
     };
     let look = ScreenOptions { zone: jiff::tz::TimeZone::UTC, colour: Colour::Yes };
     let mut looks = 0;
     let _ = live::run(start, looks::process(0), &look, |_| {
         looks += 1;
         assert!(looks < 3, "planted in look {looks}");
-        Sample::Taken(Box::new(looks::process(looks)), Duration::from_secs(looks))
+        let (snapshot, at) = (looks::process(looks), Duration::from_secs(looks));
+        Sample::Taken(Box::new(Taken { snapshot, at, activity: None }))
     });
 }
 
