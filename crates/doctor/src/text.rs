@@ -1,7 +1,7 @@
 //! The diagnosis as text: a heading, the findings, where the memory is, what could not be read.
 
 use crate::diagnosis::{Diagnosis, Outcome};
-use crate::finding::{Finding, Level};
+use crate::finding::{Confidence, Finding, Level, Remedy};
 use slabyard_observe::view::cell::{clean, human};
 use std::fmt::Write;
 
@@ -34,7 +34,9 @@ pub fn of(diagnosis: &Diagnosis, width: Option<usize>) -> String {
     out
 }
 
-fn outcome(diagnosis: &Diagnosis) -> String {
+/// What it comes to, in one line.
+#[must_use]
+pub fn outcome(diagnosis: &Diagnosis) -> String {
     let over = if diagnosis.looks > 1 {
         format!(" in {} looks over {:.1} s", diagnosis.looks, diagnosis.seconds)
     } else {
@@ -64,14 +66,24 @@ fn findings(out: &mut String, heading: &str, finding: &Finding, width: usize) {
     for evidence in &finding.evidence {
         wrapped(out, "evidence", evidence, width);
     }
-    let remedy = &finding.remedy;
-    let gives =
-        remedy.gives.map(|bytes| format!("; gives up to {}", human(bytes))).unwrap_or_default();
-    wrapped(out, "remedy", &format!("{}{gives}; risk: {}", remedy.what, remedy.risk), width);
-    if let Some(command) = &remedy.command {
+    wrapped(out, "remedy", &remedy(&finding.remedy), width);
+    if let Some(command) = &finding.remedy.command {
         wrapped(out, "", command, width);
     }
-    let confidence = &finding.confidence;
+    wrapped(out, "confidence", &confidence(&finding.confidence), width);
+}
+
+/// What to do, what that gives and its risk, but for the command.
+#[must_use]
+pub fn remedy(remedy: &Remedy) -> String {
+    let gives =
+        remedy.gives.map(|bytes| format!("; gives up to {}", human(bytes))).unwrap_or_default();
+    format!("{}{gives}; risk: {}", remedy.what, remedy.risk)
+}
+
+/// How sure the doctor is, why, and what would raise it.
+#[must_use]
+pub fn confidence(confidence: &Confidence) -> String {
     let level = match confidence.level {
         Level::Low => "low",
         Level::Medium => "medium",
@@ -79,7 +91,7 @@ fn findings(out: &mut String, heading: &str, finding: &Finding, width: usize) {
     };
     let raised = confidence.raised_by.as_deref();
     let raised = raised.map(|by| format!("; more by {by}")).unwrap_or_default();
-    wrapped(out, "confidence", &format!("{level}: {}{raised}", confidence.because), width);
+    format!("{level}: {}{raised}", confidence.because)
 }
 
 fn verdict(out: &mut String, diagnosis: &Diagnosis, width: usize) {

@@ -2,12 +2,14 @@
 //!
 //! Neighbours: the crate `slabyard-doctor` looks and judges; this module decides how often it looks,
 //! prints, and chooses the exit code; [`owners`] watches who allocates in a kernel meanwhile, and
-//! [`sites`] where a process does.
+//! [`sites`] where a process does; [`page`] draws for `--html`.
 
 mod owners;
+mod page;
 mod sites;
 
 use crate::failure::Failure;
+use crate::html::HtmlArgs;
 use crate::stderr::say;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
@@ -19,6 +21,7 @@ use slabyard_doctor::rules::RULES;
 use slabyard_doctor::{Diagnosis, Look, Outcome, examine, text};
 use slabyard_observe::snapshot::Source;
 use slabyard_observe::source::SourceName;
+use slabyard_owners::Watch;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +35,7 @@ Examples:
   slabyard doctor before.json.zst after.json.zst    two snapshots of one source
   slabyard doctor day.timeline                  what `slabyard watch` wrote
   slabyard doctor slabinfo.txt                  a text that somebody pasted
-  slabyard doctor core.4711
+  slabyard doctor core.4711 --html why.html     with a chart, for a browser
   slabyard doctor kernel --json | jq -r '.findings[0].id'";
 
 const CODES: &str = "\
@@ -68,10 +71,13 @@ pub struct DoctorArgs {
     /// For programs
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
 }
 
 /// Looks, judges, prints.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    args.html.look_before(args.sources.iter().filter_map(look::file_of))?;
     let mut watching = None;
     if let ([SourceName::Kernel], Some(watch)) = (&args.sources[..], args.watch) {
         watching = Some(Watching::start(watch, args.budget));
@@ -88,21 +94,25 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let watched = watching.and_then(Watching::end);
     let evidence = watched.as_ref().map(|watch| Evidence::of(watch, &looks));
     let diagnosis = examine(&looks, evidence.as_ref().map(|it| it as &dyn Owners));
-    let mut page = Vec::new();
-    if args.json {
-        let mut value = serde_json::to_value(&diagnosis).context("the diagnosis")?;
-        if let Some(watch) = &watched {
-            value["watch"] = serde_json::to_value(watch).context("the watch")?;
-        }
-        serde_json::to_writer_pretty(&mut page, &value).context("the diagnosis")?;
-        page.push(b'\n');
+    let json = || json(&diagnosis, watched.as_ref());
+    args.html.write(|| Ok(page::of(&diagnosis, watched.as_ref(), json()?)))?;
+    let printed = if args.json {
+        json()?
     } else {
         let width = look::style(&std::io::stdout()).width;
-        page.extend_from_slice(text::of(&diagnosis, width).as_bytes());
-        page.extend_from_slice(watched.as_ref().map(owners::text).unwrap_or_default().as_bytes());
-    }
-    stdout::print(&page)?;
+        text::of(&diagnosis, width) + &watched.as_ref().map(owners::text).unwrap_or_default()
+    };
+    stdout::print(printed.as_bytes())?;
     Ok(ExitCode::from(code(&diagnosis)))
+}
+
+/// The diagnosis for programs, with what a watch of a kernel saw.
+fn json(diagnosis: &Diagnosis, watch: Option<&Watch>) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(diagnosis).context("the diagnosis")?;
+    if let Some(watch) = watch {
+        value["watch"] = serde_json::to_value(watch).context("the watch")?;
+    }
+    Ok(format!("{value:#}\n"))
 }
 
 fn code(diagnosis: &Diagnosis) -> u8 {

@@ -15,6 +15,8 @@ const BEFORE: &str =
 const AFTER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/hackbench.after.json.zst");
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.slabtrace");
+const PASTED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../observe/tests/pasted/dentry-negative.txt");
 /// What is beside it.
 const START: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.before.json.zst");
 
@@ -35,9 +37,10 @@ fn each_page_has_the_json_that_is_printed() {
     let page = directory.path().join("page.html");
     let table = directory.path().join("out.csv");
     let table = table.to_str().unwrap();
-    let typed: [(&[&str], i32); 8] = [
+    let typed: [(&[&str], i32); 9] = [
         (&["list", BEFORE], 0),
         (&["diff", BEFORE, AFTER], 1),
+        (&["doctor", PASTED], 1),
         (&["boot", SNAPSHOT, "--set", "max_order=0"], 0),
         (&["boot", SNAPSHOT, "--set", "max_order=0..3"], 0),
         (&["replay", TRACE, "--samples", "20"], 0),
