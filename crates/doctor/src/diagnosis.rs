@@ -5,9 +5,9 @@ use crate::look::Look;
 use crate::owners::Owners;
 use crate::rule::Case;
 use crate::rules;
-use crate::verdict::Verdict;
 use crate::verdict::kernel::KernelMemory;
 use crate::verdict::process::ProcessMemory;
+use crate::verdict::{Verdict, recorded};
 use serde::Serialize;
 use slabyard_observe::snapshot::Missing;
 
@@ -64,11 +64,14 @@ pub fn examine(looks: &[Look], owners: Option<&dyn Owners>) -> Diagnosis {
     } else {
         (looks.iter().map(ProcessMemory::of).collect(), Vec::new())
     };
-    let verdict = match (process.last(), kernel.last()) {
-        (_, Some(kernel)) => kernel.verdict(),
-        (Some(process), None) => process.verdict(),
-        (None, None) => unreachable!("there is a look"),
+    let recording = last.recording.as_ref();
+    let verdict = match (process.last(), kernel.last(), recording) {
+        (_, _, Some(recording)) if last.snapshot.is_none() => recorded::verdict(recording),
+        (_, Some(kernel), _) => kernel.verdict(),
+        (Some(process), None, _) => process.verdict(),
+        (None, None, _) => unreachable!("there is a look"),
     };
+    let owners = owners.or(recording.map(|recording| recording as &dyn Owners));
     let case = Case { looks, process, kernel, owners };
     let (findings, notes): (Vec<Finding>, Vec<Finding>) =
         rules::judge(&case).into_iter().partition(|found| found.severity == Severity::Finding);

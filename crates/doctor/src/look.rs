@@ -5,6 +5,8 @@
 //! read is in [`Look::missing`], and is guessed nowhere.
 
 use crate::kernel_files::KernelFiles;
+use crate::recording::Recording;
+use slabyard_lab::trace;
 use slabyard_observe::process::{self, Residence};
 use slabyard_observe::profile::Profile;
 use slabyard_observe::smaps::{self, Mapping};
@@ -32,6 +34,8 @@ pub struct Look {
     pub process: Option<ProcessLook>,
     /// What a kernel tells beside its slabs.
     pub kernel: Option<KernelFiles>,
+    /// What a recording tells: the last look has it.
+    pub recording: Option<Recording>,
     /// What could not be read, and why.
     pub missing: Vec<Missing>,
 }
@@ -111,6 +115,33 @@ impl Look {
         }
     }
 
+    /// The beginning and the end of a recording, of a kernel's with its slabs at both.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn of_recording(path: &Path) -> Result<Vec<Look>, trace::Error> {
+        let source = SourceName::File(path.into());
+        let (recording, snapshots, missing) = Recording::open(path)?;
+        let mut looks: Vec<Look> =
+            snapshots.into_iter().map(|snapshot| Look::of(&source, snapshot)).collect();
+        if looks.is_empty() {
+            looks.push(Look {
+                source,
+                taken_at_ms: 0,
+                snapshot: None,
+                process: None,
+                kernel: None,
+                recording: None,
+                missing: Vec::new(),
+            });
+        }
+        if let Some(last) = looks.last_mut() {
+            last.missing.extend(missing);
+            last.recording = Some(recording);
+        }
+        Ok(looks)
+    }
+
     /// A look at what a snapshot tells.
     #[must_use]
     pub fn of(source: &SourceName, snapshot: Snapshot) -> Look {
@@ -122,6 +153,7 @@ impl Look {
             kernel: of_kernel.then(|| KernelFiles::of(&snapshot)),
             snapshot: Some(snapshot),
             process: None,
+            recording: None,
         }
     }
 
@@ -129,7 +161,8 @@ impl Look {
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         let kind = self.snapshot.as_ref().map(|snapshot| snapshot.source.kind);
-        matches!(kind, Some(SourceKind::Kernel | SourceKind::Lab))
+        let is_recorded = self.recording.as_ref().is_some_and(|it| it.of_kernel);
+        is_recorded || matches!(kind, Some(SourceKind::Kernel | SourceKind::Lab))
     }
 
     /// What it is, for a heading.
@@ -153,7 +186,10 @@ impl Look {
                 let pid = of.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
                 format!("{program}{pid}{file}")
             }
-            None => self.source.to_string(),
+            None => {
+                let recorded = self.recording.as_ref().filter(|it| !it.title.is_empty());
+                recorded.map_or_else(|| self.source.to_string(), |it| it.title.clone() + &file)
+            }
         }
     }
 
@@ -224,6 +260,7 @@ fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
         snapshot,
         process: Some(look),
         kernel: None,
+        recording: None,
         missing,
     })
 }

@@ -11,12 +11,15 @@ mod sites;
 use crate::failure::Failure;
 use crate::html::HtmlArgs;
 use crate::stderr::say;
+use crate::terminal::Progress;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use owners::{Evidence, Watching};
 use sites::Sampling;
+use slabyard_ask::{Listener as _, files};
 use slabyard_doctor::owners::Owners;
+use slabyard_doctor::recording;
 use slabyard_doctor::rules::RULES;
 use slabyard_doctor::{Diagnosis, Look, Outcome, examine, text};
 use slabyard_observe::snapshot::Source;
@@ -34,14 +37,15 @@ Examples:
   slabyard doctor kernel --watch 60             what grows, and who allocates it
   slabyard doctor before.json.zst after.json.zst    two snapshots of one source
   slabyard doctor day.timeline                  what `slabyard watch` wrote
+  slabyard doctor load.slabtrace                what `slabyard record` wrote
   slabyard doctor slabinfo.txt                  a text that somebody pasted
   slabyard doctor core.4711 --html why.html     with a chart, for a browser
   slabyard doctor kernel --json | jq -r '.findings[0].id'";
 
 const CODES: &str = "\
-SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, a timeline of them, the
-core file of a process that runs on Slabyard, a copied folder, or a pasted text; `-` is a snapshot
-or a text on standard input.
+SOURCE is `kernel`, the id of any process, or a file: a saved snapshot, a timeline of them, a
+recording, the core file of a process that runs on Slabyard, a copied folder, or a pasted text; `-`
+is a snapshot or a text on standard input.
 
 The exit code is 0 if nothing is found, 1 if something is, 2 for wrong usage, and 3 if the source
 cannot be read or most of its memory cannot be seen, with the reason.";
@@ -151,8 +155,25 @@ fn is_one_source(before: &Source, after: &Source) -> bool {
     is_kind && same(before.pid, after.pid)
 }
 
-/// Looks at a source that lives, once and again, or at a file once; or those of a timeline.
+/// Looks at a source that lives, once and again, or at a file once; or those of a timeline or a
+/// recording.
 fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failure> {
+    let stays = || {
+        let why = format!("--watch looks more than once, and {source} does not change");
+        Failure::Usage(why)
+    };
+    if let SourceName::File(path) = source
+        && recording::looks_like(path)
+    {
+        if watch.is_some() {
+            return Err(stays());
+        }
+        let screen = Progress::new();
+        screen.stage(&format!("reading {}", files::shown(path)));
+        let looks = Look::of_recording(path).map_err(anyhow::Error::from)?;
+        screen.clear();
+        return Ok(looks);
+    }
     if watch.is_none()
         && let Some(looks) = Look::of_timeline(source, OF_TIMELINE).map_err(anyhow::Error::from)?
     {
@@ -171,8 +192,7 @@ fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failu
         return Ok(looks);
     };
     if !is_live {
-        let why = format!("--watch looks more than once, and {source} does not change");
-        return Err(Failure::Usage(why));
+        return Err(stays());
     }
     let mut sampling = Sampling::start(&looks[0], watch);
     let began = Instant::now();

@@ -4,7 +4,7 @@ use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
 use slabyard_lab::event::{Event, EventKind};
-use slabyard_lab::trace::{self, Attached, END, RECORDING, SHRINK, START, Trace};
+use slabyard_lab::trace::{self, Attached, END, MALLOC, RECORDING, SHRINK, START, Trace};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -249,23 +249,66 @@ fn what_cannot_be_read_or_written_is_told() {
     ends(&of(&["info", &newer]), 3, "use a newer one");
 }
 
-#[test]
-fn leaks_names_the_site_that_frees_nothing() {
+/// A load in which process 42 leaks so many objects of so many bytes.
+fn leaking(number: u64, bytes: u32) -> Trace {
     let mut trace = load(3, OBJECTS);
     let (site, cache) = (trace.names.intern("newary"), trace.names.intern("sem"));
     let end = trace.events.last().unwrap().time;
-    let objects = (0..100).map(|nth| Event {
-        time: nth * end / 100,
-        address: 0x8890_0000_0000 + nth * 192,
+    let objects = (0..number).map(|nth| Event {
+        time: nth * end / number,
+        address: 0x8890_0000_0000 + nth * u64::from(bytes),
         name: cache,
         site,
         pid: 42,
-        allocated: 192,
+        allocated: bytes,
         ..Event::BLANK
     });
     trace.events.extend(objects);
     trace.events.sort_by_key(|event| event.time);
-    let leaking = files(&trace);
+    trace
+}
+
+#[test]
+fn the_doctor_names_who_leaks_in_a_recording() {
+    let doctor = |file: &str, args: &[&str]| {
+        Command::new(SLABYARD).args(["doctor", file]).args(args).output().unwrap()
+    };
+    let sum = |told: &Value| -> i64 {
+        let parts = told["verdict"]["parts"].as_array().unwrap();
+        parts.iter().map(|part| part["bytes"].as_i64().unwrap()).sum()
+    };
+    for of_process in [false, true] {
+        let mut trace = leaking(1000, 4096);
+        if of_process {
+            trace.attached.push(Attached { name: MALLOC.into(), time: 0, bytes: Vec::new() });
+        }
+        let recorded = files(&trace);
+        let told = parsed(&doctor(&recorded.trace(), &["--json"]), 1);
+        let first = &told["findings"][0];
+        assert_eq!(first["id"], if of_process { "leak.site" } else { "kernel.leak-site" });
+        assert_eq!((&first["caches"][0], &first["bytes"]), (&"sem".into(), &4_096_000.into()));
+        let owner = (&first["owners"][0]["who"], &first["owners"][0]["site"]);
+        assert_eq!(owner, (&"process 42".into(), &"newary".into()));
+        assert_eq!(told["verdict"]["of"], "recorded");
+        assert_eq!(told["verdict"]["bytes"].as_i64(), Some(sum(&told)), "{}", told["verdict"]);
+        let page = recorded.path("why.html");
+        ends(&doctor(&recorded.trace(), &["--html", &page]), 1, "");
+        assert!(std::fs::read_to_string(page).unwrap().contains("process 42"));
+        ends(&doctor(&recorded.trace(), &["--watch", "1"]), 2, "does not change");
+    }
+    let clean = files(&held(3));
+    let none = doctor(&clean.trace(), &[]);
+    ends(&none, 0, "");
+    assert!(text(&none.stdout).contains("nothing found"), "{}", text(&none.stdout));
+    let mut bytes = std::fs::read(clean.trace()).unwrap();
+    bytes.truncate(20);
+    std::fs::write(clean.path("cut.slabtrace"), bytes).unwrap();
+    ends(&doctor(&clean.path("cut.slabtrace"), &[]), 3, "cut.slabtrace");
+}
+
+#[test]
+fn leaks_names_the_site_that_frees_nothing() {
+    let leaking = files(&leaking(100, 192));
     let found = parsed(&of(&["leaks", &leaking.trace(), "--json"]), 1);
     let first = &found["sites"][0];
     assert_eq!((&first["verdict"], &first["site"]), (&"leak".into(), &"newary".into()));

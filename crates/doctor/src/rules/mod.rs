@@ -2,7 +2,7 @@
 //! and `docs/doctor.md` are made from this table, and a test holds the document against it.
 //!
 //! ```text
-//! sites  growth     more looks than one, or call sites     heap  told  slabs and pages of a process
+//! sites  growth  recorded  call sites, or looks over time  heap  told  slabs and pages of a process
 //! kernel < reports  slabs of a kernel, and its log          outside    mappings of a process
 //! ```
 //!
@@ -15,6 +15,7 @@ mod growth;
 mod heap;
 mod kernel;
 mod outside;
+mod recorded;
 mod reports;
 mod sites;
 mod told;
@@ -27,7 +28,7 @@ const fn at_least(floor_mib: u64, percent: u64) -> Threshold {
 }
 
 /// In the order of the document.
-pub static RULES: [Rule; 28] = [
+pub static RULES: [Rule; 29] = [
     Rule {
         id: growth::LEAK_SITE,
         of: RuleSource::Process,
@@ -35,7 +36,7 @@ pub static RULES: [Rule; 28] = [
         threshold: at_least(1, 5),
         why: "data that is loaded once has one age; what leaks has many",
         remedy: "free them, or bound what keeps them",
-        find: sites::leak,
+        find: |rule, case| [sites::leak(rule, case), recorded::leak(rule, case)].concat(),
     },
     Rule {
         id: "leak.growth",
@@ -191,6 +192,15 @@ pub static RULES: [Rule; 28] = [
         find: reports::no_block,
     },
     Rule {
+        id: "kernel.leak-site",
+        of: RuleSource::Kernel,
+        measures: "live bytes of a call site that leaks in a recording, by the rule of `slabyard trace leaks`",
+        threshold: at_least(1, 5),
+        why: "it allocates all the time, and what it allocated long ago is not freed",
+        remedy: "free them, or bound what keeps them",
+        find: recorded::leak,
+    },
+    Rule {
         id: "kernel.growth",
         of: RuleSource::Kernel,
         measures: "growth of a cache in both halves of the watch; of reclaimable ones eight times as much",
@@ -289,7 +299,7 @@ fn rank(id: &str) -> u32 {
         "kernel.corruption" => 0,
         "kernel.out-of-memory" => 1,
         "kernel.no-block" => 2,
-        _ if id.starts_with("leak.") || id.contains("growth") => 3,
+        _ if id.contains("leak") || id.contains("growth") => 3,
         _ => 4,
     }
 }

@@ -1,11 +1,12 @@
 //! Where the memory is: parts that add up to the resident bytes of a process, or to the slab memory
 //! of a kernel.
 //!
-//! Neighbours: [`process`] and [`kernel`] work it out, [`crate::rules`] judges the same numbers.
+//! Neighbours: [`process`], [`kernel`] and [`recorded`] work it out, [`crate::rules`] judges the same numbers.
 //! Invariant: the parts, the remainder among them, add up to the total, whatever was read.
 
 pub mod kernel;
 pub mod process;
+pub mod recorded;
 
 use serde::Serialize;
 
@@ -32,6 +33,8 @@ pub enum Total {
     Committed,
     /// The slab memory of a kernel.
     Slab,
+    /// The objects that a recording saw allocated and not freed.
+    Recorded,
 }
 
 impl Total {
@@ -42,6 +45,7 @@ impl Total {
             Total::Resident => "resident memory",
             Total::Committed => "memory of the allocator, resident or not",
             Total::Slab => "slab memory",
+            Total::Recorded => "memory that was allocated in the recording and not freed",
         }
     }
 }
