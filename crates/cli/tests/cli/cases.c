@@ -34,18 +34,26 @@ static void ready(void)
     fflush(stdout);
 }
 
-/* Allocates objects and frees all for which `kept` says no. */
+static __attribute__((noinline)) char *pin(size_t bytes)
+{
+    return fill(bytes);
+}
+
+/* Allocates objects and frees all for which `kept` says no; `pin` allocates those that stay. */
 static void burst(size_t bytes, size_t of, int (*kept)(size_t))
 {
     size_t n = bytes / of, i;
-    char **objects = malloc(n * sizeof *objects);
+    char **objects = malloc(n * sizeof *objects), *stays = malloc(n);
 
+    for (i = 0; i < n; i++) {
+        stays[i] = kept(i);
+        objects[i] = stays[i] ? pin(of) : fill(of);
+    }
     for (i = 0; i < n; i++)
-        objects[i] = fill(of);
-    for (i = 0; i < n; i++)
-        if (!kept(i))
+        if (!stays[i])
             free(objects[i]);
     free(objects);
+    free(stays);
 }
 
 static int some(size_t i)

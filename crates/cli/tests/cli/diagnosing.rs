@@ -143,13 +143,31 @@ fn a_leak_among_short_lived_objects_is_found_while_it_grows() {
 fn a_leak_is_named_by_its_call_site_where_tracks_are_kept() {
     let Some(program) = cases() else { return };
     let mut command = Command::new(program);
-    command.args(["leaked", "4", "100", "20"]).env("LD_PRELOAD", real_engines());
+    // Among ten million that live briefly.
+    command.args(["leaked", "4", "100", "30"]).env("LD_PRELOAD", real_engines());
     let running = Running::say(command.env("SLABYARD_DEBUG", "U,malloc-112"));
     let told = running.told(&[], 1);
     let first = &told["findings"][0];
     assert_eq!(first["id"], "leak.site", "{first}");
     let said = first["says"].as_str().unwrap();
     assert!(said.contains("leak") && said.contains("41943 objects of malloc-112"), "{said}");
+}
+
+#[test]
+fn what_keeps_the_slabs_after_a_burst_is_named_where_tracks_are_kept() {
+    let Some(program) = cases() else { return };
+    let mut command = Command::new(program);
+    command.args(["fragmented", "32", "200", "5"]).env("LD_PRELOAD", real_engines());
+    let running = Running::say(command.env("SLABYARD_DEBUG", "U,malloc-208"));
+    let told = running.told(&[], 1);
+    let found = told["findings"].as_array().unwrap();
+    let fragmented = found.iter().find(|found| found["id"] == "fragmented.cache");
+    let said = fragmented.expect("fragmentation")["says"].as_str().unwrap();
+    assert!(
+        said.contains("What keeps the slabs of malloc-208: most of its live objects"),
+        "{said}"
+    );
+    assert!(said.contains(" < pin < burst"), "{said}");
 }
 
 #[test]

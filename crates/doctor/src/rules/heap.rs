@@ -1,6 +1,7 @@
 //! Rules of a heap on Slabyard: bursts, fragmentation, classes without demand, hoards; and the note
 //! that memory is simply live.
 
+use super::sites;
 use crate::finding::{Confidence, Finding, Level, Remedy, Severity};
 use crate::rule::{Case, Rule, Says, listed, with_share};
 use crate::verdict::process::{CacheMemory, ProcessMemory};
@@ -302,19 +303,27 @@ impl<'a> Stuck<'a> {
             ("used_percent", self.used_percent()),
         ];
         numbers.extend(more);
+        let pins = sites::largest(case, first);
+        let says = match &pins {
+            Some(sites) => format!("{says} What keeps the slabs of {first}: {sites}."),
+            None => says,
+        };
         rule.finding(Says {
             says,
             bytes: self.free,
             numbers,
             caches: self.caches.iter().take(NAMED).map(|cache| cache.name.clone()).collect(),
-            confidence: Confidence::of(
-                Level::High,
-                "each slab was counted",
-                format!(
-                    "the call sites of what keeps the slabs: `slabyard run --slab-debug=U,{first} -- PROGRAM`, \
-                     then `slabyard show PID {first} --traces`"
+            confidence: match pins {
+                Some(_) => Confidence::high("each slab was counted"),
+                None => Confidence::of(
+                    Level::High,
+                    "each slab was counted",
+                    format!(
+                        "the call sites of what keeps the slabs: `slabyard run --slab-debug=U,{first} -- PROGRAM`, \
+                         then `slabyard doctor PID`"
+                    ),
                 ),
-            ),
+            },
             evidence: vec![format!("slabyard show {typed} {first}")],
             remedy: Remedy::of_program(remedy, Some(self.free)),
         })
