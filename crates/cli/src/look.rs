@@ -37,7 +37,7 @@ pub const CODES: &str = "\
 SOURCE is `kernel`, the id of a process that runs on Slabyard, or a file: a saved
 snapshot, the core file of such a process, or a text: slabinfo, slabtop, meminfo, smaps,
 a kernel's log, statistics of glibc's malloc, jemalloc or mimalloc, also within a mail.
-A folder is an unpacked sosreport, or copies of /proc and /sys. `-` is standard input.
+A folder or tar archive is a sosreport, or copies of /proc and /sys. `-` is standard input.
 A file named as a number, `kernel` or `-` is `./123`, `./kernel` or `./-`.
 
 The exit code is 0 when it is done, 2 for wrong usage, and 3 if it cannot be done, with

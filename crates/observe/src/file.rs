@@ -9,6 +9,7 @@
 
 use crate::incident::Incident;
 use crate::kernel::Dumps;
+use crate::pasted::archive::{self, Unpacked};
 use crate::pasted::{self, Unread};
 use crate::snapshot::{FORMAT, Snapshot};
 use crate::value::Value;
@@ -116,7 +117,21 @@ pub fn open(path: &Path) -> Result<Snapshot, Error> {
         return Ok(snapshot);
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    // What is read from a pipe is gone.
+    let unpacked = match metadata.is_file() {
+        true => archive::open(&file, MAX_BYTES).map_err(|error| packed(error).of(path))?,
+        false => Unpacked::Plain,
+    };
+    match unpacked {
+        Unpacked::Tree(snapshot) => {
+            check(&snapshot).map_err(|what| Fault::Damaged(what).of(path))?;
+            return Ok(*snapshot);
+        }
+        Unpacked::Bytes(unpacked) => bytes = unpacked,
+        Unpacked::Plain => {
+            file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        }
+    }
     let modified =
         metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let modified_ms = modified.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(0));
@@ -272,6 +287,15 @@ fn parse(bytes: &[u8], modified_ms: u64, dump: Option<&str>) -> Result<Snapshot,
     };
     check(&snapshot).map_err(Fault::Damaged)?;
     Ok(snapshot)
+}
+
+/// Why an archive or a packed text cannot be read.
+fn packed(error: io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::Unsupported => Fault::Other(error.to_string()),
+        io::ErrorKind::UnexpectedEof => Fault::Truncated("within what is packed".into()),
+        _ => Fault::Damaged(format!("it cannot be unpacked ({error})")),
+    }
 }
 
 /// Reads a text that somebody pasted, or the output of a tool.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// Files in a folder whose texts are read like one that was pasted.
-const TEXTS: [&str; 18] = [
+pub(super) const TEXTS: [&str; 18] = [
     "sos_commands/kernel/uname_-a",
     "sos_commands/memory/slabtop_-o",
     "sos_commands/kernel/dmesg",

@@ -5,10 +5,11 @@
 //! a file's name, also in the middle of a mail. All formats are tried on one text, because people
 //! paste several: a slabtop and a meminfo make one snapshot. Neighbours: [`crate::file`] opens the
 //! file; [`lines`] takes off what mails and terminals put around lines; [`directory`] reads copied
-//! trees through [`crate::kernel`]. Invariants: what a text does not say is absent and never 0;
+//! trees through [`crate::kernel`], and [`archive`] unpacks those that were packed. Invariants: what a text does not say is absent and never 0;
 //! what it rounds is a range; a line among a format's own that does not fit is named in
 //! `Snapshot::missing`; no text makes a reader panic.
 
+pub(crate) mod archive;
 mod corruption;
 mod counts;
 pub(crate) mod directory;

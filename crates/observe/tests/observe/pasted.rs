@@ -6,8 +6,13 @@ use slabyard_observe::file;
 use slabyard_observe::incident::{IncidentKind, SiteRole};
 use slabyard_observe::snapshot::{Snapshot, SourceKind};
 use slabyard_observe::value::Value;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SLABINFO: &str = "slabinfo - version: 2.1\n\
+     dentry 3 4 192 21 1 : tunables 0 0 0 : slabdata 1 1 0\n";
 
 fn texts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pasted")
@@ -185,6 +190,112 @@ fn what_is_no_such_text_is_refused_with_what_was_looked_for() {
     assert!(error(&[&[0; 257][..], b"ustar\0"].concat()).contains("tar xf"));
     assert!(error(b"a\0b").contains("no text"));
     assert!(error(b"").contains("it is empty"));
+}
+
+/// The folder as tar packs it; false, said aloud, without the packer.
+fn archive(folder: &Path, to: &Path, how: &[&str]) -> bool {
+    let mut tar = Command::new("tar");
+    tar.args(how).arg("-cf").arg(to).arg("-C").arg(folder.parent().unwrap());
+    let done = tar.arg(folder.file_name().unwrap()).status().is_ok_and(|status| status.success());
+    if !done {
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: tar {how:?} does not work here").unwrap();
+    }
+    done
+}
+
+/// The block of a tar archive in front of a file, or of what else a kind of entry has.
+fn head(name: &str, kind: u8, size: &str) -> Vec<u8> {
+    let mut head = vec![0; 512];
+    for (at, bytes) in [
+        (0, name.as_bytes()),
+        (124, size.as_bytes()),
+        (148, b"        "),
+        (156, &[kind]),
+        (257, b"ustar  "),
+    ] {
+        head[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    let sum: u32 = head.iter().map(|byte| u32::from(*byte)).sum();
+    head[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    head
+}
+
+#[test]
+fn archives_are_read_as_the_folders_that_are_in_them() {
+    let kernel = Kernel::of_dump("x86_618_4k_smp2.json.zst", None);
+    let directory = tempfile::tempdir().unwrap();
+    // Names that do not fit into the oldest kind of archive.
+    let folder = directory.path().join(format!("sosreport-{}-2026", "box".repeat(30)));
+    kernel.write(&folder);
+    // Some of its caches, among them merged ones, whose names are links.
+    for entry in fs::read_dir(folder.join("sys/kernel/slab")).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        let (is_link, path) = (entry.file_type().unwrap().is_symlink(), entry.path());
+        let target = if is_link { fs::read_link(&path).unwrap() } else { name.clone().into() };
+        if ["dentry", "kmalloc-64", ":0000256"].iter().all(|kept| target != Path::new(kept)) {
+            if is_link { fs::remove_file(path) } else { fs::remove_dir_all(path) }.unwrap();
+        }
+    }
+    fs::create_dir_all(folder.join("var/log")).unwrap();
+    fs::write(folder.join("var/log/messages"), vec![b'x'; 1 << 20]).unwrap();
+    let whole = file::open(&folder).unwrap();
+    assert!(whole.caches.len() > 1 && whole.caches.iter().any(|cache| !cache.aliases.is_empty()));
+    let packed = directory.path().join("packed");
+    for how in [&["--format=gnu"][..], &["--format=pax"], &["-z"], &["-J"], &["--zstd"]] {
+        if !archive(&folder, &packed, how) {
+            continue;
+        }
+        let opened = file::open(&packed).unwrap();
+        assert_eq!(opened.caches, whole.caches, "{how:?}");
+        assert_eq!(opened.source.release, whole.source.release);
+    }
+    if archive(&folder.join("sys/kernel/slab"), &packed, &["-z"]) {
+        let tree = file::open(&folder.join("sys/kernel/slab")).unwrap();
+        assert_eq!(file::open(&packed).unwrap().cache("dentry"), tree.cache("dentry"));
+    }
+    // A text alone.
+    let text = folder.join("slabinfo.txt");
+    fs::write(&text, SLABINFO).unwrap();
+    let plain = file::open(&text).unwrap();
+    for packer in ["gzip", "xz"] {
+        let out = File::create(&packed).unwrap();
+        if Command::new(packer).arg("-c").arg(&text).stdout(out).status().is_ok() {
+            assert_eq!(file::open(&packed).unwrap().caches, plain.caches, "{packer}");
+        }
+    }
+}
+
+#[test]
+fn archives_that_are_damaged_or_large_or_lead_elsewhere_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let error = |bytes: &[u8]| {
+        fs::write(path("it"), bytes).unwrap();
+        file::open(&path("it")).unwrap_err().to_string()
+    };
+    // What a link leads to is not read.
+    let folder = path("a");
+    fs::create_dir_all(folder.join("proc")).unwrap();
+    fs::write(path("secret"), SLABINFO).unwrap();
+    std::os::unix::fs::symlink(path("secret"), folder.join("proc/slabinfo")).unwrap();
+    assert!(archive(&folder, &path("link"), &[]));
+    let link = error(&fs::read(path("link")).unwrap());
+    assert!(link.contains("there is no proc/slabinfo"), "{link}");
+    // 1 GiB of slabinfo, and a name of 8 GiB.
+    let large = error(&head("a/proc/slabinfo", b'0', "10000000000"));
+    assert!(large.contains("larger than any machine's"), "{large}");
+    let long = error(&head("././@LongLink", b'L', "77777777777"));
+    assert!(long.contains("longer than any path"), "{long}");
+    // Cut off, plain and packed.
+    let cut = error(&head("a/proc/slabinfo", b'0', "00000001000"));
+    assert!(cut.contains("truncated") || cut.contains("damaged"), "{cut}");
+    assert!(archive(&folder, &path("packed"), &["-z"]));
+    let packed = fs::read(path("packed")).unwrap();
+    let cut = error(&packed[..packed.len() / 2]);
+    assert!(cut.contains("truncated"), "{cut}");
+    let damaged = error(b"\xfd7zXZ\0abc");
+    assert!(damaged.contains("truncated") || damaged.contains("damaged"), "{damaged}");
 }
 
 #[test]
