@@ -2,13 +2,13 @@
 //!
 //! Neighbours: [`crate::process`] and [`crate::corefile`] say which files are mapped where.
 //! Invariants: a file is read as far as it is well-formed, and at most [`MOST_BYTES`] of it; a file
-//! that was deleted or replaced yields no names or wrong ones, but never an error.
+//! that was deleted or replaced yields no names or wrong ones, but never an error. Names are read
+//! when they are asked for: a file has thousands, and a profile shows some.
 
 use crate::traces::{Frame, Traces};
-use object::elf::FileHeader64;
-use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
-use object::{FileKind, LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _};
-use object::{ReadCache, SymbolKind};
+use object::elf::{FileHeader64, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
+use object::{FileKind, LittleEndian, ReadCache, ReadRef as _};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -57,8 +57,11 @@ pub(crate) fn name(traces: &mut Traces, loaded: &[Loaded], root: Option<&Path>) 
 pub(crate) struct Symbols {
     /// Of each loadable segment: bytes in the file, and the address of the first.
     segments: Vec<(Range<u64>, u64)>,
-    /// Where each begins, its bytes, its name.
-    functions: Vec<(u64, u64, String)>,
+    /// Where each begins, its bytes, and where its name begins in `names`.
+    functions: Vec<(u64, u64, u64)>,
+    /// Bytes of the file.
+    names: Range<u64>,
+    file: Option<ReadCache<File>>,
 }
 
 impl Symbols {
@@ -87,16 +90,23 @@ impl Symbols {
             (offset..offset.saturating_add(bytes), it.p_vaddr(endian))
         });
         let segments = segments.collect();
-        let file = ElfFile::<FileHeader64<LittleEndian>, _>::parse(&cache).ok()?;
+        let sections = header.sections(endian, &cache).ok()?;
         // Static functions are in the table of symbols alone, which a stripped file has not.
-        let table = file.symbol_table().or_else(|| file.dynamic_symbol_table())?;
-        let functions = table.symbols().filter(|it| it.kind() == SymbolKind::Text);
-        let named = functions.filter(|it| it.is_definition() && it.address() != 0);
-        let mut functions: Vec<(u64, u64, String)> = named
-            .filter_map(|it| Some((it.address(), it.size().max(1), it.name().ok()?.to_owned())))
+        let tables = [SHT_SYMTAB, SHT_DYNSYM].map(|kind| sections.symbols(endian, &cache, kind));
+        let table = tables.into_iter().flatten().find(|table| !table.is_empty())?;
+        let names = sections.section(table.string_section()).ok()?;
+        let names =
+            names.sh_offset(endian)..names.sh_offset(endian).checked_add(names.sh_size(endian))?;
+        let functions = table.iter().filter(|it| {
+            it.st_type() == STT_FUNC
+                && it.is_definition(endian, table.strings())
+                && it.st_value(endian) != 0
+        });
+        let mut functions: Vec<_> = functions
+            .map(|it| (it.st_value(endian), it.st_size(endian).max(1), it.st_name(endian).into()))
             .collect();
-        functions.sort();
-        Some(Symbols { segments, functions })
+        functions.sort_unstable();
+        Some(Symbols { segments, functions, names, file: Some(cache) })
     }
 
     /// The function around a byte of the file, and the bytes from its start; without one the
@@ -105,12 +115,23 @@ impl Symbols {
         let segment = self.segments.iter().find(|(bytes, _)| bytes.contains(&at));
         let address = segment.map_or(at, |(bytes, address)| at - bytes.start + address);
         let after = self.functions.partition_point(|(begin, ..)| *begin <= address);
-        let around = self.functions[..after].iter().rev().take(8);
-        let mut around = around.filter(|(begin, bytes, _)| address - begin < *bytes);
-        match around.next() {
-            Some((begin, _, name)) => (Some(shown(name)), address - begin),
+        let mut around = self.functions[..after].iter().rev().take(8);
+        let Some(found) = around.find(|(begin, bytes, _)| address - begin < *bytes) else {
+            return (None, address);
+        };
+        // It may have several names.
+        let same = self.functions[..after].iter().rev().skip_while(|it| *it != found);
+        let same = same.take_while(|it| (it.0, it.1) == (found.0, found.1));
+        match same.filter_map(|it| self.name(it.2)).max() {
+            Some(name) => (Some(shown(&name)), address - found.0),
             None => (None, address),
         }
+    }
+
+    fn name(&self, at: u64) -> Option<String> {
+        let begin = self.names.start.checked_add(at)?;
+        let name = self.file.as_ref()?.read_bytes_at_until(begin..self.names.end, 0).ok()?;
+        Some(std::str::from_utf8(name).ok()?.to_owned())
     }
 }
 

@@ -16,7 +16,7 @@ mod unwind;
 
 use crate::process::Error;
 use crate::process::profile::{Sample, SampleFree, Session, Taken};
-use crate::symbols::Symbols;
+use crate::symbols::{Loaded, Symbols};
 use perf_map::PerfMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -296,6 +296,7 @@ impl Collector {
     #[must_use]
     pub fn profile(&self) -> Profile {
         let mut symbols: BTreeMap<PathBuf, Symbols> = BTreeMap::new();
+        let mut names: HashMap<(usize, u64), Option<String>> = HashMap::new();
         let mut sites: Vec<_> = self.sites.iter().collect();
         sites.sort_by_key(|(_, site)| **site);
         let mut sites: Vec<ProfileSite> = sites
@@ -305,10 +306,13 @@ impl Collector {
                 let frames = stack.iter().map(|frame| {
                     let map = frame.map.map(|map| &self.unwinder.maps()[map].loaded);
                     let offset = map.map_or(0, |map| frame.address - map.memory.start + map.offset);
-                    let named = map.and_then(|map| {
+                    let mut look_up = |map: &Loaded| {
                         let read = || Symbols::of(&map.path, Some(self.unwinder.root()));
                         let symbols = symbols.entry(map.path.clone()).or_insert_with(read);
                         symbols.around(offset).0
+                    };
+                    let named = frame.map.zip(map).and_then(|(number, map)| {
+                        names.entry((number, offset)).or_insert_with(|| look_up(map)).clone()
                     });
                     let by_map = || self.perf_map.name(frame.address).map(str::to_owned);
                     ProfileFrame {
