@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Samples of a window.
-const MOST: u32 = 200;
+const MOST: u32 = 100;
 const WINDOW_NS: u64 = 100_000_000;
 /// After so long without [`MOST`], the distance halves.
 const CALM_NS: u64 = 1_000_000_000;

@@ -1,11 +1,45 @@
 //! Reads the registers and copies a piece of the stack, which the reader unwinds from outside: by
 //! the tables of `.eh_frame` where there are no frame pointers, as in most programs.
 //!
-//! Invariant: nothing here touches memory that may not be there. Where a stack ends is not known to
-//! it (coroutines and signal handlers have stacks of their own), so the kernel copies, and stops at
+//! The stack of a thread that the C library made ends at its thread pointer, that of the first
+//! thread at `__libc_stack_end`; few programs are far from there, so most copies are short.
+//!
+//! Invariant: nothing here touches memory that may not be there. Where another stack ends is not
+//! known (coroutines and signal handlers have their own), so the kernel copies, and stops at
 //! the end. A process that may make few system calls copies to the end of the page.
 
 use crate::library::Library;
+
+/// The smallest stack of a thread is twice as large (`PTHREAD_STACK_MIN`): who is at most so far
+/// from an end is on that stack, and all between is memory.
+#[cfg(target_arch = "x86_64")]
+const SURELY_ON_STACK: usize = 8 << 10;
+/// Bytes beyond the end of a stack that unwinding may ask for: a frame pointer's pair.
+#[cfg(target_arch = "x86_64")]
+const BEYOND_END: usize = 16;
+
+/// Bytes from an address on the stack to the stack's end, if that is near.
+#[cfg(target_arch = "x86_64")]
+fn bytes_to_end(from: usize) -> Option<usize> {
+    let first = slabyard::weak_address!("__libc_stack_end", "__libc_stack_end") as *const usize;
+    let thread: usize;
+    // SAFETY: the word at fs:0 is the thread pointer.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr fs:[0]",
+            out(reg) thread,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: the loader wrote the word before any code of a library ran, and it stays.
+    let first = if first.is_null() { 0 } else { unsafe { first.read() } };
+    [thread, first]
+        .into_iter()
+        .filter_map(|end| end.checked_sub(from))
+        .map(|bytes| bytes + BEYOND_END)
+        .filter(|bytes| *bytes <= SURELY_ON_STACK)
+        .min()
+}
 
 /// The instruction pointer, the stack pointer and the frame pointer of this call.
 #[inline(always)]
@@ -39,10 +73,12 @@ pub(super) fn copy<L: Library>(from: usize, to: usize) -> usize {
     const PARTS: usize = STACK_BYTES.div_ceil(PAGE) + 1;
     let platform = L::yard().platform();
     let first = PAGE - from % PAGE;
-    if platform.is_restricted() {
-        // SAFETY: the rest of the page in which this call's own stack frame is.
-        unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, first) };
-        return first;
+    let known = bytes_to_end(from).or(platform.is_restricted().then_some(first));
+    if let Some(bytes) = known {
+        // SAFETY: what is below the end of a stack, or the rest of the page in which this call's
+        // own stack frame is; the record has more room.
+        unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes) };
+        return bytes;
     }
     // The kernel copies whole parts alone (process_vm_readv(2)): one for each page.
     let mut parts = [[0; 2]; PARTS];
