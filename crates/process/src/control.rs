@@ -5,18 +5,15 @@
 //! [`crate::state`] asks whether calls must be counted. Invariant: no code is here that could ask
 //! for anything else of the crate.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use slabyard::cache::classes::LARGEST;
 use slabyard_abi::profile::{State, control};
 
 /// The words that a reader sees.
 pub(crate) static CONTROL: [AtomicU64; control::WORDS] =
     [const { AtomicU64::new(0) }; control::WORDS];
-/// The number of the profile that is on, else [`NONE`]: what the counting sequence compares with
-/// the thread's own.
-pub(crate) static COUNTED: AtomicU32 = AtomicU32::new(NONE);
-
-/// The number of no profile, which no thread has.
-const NONE: u32 = u32::MAX;
+/// What the counting sequence counts is smaller than this: 0 while no profile is on.
+pub(crate) static COUNTED: AtomicUsize = AtomicUsize::new(0);
 
 /// By its number in `slabyard_abi::profile::control`.
 #[inline(always)]
@@ -45,5 +42,5 @@ pub(crate) fn is_wanted() -> bool {
 /// Sets [`COUNTED`]: `closed` where no call may take the fast path.
 pub(crate) fn choose_counted(closed: bool) {
     let counts = is_on() && !closed;
-    COUNTED.store(if counts { number() } else { NONE }, Ordering::Relaxed);
+    COUNTED.store(if counts { LARGEST + 1 } else { 0 }, Ordering::Relaxed);
 }

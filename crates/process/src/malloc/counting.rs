@@ -2,18 +2,17 @@
 //! fast path does.
 //!
 //! The fast path jumps here where its size is not below the limit, which is 0 while a profile is
-//! on. The thread's words say for which profile the gap was drawn: a thread that has not drawn one
-//! goes to the slow path. Without a profile this costs a slow `malloc` four instructions.
+//! on. A thread that has drawn no gap has 0 bytes left, and so goes to the slow path.
+//! Without a profile this costs a slow `malloc` two instructions.
 //! A `sub` of one instruction is whole for a signal handler of its thread.
 
 use super::Malloc;
 use super::slow::malloc_slow;
 use super::throw::{new_nothrow_slow, new_or_throw};
 use crate::control::COUNTED;
-use crate::profile::left::{LEFT_AT, PROFILE_AT};
+use crate::profile::left::LEFT_AT;
 use core::arch::naked_asm;
 use core::ffi::c_void;
-use slabyard::cache::classes::LARGEST;
 
 macro_rules! counting {
     ($($(#[$doc:meta])* $name:ident $([const $maker:ident: u8])? => $slow:ident;)*) => {$(
@@ -21,12 +20,9 @@ macro_rules! counting {
         #[unsafe(naked)]
         pub extern "C" fn $name<L: Malloc $(, const $maker: u8)?>(_bytes: usize) -> *mut c_void {
             naked_asm!(
+                "cmp rdi, qword ptr [rip + {counted}]",
+                "jae 29f",
                 "mov r8, qword ptr [rip + slabyard_gap@GOTTPOFF]",
-                "mov eax, dword ptr [rip + {counted}]",
-                "cmp eax, dword ptr fs:[r8 + {profile}]",
-                "jne 29f",
-                "cmp rdi, {largest}",
-                "ja 29f",
                 "sub dword ptr fs:[r8 + {left}], edi",
                 "jle 29f",
                 "lea rsi, [rip + {fast}]",
@@ -40,9 +36,7 @@ macro_rules! counting {
                 "ret",
                 "29: jmp {slow}",
                 counted = sym COUNTED,
-                profile = const PROFILE_AT,
                 left = const LEFT_AT,
-                largest = const LARGEST,
                 fast = sym crate::state::FAST,
                 slow = sym $slow::<L $(, $maker)?>,
                 table = const crate::state::at::TABLE,

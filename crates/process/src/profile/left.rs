@@ -1,10 +1,14 @@
 //! Each thread's gap to its next sample, in thread-local words that the counting sequence of
 //! [`crate::malloc`] reads and writes.
 //!
-//! Invariant: the words of a thread that has counted nothing yet are zeros, the number of no profile.
+//! The sequence sees one part of the gap, of at most [`PART`] bytes; the rest is behind it. So a
+//! thread notes soon that there is another profile, although the sequence does not look: what is left
+//! of a part that an earlier profile drew is as good as one of this profile, with the distance of
+//! its draw (an exponential gap has no memory), and behind it the thread draws anew.
+//! Invariant: the words of a thread that has counted nothing yet are zeros.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 global_asm!(
     ".pushsection .tbss.slabyard_gap, \"awT\", @nobits",
@@ -12,22 +16,27 @@ global_asm!(
     ".globl slabyard_gap",
     ".hidden slabyard_gap",
     ".type slabyard_gap, @object",
-    ".size slabyard_gap, 16",
+    ".size slabyard_gap, 32",
     "slabyard_gap:",
-    ".zero 16",
+    ".zero 32",
     ".popsection",
 );
+
+/// Most bytes of a gap that the sequence counts down.
+const PART: i64 = 128 << 10;
 
 /// A thread's gap to its next sample.
 #[repr(C)]
 pub(crate) struct Gap {
     profile: AtomicU32,
     left: AtomicI32,
+    behind: AtomicI64,
     distance: AtomicU64,
 }
 
-/// Where its words are.
-pub(crate) const PROFILE_AT: usize = core::mem::offset_of!(Gap, profile);
+const _: () = assert!(size_of::<Gap>() <= 32);
+
+/// Where the part is.
 pub(crate) const LEFT_AT: usize = core::mem::offset_of!(Gap, left);
 
 impl Gap {
@@ -36,24 +45,36 @@ impl Gap {
         self.profile.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are left; 0 or less where it has ended.
-    pub(super) fn left(&self) -> i32 {
-        self.left.load(Ordering::Relaxed)
+    /// Bytes of the part that are left; 0 or less where it has ended.
+    pub(super) fn left(&self) -> i64 {
+        self.left.load(Ordering::Relaxed).into()
     }
 
-    /// The mean distance with which it was drawn.
+    /// Bytes behind the part.
+    pub(super) fn behind(&self) -> i64 {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    /// The mean distance with which it was drawn; 0: it was not.
     pub(super) fn distance(&self) -> u64 {
         self.distance.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self, profile: u32, left: i32, distance: u64) {
-        self.distance.store(distance, Ordering::Relaxed);
-        self.set_left(left);
+    pub(super) fn set_drawn(&self, profile: u32, distance: u64) {
         self.profile.store(profile, Ordering::Relaxed);
+        self.distance.store(distance, Ordering::Relaxed);
     }
 
-    pub(super) fn set_left(&self, left: i32) {
-        self.left.store(left, Ordering::Relaxed);
+    /// So many bytes are left of the whole gap.
+    pub(super) fn set(&self, left: i64) {
+        let part = left.min(PART);
+        self.behind.store(left - part, Ordering::Relaxed);
+        self.set_part(part);
+    }
+
+    /// So many bytes are left of the part.
+    pub(super) fn set_part(&self, left: i64) {
+        self.left.store(left as i32, Ordering::Relaxed);
     }
 }
 

@@ -200,12 +200,8 @@ pub(crate) fn note<L: Library>(address: usize, bytes: usize) {
 /// The mean distance with which the thread's gap was drawn, if it ends in this request.
 #[cfg(target_arch = "x86_64")]
 fn ended(bytes: usize, align: usize) -> Option<u64> {
-    let (gap, number) = (left::of_thread(), number());
     // The sequence counted it already.
-    let is_counted = bytes <= LARGEST
-        && align <= 16
-        && gap.profile() == number
-        && COUNTED.load(Ordering::Relaxed) == number;
+    let is_counted = align <= 16 && bytes < COUNTED.load(Ordering::Relaxed);
     counted_off(if is_counted { 0 } else { bytes })
 }
 
@@ -213,21 +209,25 @@ fn ended(bytes: usize, align: usize) -> Option<u64> {
 #[cfg(target_arch = "x86_64")]
 fn counted_off(bytes: usize) -> Option<u64> {
     let (gap, number) = (left::of_thread(), number());
-    let draw = || {
-        let distance = distance();
-        gap.set(number, gap::draw(distance), distance);
-    };
-    if gap.profile() != number {
-        draw();
-    }
-    let left = i64::from(gap.left()) - i64::try_from(bytes).unwrap_or(i64::MAX);
-    if left > 0 {
-        gap.set_left(left as i32);
+    let part = gap.left() - i64::try_from(bytes).unwrap_or(i64::MAX);
+    if part > 0 {
+        gap.set_part(part);
         return None;
     }
-    let drawn = gap.distance();
-    draw();
-    Some(drawn)
+    let draw = || {
+        let distance = distance();
+        gap.set_drawn(number, distance);
+        i64::from(gap::draw(distance))
+    };
+    let mut left = gap.behind() + part;
+    if gap.distance() == 0 {
+        left += draw();
+    } else if left > 0 && gap.profile() != number {
+        left = draw();
+    }
+    let ended = (left <= 0).then(|| gap.distance());
+    gap.set(if ended.is_some() { draw() } else { left });
+    ended
 }
 
 #[cfg(not(target_arch = "x86_64"))]
