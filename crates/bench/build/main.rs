@@ -50,6 +50,8 @@ const MIMALLOC_FLAGS: &[&str] = &[
     "-DMI_MALLOC_OVERRIDE",
     "-DMI_SHARED_LIB",
     "-DMI_SHARED_LIB_EXPORT",
+    "-DMI_HAS_UNISTDH=1",
+    "-DMI_HAS_EXECINFOH=1",
     "-fPIC",
     "-fvisibility=hidden",
     "-ftls-model=initial-exec",
@@ -79,12 +81,10 @@ fn main() {
     compile(LOAD_FLAGS, &[], &kernel, &out.join("kernel"));
     compile(LIBRARY_FLAGS, &[], &[PathBuf::from("loads/torn.c")], &out.join("libtorn.so"));
 
-    let include = env::var_os("DEP_MIMALLOC_INCLUDE_DIR")
-        .map(PathBuf::from)
-        .expect("libmimalloc-sys tells where its headers are");
-    let source = include.with_file_name("src").join("static.c");
-    println!("cargo:rerun-if-changed={}", source.display());
-    compile(MIMALLOC_FLAGS, &[&include], &[source], &out.join("libmimalloc.so"));
+    let root = peers::root_of("rustfs-mimalloc-sys").unwrap_or_else(|why| panic!("{why}"));
+    let [include, source] = ["include", "src"].map(|name| root.join("c_src/mimalloc").join(name));
+    let all = source.join("static.c");
+    compile(MIMALLOC_FLAGS, &[&include, &source], &[all], &out.join("libmimalloc.so"));
     println!("cargo:rustc-env=PEER_FLAGS={}", MIMALLOC_FLAGS.join(" "));
     println!("cargo:rustc-env=BENCH_CC={}", compiler_version(Language::C));
 

@@ -1,6 +1,6 @@
-//! The peers that take long to build: snmalloc, jemalloc and rpmalloc. Each is built from the
-//! sources in its Rust crate, in the way that its own build system builds the library meant for
-//! preloading.
+//! The peers that take long to build: snmalloc, jemalloc, rpmalloc and Google's tcmalloc. Each is
+//! built from the sources in its Rust crate, in the way that its own build system builds the library
+//! meant for preloading; tcmalloc, whose has none, from all its sources in one library.
 //!
 //! The crates are dependencies of a target that does not exist: so `Cargo.lock` has their versions
 //! and cargo fetches them, but their bindings and build scripts, which build other variants, never
@@ -14,6 +14,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -114,6 +115,24 @@ const RECIPES: &[Recipe] = &[
         ],
         build: rpmalloc,
     },
+    Recipe {
+        name: "tcmalloc",
+        package: "libtcmalloc-sys",
+        tool: "c++",
+        // What the crate's build script gives, with all functions of the C library.
+        flags: &[
+            "-O2",
+            "-std=gnu++20",
+            "-DNDEBUG",
+            "-DTCMALLOC_INTERNAL_8K_PAGES",
+            "-fPIC",
+            "-fno-omit-frame-pointer",
+            "-ftls-model=initial-exec",
+            "-w",
+            "-pthread",
+        ],
+        build: tcmalloc,
+    },
 ];
 
 const HOW: &str = "not built; `cargo build --release -p slabyard-bench --features peers` builds it";
@@ -168,17 +187,26 @@ fn metadata() -> Result<Value, String> {
     serde_json::from_slice(&out.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-fn sources<'a>(recipe: &'a Recipe, metadata: &Value, out: &'a Path) -> Result<Sources<'a>, String> {
+/// The version of a package, and the directory of its manifest.
+fn found(package: &str, metadata: &Value) -> Result<(String, PathBuf), String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut found = packages.filter(|package| package["name"] == recipe.package);
-    let package = found.next().ok_or_else(|| format!("no package {}", recipe.package))?;
+    let mut found = packages.filter(|it| it["name"] == package);
+    let row = found.next().ok_or_else(|| format!("no package {package}"))?;
     let text = |key: &str| {
-        package[key]
-            .as_str()
-            .ok_or_else(|| format!("cargo metadata: no {key} of {}", recipe.package))
+        row[key].as_str().ok_or_else(|| format!("cargo metadata: no {key} of {package}"))
     };
     let root = Path::new(text("manifest_path")?).parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Sources { recipe, version: text("version")?.to_owned(), root, out })
+    Ok((text("version")?.to_owned(), root))
+}
+
+/// The directory of a package's manifest.
+pub fn root_of(package: &str) -> Result<PathBuf, String> {
+    Ok(found(package, &metadata()?)?.1)
+}
+
+fn sources<'a>(recipe: &'a Recipe, metadata: &Value, out: &'a Path) -> Result<Sources<'a>, String> {
+    let (version, root) = found(recipe.package, metadata)?;
+    Ok(Sources { recipe, version, root, out })
 }
 
 /// The library's file in OUT_DIR; it is made anew only if its version, its
@@ -225,6 +253,52 @@ fn rpmalloc(sources: &Sources, to: &Path) -> Result<(), String> {
         .arg(to)
         .arg("-ldl");
     run(sources, &mut command)
+}
+
+/// The files that the crate's build script names, but with tcmalloc's own functions of the C library
+/// for those that it makes for Rust.
+fn tcmalloc(sources: &Sources, to: &Path) -> Result<(), String> {
+    let script = sources.root.join("build.rs");
+    let script =
+        fs::read_to_string(&script).map_err(|error| format!("{}: {error}", script.display()))?;
+    let is_source =
+        |text: &&str| text.starts_with("c_src/") && (text.ends_with(".cc") || text.ends_with(".S"));
+    let mut files: Vec<&str> = script.split('"').filter(is_source).collect();
+    files.retain(|file| !file.contains("bridge"));
+    files.push("c_src/tcmalloc/tcmalloc/tcmalloc.cc");
+    let objects = sources.out.join("tcmalloc");
+    let _ = fs::remove_dir_all(&objects);
+    fs::create_dir_all(&objects).map_err(|error| format!("{}: {error}", objects.display()))?;
+    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    let next = AtomicUsize::new(0);
+    let some = || -> Result<(), String> {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let object = objects.join(file.replace('/', "-")).with_extension("o");
+            let mut command = compiler(Language::Cpp);
+            command.args(sources.recipe.flags).current_dir(&sources.root);
+            command.args(["-Ic_src/abseil-cpp", "-Ic_src/tcmalloc", "-c", file, "-o"]).arg(object);
+            run(sources, &mut command)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..jobs).map(|_| scope.spawn(some)).collect();
+        jobs.into_iter().try_for_each(|job| job.join().expect("no job panics"))
+    })?;
+    let entries =
+        fs::read_dir(&objects).map_err(|error| format!("{}: {error}", objects.display()))?;
+    let mut command = compiler(Language::Cpp);
+    command.args([
+        "-shared",
+        "-pthread",
+        "-static-libstdc++",
+        "-static-libgcc",
+        "-Wl,--no-undefined",
+    ]);
+    command.args(entries.flatten().map(|entry| entry.path())).arg("-o").arg(to);
+    run(sources, &mut command)?;
+    let _ = fs::remove_dir_all(&objects);
+    Ok(())
 }
 
 /// `configure` and `make` work in a copy: cargo's sources are not ours to

@@ -58,7 +58,7 @@ fn loads(all: &AllOptions) -> Result<Measured> {
         scale: 1.0,
         timeout_s: LOAD_TIMEOUT_S,
         program: None,
-        tcmalloc: all.tcmalloc.clone(),
+        gperftools: all.gperftools.clone(),
     })
 }
 
@@ -72,7 +72,7 @@ fn real(all: &AllOptions) -> Result<Measured> {
         fronts: Vec::new(),
         engines: Engines::default(),
         timeout_s: PROGRAM_TIMEOUT_S,
-        tcmalloc: all.tcmalloc.clone(),
+        gperftools: all.gperftools.clone(),
     })
 }
 
@@ -85,7 +85,7 @@ fn back(all: &AllOptions) -> Result<Measured> {
         objects: REST_OBJECTS,
         times: vec![1],
         seconds: REST_SECONDS,
-        tcmalloc: all.tcmalloc.clone(),
+        gperftools: all.gperftools.clone(),
     })
 }
 
@@ -95,7 +95,7 @@ fn calls(all: &AllOptions) -> Result<Measured> {
         rounds: all.rounds,
         pairs: LATENCY_PAIRS,
         threads: LATENCY_THREADS.to_vec(),
-        tcmalloc: all.tcmalloc.clone(),
+        gperftools: all.gperftools.clone(),
     })
 }
 
@@ -103,7 +103,7 @@ fn count(all: &AllOptions) -> Result<Measured> {
     instructions::run(&InstructionsOptions {
         common: all.common.clone(),
         pairs: COUNTED_PAIRS,
-        tcmalloc: all.tcmalloc.clone(),
+        gperftools: all.gperftools.clone(),
     })
 }
 
@@ -112,7 +112,7 @@ pub fn run(options: &AllOptions) -> Result<Verdict> {
     // Told before the hour, not after it.
     let mut parts = kept(options)?;
     let bench = Bench::open(options.common.ours.as_deref())?;
-    let everybody = everybody(&bench, options.tcmalloc.as_deref());
+    let everybody = everybody(&bench, options.gperftools.as_deref());
     let machine = Machine::read()?;
     let wanted = |suite: &&Suite| options.only.is_empty() || options.only.contains(&suite.which);
     for suite in SUITES.iter().filter(wanted) {

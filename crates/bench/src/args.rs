@@ -186,7 +186,7 @@ pub struct InstructionsOptions {
     pub pairs: u64,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
 }
 
 /// A setting of transparent huge pages.
@@ -250,7 +250,7 @@ pub struct CompareOptions {
     pub program: Option<PathBuf>,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
 }
 
 impl CompareOptions {
@@ -261,8 +261,8 @@ impl CompareOptions {
 }
 
 /// Ours is one where fronts have its place.
-const PEERS: [&str; 7] =
-    ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc", OURS_NAME];
+const PEERS: [&str; 8] =
+    ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "gperftools", "glibc", OURS_NAME];
 
 /// A suite that measures beside all peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -308,7 +308,7 @@ pub struct AllOptions {
     pub thp: Vec<Thp>,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
     /// Write benchmarks.md into a directory; with `--only`, the other suites' parts are those of
     /// the file that `--json` names
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
@@ -353,7 +353,7 @@ pub struct ProgramsOptions {
     pub timeout_s: u32,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
 }
 
 fn program_names() -> PossibleValuesParser {
@@ -379,7 +379,7 @@ pub struct RestOptions {
     pub seconds: u64,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
 }
 
 /// Options of `latency`.
@@ -398,7 +398,7 @@ pub struct LatencyOptions {
     pub threads: Vec<u32>,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
-    pub tcmalloc: Option<PathBuf>,
+    pub gperftools: Option<PathBuf>,
 }
 
 /// Options of `caches`.

@@ -38,7 +38,7 @@ struct Report<'a> {
 pub fn run(options: &InstructionsOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let mut everybody = everybody(&bench, options.tcmalloc.as_deref());
+    let mut everybody = everybody(&bench, options.gperftools.as_deref());
     let version = valgrind_version();
     let instructions_per_pair = match version {
         Some(_) => count_all(&bench, &mut everybody, options.pairs)?,

@@ -1,5 +1,5 @@
 //! The peers other than mimalloc: those that `build/peers.rs` builds from their crates, and
-//! gperftools' tcmalloc if it is installed.
+//! gperftools' if it is installed.
 //!
 //! A peer that was not built, is not installed or does not run is left out with a message:
 //! [`Absent`] says which and why, and every report repeats it.
@@ -23,9 +23,11 @@ struct Built {
 
 const BUILT: &[Built] = include!(concat!(env!("OUT_DIR"), "/peers.rs"));
 
+/// Google's.
 const TCMALLOC: &str = "tcmalloc";
+const GPERFTOOLS: &str = "gperftools";
 /// Where distributions put gperftools' library.
-const TCMALLOC_PLACES: [&str; 4] = [
+const GPERFTOOLS_PLACES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
     "/usr/lib/aarch64-linux-gnu/libtcmalloc_minimal.so.4",
     "/usr/lib64/libtcmalloc_minimal.so.4",
@@ -49,12 +51,12 @@ pub struct AllAllocators {
 }
 
 /// All allocators that run here.
-pub fn everybody(bench: &Bench, tcmalloc: Option<&Path>) -> AllAllocators {
+pub fn everybody(bench: &Bench, gperftools: Option<&Path>) -> AllAllocators {
     let mut allocators = bench.allocators.clone();
     let glibc = allocators.remove(GLIBC);
     let mut absent = Vec::new();
     let built = BUILT.iter().map(|row| (row.name, unpacked(bench, row)));
-    let system = (TCMALLOC, installed(bench, tcmalloc));
+    let system = (GPERFTOOLS, installed(bench, gperftools));
     for (name, peer) in built.chain([system]) {
         match peer {
             Ok(peer) => allocators.push(peer),
@@ -73,19 +75,24 @@ fn unpacked(bench: &Bench, row: &Built) -> Result<Allocator> {
     let library = bench.unpack(&format!("lib{}.so", row.name), bytes)?;
     let peer = bench.checked(row.name, Some(library))?;
     let version = format!("crate {} {}", row.package, row.version);
-    Ok(Allocator { version, flags: row.flags, ..peer })
+    // Per-CPU caches, which it is known for, need restartable sequences of its own: where the C library
+    // has registered its, tcmalloc falls back to caches of threads.
+    let own_rseq = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0".to_owned());
+    let settings = if row.name == TCMALLOC { vec![own_rseq] } else { Vec::new() };
+    Ok(Allocator { version, settings, flags: row.flags, ..peer })
 }
 
 fn installed(bench: &Bench, named: Option<&Path>) -> Result<Allocator> {
-    let library =
-        match named {
-            Some(path) => path.to_owned(),
-            None => TCMALLOC_PLACES.iter().map(PathBuf::from).find(|path| path.exists()).context(
-                "not installed (Debian: libtcmalloc-minimal4), nor named with --tcmalloc",
-            )?,
-        };
+    let library = match named {
+        Some(path) => path.to_owned(),
+        None => {
+            GPERFTOOLS_PLACES.iter().map(PathBuf::from).find(|path| path.exists()).context(
+                "not installed (Debian: libtcmalloc-minimal4), nor named with --gperftools",
+            )?
+        }
+    };
     let library = fs::canonicalize(&library).with_context(|| library.display().to_string())?;
-    bench.checked(TCMALLOC, Some(library))
+    bench.checked(GPERFTOOLS, Some(library))
 }
 
 #[cfg(test)]
@@ -101,7 +108,7 @@ mod tests {
         let everybody = everybody(&bench(), None);
         let names: Vec<&str> = everybody.allocators.iter().map(|a| a.name).collect();
         assert_eq!((names[0], names[names.len() - 1]), ("ours", "glibc"));
-        for name in ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc"] {
+        for name in ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "gperftools"] {
             let absent = everybody.absent.iter().find(|absent| absent.name == name);
             let reason = absent.is_some_and(|absent| !absent.why.is_empty());
             assert!(names.contains(&name) != reason, "{name}: {:?}", everybody.absent);
@@ -133,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn tcmalloc_that_is_not_there_is_named() {
+    fn gperftools_that_is_not_there_is_named() {
         let absent = everybody(&bench(), Some(Path::new("/nowhere.so"))).absent;
-        let tcmalloc = absent.iter().find(|absent| absent.name == TCMALLOC).unwrap();
-        assert!(tcmalloc.why.contains("/nowhere.so"), "{}", tcmalloc.why);
+        let gperftools = absent.iter().find(|absent| absent.name == GPERFTOOLS).unwrap();
+        assert!(gperftools.why.contains("/nowhere.so"), "{}", gperftools.why);
     }
 }

@@ -169,7 +169,7 @@ struct Report<'a> {
 pub fn run(options: &RestOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let AllAllocators { mut allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
+    let AllAllocators { mut allocators, absent } = everybody(&bench, options.gperftools.as_deref());
     allocators.push(helped(&allocators[OURS]));
     let parts = measure(&bench, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().filter_map(RestPart::goal).collect();

@@ -72,7 +72,7 @@ fn goals(sections: &[Section]) -> Vec<Goal> {
 
 fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<AllAllocators> {
     let Some(path) = &options.earlier else {
-        let everybody = everybody(bench, options.tcmalloc.as_deref());
+        let everybody = everybody(bench, options.gperftools.as_deref());
         let chosen = chosen_peers(everybody, &options.peers);
         let fronts = fronts::allocators(bench, &options.engines, &options.fronts)?;
         return Ok(with_fronts(chosen, fronts, &options.peers));
@@ -82,7 +82,7 @@ fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<AllAlloc
         let ours = bench.allocators[OURS].clone();
         AllAllocators { allocators: vec![ours], absent: Vec::new() }
     } else {
-        chosen_peers(everybody(bench, options.tcmalloc.as_deref()), &options.peers)
+        chosen_peers(everybody(bench, options.gperftools.as_deref()), &options.peers)
     };
     chosen.allocators.push(earlier);
     Ok(chosen)

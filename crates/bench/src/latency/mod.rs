@@ -171,7 +171,7 @@ struct Report<'a> {
 pub fn run(options: &LatencyOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
-    let AllAllocators { allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
+    let AllAllocators { allocators, absent } = everybody(&bench, options.gperftools.as_deref());
     let parts = measure(&bench, &machine, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().flat_map(LatencyPart::goals).collect();
     let report = Report {

@@ -73,7 +73,7 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
         }
     }
     ensure!(!there.is_empty(), "no program is there; --list tells how to get them");
-    let everybody = everybody(&bench, options.tcmalloc.as_deref());
+    let everybody = everybody(&bench, options.gperftools.as_deref());
     let everybody = compare::chosen_peers(everybody, &options.peers);
     let fronts = fronts::allocators(&bench, &options.engines, &options.fronts)?;
     let everybody = compare::with_fronts(everybody, fronts, &options.peers);
