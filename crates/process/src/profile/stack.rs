@@ -10,8 +10,8 @@
 
 use crate::library::Library;
 
-/// The smallest stack of a thread is twice as large (`PTHREAD_STACK_MIN`): who is at most so far
-/// from an end is on that stack, and all between is memory.
+/// The smallest stack of a thread is twice as large (pthread_attr_setstacksize(3)): who is at most
+/// so far from an end is on that stack, and all between is memory.
 #[cfg(target_arch = "x86_64")]
 const SURELY_ON_STACK: usize = 8 << 10;
 /// Bytes beyond the end of a stack that unwinding may ask for: a frame pointer's pair.
