@@ -45,7 +45,8 @@ int main(int argc, char **argv)
 
 	setrlimit(RLIMIT_SIGPENDING, &most);
 	while (time(NULL) < end) {
-		for (int i = 0; i < 40; i++, made++) {
+		int at_once = strcmp(what, "names") ? 40 : 160;
+		for (int i = 0; i < at_once; i++, made++) {
 			snprintf(path, sizeof(path), "%s/planted-%d-%ld", argc > 3 ? argv[3] : "/", getpid(), made);
 			if (!strcmp(what, "names")) {
 				struct stat found;
