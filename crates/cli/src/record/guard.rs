@@ -59,8 +59,9 @@ pub fn watch(instance: &str) -> Result<ExitCode, Failure> {
 
 /// Removes what recorders that were killed have left in the kernel.
 pub fn restore() -> Result<ExitCode, Failure> {
-    let tracefs = Tracefs::open().map_err(super::failures::refused)?;
-    let removed = tracefs::sweep(&tracefs).map_err(super::failures::refused)?;
+    let tracefs = Tracefs::open().map_err(|error| super::failures::refused(error.into()))?;
+    let removed =
+        tracefs::sweep(&tracefs).map_err(|error| super::failures::refused(error.into()))?;
     let text = match removed.len() {
         0 => "no killed recorder has left anything in the kernel\n".into(),
         _ => format!("removed {}\n", removed.join(", ")),

@@ -1,5 +1,6 @@
 //! The reasons why nothing can be recorded.
 
+use super::tracefs;
 use crate::trace;
 use std::io;
 use std::path::PathBuf;
@@ -52,6 +53,15 @@ pub enum Error {
     /// The trace file.
     #[error(transparent)]
     Trace(#[from] trace::Error),
+}
+
+impl From<tracefs::Error> for Error {
+    fn from(error: tracefs::Error) -> Error {
+        match error {
+            tracefs::Error::NoTracefs(error) => Error::NoTracefs(error),
+            tracefs::Error::File { path, error } => Error::at(path, error),
+        }
+    }
 }
 
 impl Error {

@@ -35,7 +35,7 @@ pub mod shrinks;
 mod sieve;
 mod sites;
 mod spool;
-pub mod tracefs;
+pub use slabyard_observe::kernel::tracefs;
 
 pub use error::Error;
 pub(crate) use kmem::{Decoder, Layouts};

@@ -37,7 +37,7 @@ impl OwnRuns {
             // Never an allocation without its free.
             OwnRuns::record_all(instance);
         }
-        set
+        Ok(set?)
     }
 
     /// Has an instance record all again.

@@ -99,7 +99,10 @@ impl Probes {
 
     /// Has an instance record them.
     pub(super) fn enable(&self, instance: &TraceInstance) -> Result<(), super::error::Error> {
-        self.events.iter().try_for_each(|(file, ..)| instance.set(&format!("{file}/enable"), "1"))
+        for (file, ..) in &self.events {
+            instance.set(&format!("{file}/enable"), "1")?;
+        }
+        Ok(())
     }
 }
 

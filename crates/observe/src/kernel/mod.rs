@@ -19,6 +19,7 @@ pub(crate) mod names;
 pub(crate) mod slabinfo;
 mod survey;
 mod symbols;
+pub mod tracefs;
 mod traces;
 mod tree;
 

@@ -5,19 +5,43 @@
 //! (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process that created it:
 //! [`sweep`] removes instances whose creators have exited, which [`is_ours`] recognises by the name
 //! `slabyard-PID-START`, where START is the start time in `/proc/PID/stat`. The same holds of
-//! [probes](super::probes), whose group has this name.
+//! probes, whose group has this name.
+//!
+//! Neighbours: `slabyard-lab` records each event by it, and `slabyard-owners` follows a sample.
 
-use super::error::Error;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why it cannot be used.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The kernel has none.
+    #[error("this kernel has no tracefs (CONFIG_TRACING is off): {0}")]
+    NoTracefs(io::Error),
+    /// It refuses to be read, written or made.
+    #[error("{path}: {error}")]
+    File {
+        /// As it was opened.
+        path: PathBuf,
+        /// What the kernel says.
+        error: io::Error,
+    },
+}
+
+impl Error {
+    fn at(path: impl Into<PathBuf>, error: io::Error) -> Error {
+        Error::File { path: path.into(), error }
+    }
+}
 
 const PREFIX: &str = "slabyard-";
 /// The file of all probes.
-pub(super) const PROBES: &str = "kprobe_events";
+pub const PROBES: &str = "kprobe_events";
 
 /// A tracefs that can be used.
 #[derive(Debug)]
@@ -46,8 +70,8 @@ impl Tracefs {
     }
 
     /// A directory in the place of one.
-    #[cfg(test)]
-    pub(super) fn at(root: &Path) -> Tracefs {
+    #[must_use]
+    pub fn at(root: &Path) -> Tracefs {
         Tracefs { root: root.into(), _mount: None }
     }
 
@@ -141,7 +165,10 @@ impl Drop for TraceInstance {
 }
 
 /// Reads a file of tracefs in large pieces: some give nothing to a second `read`.
-pub(super) fn read(path: &Path) -> io::Result<String> {
+///
+/// # Errors
+/// What the kernel says, or that it is no text.
+pub fn read(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let (mut text, mut piece) = (Vec::new(), vec![0; 1 << 16]);
     loop {
