@@ -76,6 +76,27 @@ impl Cgroups {
         }
     }
 
+    /// Each directory of version 2 that was there at the last look, with its path below that.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = (u64, &str, PathBuf)> {
+        let mount = self.mounts.iter().find(|mount| mount.join("cgroup.controllers").exists());
+        let now = self.paths.iter().filter(|(id, _)| self.now.contains(id));
+        now.filter_map(move |(id, path)| {
+            Some((*id, &**path, mount?.join(path.trim_start_matches('/'))))
+        })
+    }
+
+    /// The number of the cgroup whose memory a process's allocations are charged to; 0 if it is not
+    /// known.
+    pub(crate) fn of_process(&self, pid: u32) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let directories = self
+            .mounts
+            .iter()
+            .filter_map(|mount| Some(mount.join(of_memory(&text)?.trim_start_matches('/'))));
+        let mut found = directories.filter_map(|directory| fs::metadata(directory).ok());
+        found.next().map_or(0, |found| found.ino())
+    }
+
     /// A cgroup of this number and last name, as of the last look.
     pub(crate) fn of(&self, id: u64, name: Option<&str>) -> Option<Cgroup> {
         let path = match (self.paths.get(&id), name) {
@@ -85,6 +106,16 @@ impl Cgroups {
         };
         Some(Cgroup { id, unit: unit(&path), removed: !self.now.contains(&id), path })
     }
+}
+
+/// The path in a text as `/proc/PID/cgroup`, for each hierarchy `NUMBER:CONTROLLERS:PATH`.
+fn of_memory(text: &str) -> Option<&str> {
+    let parts = |line| str::split_once(line, ':')?.1.split_once(':');
+    let of = |is_it: fn(&str) -> bool| {
+        let mut all = text.lines().filter_map(parts);
+        all.find(|(controllers, _)| is_it(controllers)).map(|(_, path)| path)
+    };
+    of(|controllers| controllers.split(',').any(|it| it == "memory")).or_else(|| of(str::is_empty))
 }
 
 fn mounts(text: &str) -> Vec<PathBuf> {
@@ -122,6 +153,13 @@ mod tests {
         let pod = "kubepods-burstable-pod12_34.slice";
         assert_eq!(of(&format!("/kubepods.slice/{pod}/cri-containerd-ab.scope")), pod);
         assert_eq!(of("/"), "");
+    }
+
+    #[test]
+    fn a_process_is_charged_in_the_hierarchy_with_memory() {
+        assert_eq!(of_memory("3:cpu:/a\n2:memory:/b:c\n0::/d\n"), Some("/b:c"));
+        assert_eq!(of_memory("3:cpu:/a\n0::/d\n"), Some("/d"));
+        assert_eq!(of_memory("3:cpu:/a\n"), None);
     }
 
     #[test]

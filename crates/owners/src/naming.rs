@@ -63,6 +63,7 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
         sites: sites(raw, names),
         directories: directories(raw, &old, names),
         file_systems: file_systems(raw, &old, names),
+        growth: Vec::new(),
     }
 }
 

@@ -15,8 +15,25 @@ use serde::Serialize;
 pub enum Means {
     /// By programs in the kernel, which follow objects from allocation to free.
     Bpf,
+    /// By a sample of the events that tracefs prints.
+    Tracefs,
     /// By the caches' sizes before and after: no owners.
     Sizes,
+    /// By the totals of the machine and of each cgroup: no caches.
+    Totals,
+}
+
+/// By how much slab memory grew in the watch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlabGrowth {
+    /// Whose it is; none of the machine's.
+    pub cgroup: Option<Cgroup>,
+    /// Slab memory after the watch; of a cgroup without those below it.
+    pub bytes: u64,
+    /// Less what it was before.
+    pub grew_bytes: i64,
+    /// Of that, what the kernel does not take back by itself, where it is told.
+    pub grew_unreclaimable: i64,
 }
 
 /// What could not be used.
@@ -225,4 +242,6 @@ pub struct Watch {
     pub directories: Vec<Directory>,
     /// Those with most inodes first.
     pub file_systems: Vec<FileSystem>,
+    /// The machine, then the cgroups whose slab memory grew most.
+    pub growth: Vec<SlabGrowth>,
 }

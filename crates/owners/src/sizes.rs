@@ -1,5 +1,5 @@
-//! The caches' sizes before and after a watch, which confirm what the programs counted, and are the
-//! whole report where there are no programs.
+//! The caches' sizes before and after a watch, which confirm what the programs or the events counted,
+//! and are the report of caches where there are neither.
 
 use crate::report::{CacheRate, Lacking, Losses, Means, Watch};
 use slabyard_observe::Snapshot;
@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 
 /// The caches' sizes before and after.
 pub(crate) struct Sizes {
-    pub before: Snapshot,
+    /// Or why they could not be read.
+    pub before: Result<Snapshot, String>,
     /// Or why they could not be read again.
     pub after: Result<Snapshot, String>,
 }
@@ -18,9 +19,12 @@ impl Sizes {
     pub(crate) fn grew(&self, cache: &str) -> Option<(i64, i64)> {
         let of = |snapshot: &Snapshot| {
             let cache = snapshot.cache(cache)?;
-            Some((cache.exact("objects")? as i64, cache.exact("slab_size")? as i64))
+            // Whom the kernel does not tell the objects in use it may tell those that slabs have.
+            let objects = cache.exact("objects").or_else(|| cache.exact("total_objects"))?;
+            Some((objects as i64, cache.exact("slab_size")? as i64))
         };
-        let ((before, size), (after, _)) = (of(&self.before)?, of(self.after.as_ref().ok()?)?);
+        let ((before, size), (after, _)) =
+            (of(self.before.as_ref().ok()?)?, of(self.after.as_ref().ok()?)?);
         Some((after - before, (after - before) * size))
     }
 
@@ -46,20 +50,24 @@ impl Sizes {
 
     /// What is not known without the sizes after the watch.
     pub(crate) fn missing(&self) -> Option<Lacking> {
-        let why = self.after.as_ref().err()?;
+        let (what, why) = match (&self.before, &self.after) {
+            (Err(why), _) => ("the caches' sizes", why),
+            (_, Err(why)) => ("the caches' sizes after the watch", why),
+            _ => return None,
+        };
         Some(Lacking {
-            what: "the caches' sizes after the watch".into(),
+            what: what.into(),
             why: why.clone(),
             adds: "by how much each cache grew, which confirms its owners".into(),
         })
     }
 
-    /// A watch of sizes alone.
-    pub(crate) fn watch(&self, took_ns: u64, without: Lacking) -> Watch {
+    /// A watch of sizes alone, or without even them.
+    pub(crate) fn watch(&self, took_ns: u64) -> Watch {
         Watch {
             took_ns,
-            means: Means::Sizes,
-            missing: std::iter::once(without).chain(self.missing()).collect(),
+            means: if self.before.is_ok() { Means::Sizes } else { Means::Totals },
+            missing: self.missing().into_iter().collect(),
             cost: None,
             one_in: 1,
             lost: Losses::default(),
@@ -68,6 +76,7 @@ impl Sizes {
             sites: Vec::new(),
             directories: Vec::new(),
             file_systems: Vec::new(),
+            growth: Vec::new(),
         }
     }
 }

@@ -92,10 +92,18 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::Usage(why.into()));
         }
         ([old, new], None) => pair(old, new)?,
-        ([source, ..], watch) => live(source, watch)?,
+        ([source, ..], watch) => match live(source, watch) {
+            Ok(looks) => looks,
+            Err(why) => {
+                // What everybody may read is told even where nobody can judge.
+                let watched = watching.filter(|_| !args.json).map(Watching::end);
+                stdout::print(watched.as_ref().map(owners::text).unwrap_or_default().as_bytes())?;
+                return Err(why);
+            }
+        },
         ([], _) => unreachable!("there is a default"),
     };
-    let watched = watching.and_then(Watching::end);
+    let watched = watching.map(Watching::end);
     let evidence = watched.as_ref().map(|watch| Evidence::of(watch, &looks));
     let diagnosis = examine(&looks, evidence.as_ref().map(|it| it as &dyn Owners));
     let json = || json(&diagnosis, watched.as_ref());

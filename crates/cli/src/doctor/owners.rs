@@ -3,7 +3,6 @@
 //! Neighbours: the crate `slabyard-owners` watches, in a thread beside the looks; [`Evidence`] gives
 //! the doctor's findings their owners, and [`text`] prints who holds most, whatever is found.
 
-use crate::stderr::say;
 use slabyard_doctor::Look;
 use slabyard_doctor::owners::{Owner, Owners};
 use slabyard_observe::view::cell::{clean, human};
@@ -17,19 +16,18 @@ use std::time::Duration;
 const NAMED: usize = 5;
 
 /// A watch beside the looks.
-pub struct Watching(JoinHandle<Result<Watch, owners::Error>>);
+pub struct Watching(JoinHandle<Watch>);
 
 impl Watching {
     /// Starts it, for so long.
     pub fn start(duration: Duration, budget: f64) -> Watching {
-        Watching(thread::spawn(move || owners::watch(Options { duration, budget }, |_| true)))
+        let options = Options { budget, ..Options::new(duration) };
+        Watching(thread::spawn(move || owners::watch(options, |_| true)))
     }
 
-    /// What was seen; why nothing was is said. A kernel that shows nothing of its caches fails at the
-    /// looks, too.
-    pub fn end(self) -> Option<Watch> {
-        let watched = self.0.join().unwrap_or_else(|panic| resume_unwind(panic));
-        watched.inspect_err(|why| say(&format!("cannot tell who allocates: {why}"))).ok()
+    /// What was seen.
+    pub fn end(self) -> Watch {
+        self.0.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -89,6 +87,33 @@ fn file_system(system: &owners::FileSystem) -> String {
     format!("{} at {place}", system.file_system)
 }
 
+/// Whose slab memory grew.
+fn growth(watch: &Watch) -> String {
+    let mut text = String::new();
+    if watch.growth.is_empty() {
+        return text;
+    }
+    let _ = writeln!(text, "\nslab memory after {:.0} s", watch.took_ns as f64 / 1e9);
+    for it in watch.growth.iter().take(NAMED) {
+        let whose =
+            it.cgroup.as_ref().map_or_else(|| "all".into(), |cgroup| clean(&cgroup.to_string()));
+        let change = human(it.grew_bytes.unsigned_abs());
+        let now = human(it.bytes);
+        let _ = match u64::try_from(it.grew_unreclaimable) {
+            _ if it.grew_bytes < 0 => writeln!(text, "  {whose}: {now}, {change} less"),
+            Ok(kept) if kept > 0 => {
+                writeln!(
+                    text,
+                    "  {whose}: {now}, {change} more; unreclaimable {} more",
+                    human(kept)
+                )
+            }
+            _ => writeln!(text, "  {whose}: {now}, {change} more"),
+        };
+    }
+    text
+}
+
 /// Who allocates most, whatever stays.
 fn busiest(watch: &Watch) -> String {
     if watch.sites.is_empty() {
@@ -109,7 +134,7 @@ fn busiest(watch: &Watch) -> String {
 pub fn text(watch: &Watch) -> String {
     let mut text = String::new();
     let seconds = watch.took_ns as f64 / 1e9;
-    if watch.means == Means::Bpf {
+    if watch.means <= Means::Tracefs {
         let _ = writeln!(text, "\nwho allocated in {seconds:.0} s what stays");
         if watch.owners.is_empty() {
             text.push_str("  nobody\n");
@@ -135,6 +160,9 @@ pub fn text(watch: &Watch) -> String {
         let _ = writeln!(text, "  file system {place}: {} inodes", system.inodes);
     }
     text.push_str(&busiest(watch));
+    if watch.means > Means::Bpf {
+        text.push_str(&growth(watch));
+    }
     if let Some(cost) = watch.cost {
         let _ = write!(
             text,
@@ -148,10 +176,14 @@ pub fn text(watch: &Watch) -> String {
             n => writeln!(text, "; one object in {n} was followed, and counts are estimates."),
         };
         if cost.cpu_share > cost.budget {
+            let most = match watch.means {
+                Means::Bpf => "the look at each event",
+                _ => "reading events until fewer were let through",
+            };
+            let budget = cost.budget * 100.0;
             let _ = writeln!(
                 text,
-                "That is more than the {} % that it should take: most of it is the look at each event.",
-                cost.budget * 100.0
+                "That is more than the {budget} % that it should take: most of it is {most}."
             );
         }
     }

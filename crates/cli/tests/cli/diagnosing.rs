@@ -3,7 +3,10 @@
 
 use crate::stage::{SLABYARD, cases, real_engines, real_library, text};
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -339,6 +342,32 @@ fn what_cannot_be_looked_at_is_said_with_the_right_code() {
         let output = slabyard(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+/// Somebody who may neither load programs nor read events is told what everybody may know, and what
+/// root would be told.
+#[test]
+fn a_watch_by_nobody_tells_the_totals_and_what_is_lacking() {
+    const NOBODY: u32 = 65534;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can be nobody");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("slabyard");
+    fs::copy(SLABYARD, &program).unwrap();
+    for path in [place.path(), &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(&program);
+    command.args(["doctor", "kernel", "--watch", "1"]).uid(NOBODY).gid(NOBODY);
+    let output = command.current_dir("/").output().unwrap();
+    let printed = text(&output.stdout);
+    for part in
+        ["slab memory after 1 s", "  all: ", "Without BPF programs", "Without events of tracefs"]
+    {
+        assert!(printed.contains(part), "no {part:?} in\n{printed}{}", text(&output.stderr));
     }
 }
 

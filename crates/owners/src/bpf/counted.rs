@@ -215,7 +215,8 @@ fn named(number: u64, cache: &Cache) -> RawCache {
     RawCache { number, name, object_bytes, allocations: cache.allocations, frees: cache.frees }
 }
 
-fn kmalloc_name(bytes: u32, flags: u32) -> String {
+/// The kmalloc cache of so many bytes and these flags of its family.
+pub(crate) fn kmalloc_name(bytes: u32, flags: u32) -> String {
     const FAMILIES: [(u32, &str); 3] =
         [(0x1, "dma-kmalloc-"), (0x10, "kmalloc-rcl-"), (0x40_0000, "kmalloc-cg-")];
     let family = FAMILIES.iter().find(|(flag, _)| flags & flag != 0);

@@ -14,6 +14,6 @@ mod records;
 mod sample;
 mod session;
 
-pub(crate) use counted::{Look, Raw, RawOrigin, Survivor};
+pub(crate) use counted::{Look, Raw, RawCache, RawOrigin, Survivor, kmalloc_name};
 pub(crate) use rates::Counted;
 pub(crate) use session::{Session, Stacks, thread_time};
