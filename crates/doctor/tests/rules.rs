@@ -192,6 +192,10 @@ fn a_negative_entry_is_no_file() {
         cgroups: None,
     };
     full.kernel = Some(files);
-    let found = examine(&[full], None);
+    let found = examine(std::slice::from_ref(&full), None);
     assert_eq!(ids(&found), ["kernel.dead-cgroups", "kernel.negative-dentries"]);
+    assert!(found.findings[1].owners.is_empty() && !found.findings[1].says.contains("held by"));
+    let found = examine(&[full], Some(&Known));
+    assert_eq!(found.findings[1].owners[0].who, "sshd.service for dentry");
+    assert!(found.findings[1].says.contains("held by sshd.service for dentry (1.8 KiB)"));
 }

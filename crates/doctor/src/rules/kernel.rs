@@ -240,7 +240,7 @@ pub(super) fn negative_dentries(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     if negative * 2 < all || !rule.threshold.is_reached(bytes, memory) {
         return Vec::new();
     }
-    vec![rule.finding(Says {
+    let mut finding = rule.finding(Says {
         says: format!(
             "{negative} of {all} directory entries say that a file does not exist: {} of the machine's memory. \
              Some program looks up names in vain.",
@@ -252,7 +252,16 @@ pub(super) fn negative_dentries(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         confidence: Confidence::high("the kernel counts them"),
         evidence: vec!["cat /proc/sys/fs/dentry-state".into()],
         remedy: Remedy { what: rule.remedy.into(), command: Some(DROP.into()), gives: Some(bytes), risk: DROP_RISK },
-    })]
+    });
+    finding.owners = case.owners.map(|owners| owners.of_cache("dentry")).unwrap_or_default();
+    if let Some(owner) = finding.owners.first() {
+        finding.says += &format!(
+            " Most of those of the watch are held by {} ({}).",
+            owner.who,
+            human(owner.bytes)
+        );
+    }
+    vec![finding]
 }
 
 pub(super) fn cached_files(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
