@@ -116,6 +116,20 @@ pub fn open(source: &Path) -> Result<KernelSnapshot, Error> {
     files::one_of(all, &shown, dump.as_deref(), &format!("as {shown}#DUMP"))
 }
 
+/// A snapshot that does not tell its machine's CPUs, with those that are asked for.
+fn with_cpus(snapshot: &KernelSnapshot, asked: &BootRequest) -> KernelSnapshot {
+    let first = |key: &str| {
+        let axis = asked.options.iter().find(|axis| axis.key == key);
+        axis.and_then(|axis| axis.values[0].parse().ok())
+    };
+    let cpus = first("cpus");
+    KernelSnapshot {
+        online_cpus: cpus,
+        possible_cpus: first("possible_cpus").or(cpus),
+        ..snapshot.clone()
+    }
+}
+
 /// Foretells the boot as the snapshot has it, and as it is asked for. `shrunk` is another snapshot of the
 /// same boot, taken just after a shrink, which counts live objects exactly.
 ///
@@ -129,6 +143,13 @@ pub fn foretell(
 ) -> Result<Boots, Error> {
     let axes = asked.axes()?;
     let options = asked.options.len();
+    let on_its_machine;
+    let snapshot = if snapshot.machine().is_none() {
+        on_its_machine = with_cpus(snapshot, asked);
+        &on_its_machine
+    } else {
+        snapshot
+    };
     let machine = snapshot.machine().ok_or_else(|| Error::usage(UnknownRules::NoCpus))?;
     let release =
         asked.options.iter().find(|axis| axis.key == RELEASE).map(|axis| &*axis.values[0]);

@@ -14,6 +14,7 @@ Examples:
   slabyard boot dumps.json.zst#boot --shrunk dumps.json.zst#boot_shrunk --set min_objects=4
   slabyard boot kernel --set cpu_partial=0 --set min_partial=0 --json     (root)
   slabyard boot boot.json --release 7.3
+  slabyard boot slabinfo.txt --release 6.12 --cpus 8 --set max_order=0     (a pasted text)
   slabyard boot boot.json --engine tiny --html tiny.html
 
 What is not given of the machine and of the rules is the snapshot's. Each of these options takes
@@ -23,8 +24,8 @@ several values, such as 4,16 or 0..3 with both ends: then each combination is a 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct BootArgs {
-    /// A kernel's snapshot: a file (FILE#DUMP if it holds several, `-` is standard input), or the
-    /// running `kernel`
+    /// A kernel's snapshot: a file (FILE#DUMP if it holds several, `-` is standard input), a text, folder
+    /// or archive with its slabs, or the running `kernel`
     #[arg(value_name = "SNAPSHOT|kernel", value_hint = ValueHint::FilePath)]
     pub(super) snapshot: PathBuf,
     /// Another one of the same boot, taken just after a shrink: it counts live objects exactly

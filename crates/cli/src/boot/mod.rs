@@ -12,6 +12,7 @@ mod rows;
 
 use crate::failure::Failure;
 use crate::machine::Engine;
+use crate::stderr::say;
 use crate::stdout;
 use crate::terminal::Progress;
 use args::BootArgs;
@@ -26,6 +27,9 @@ use std::process::ExitCode;
 pub fn run(args: &BootArgs) -> Result<ExitCode, Failure> {
     args.html.look_before([Some(&args.snapshot), args.shrunk.as_ref()].into_iter().flatten())?;
     let snapshot = boot::open(&args.snapshot)?;
+    for assumed in &snapshot.assumed {
+        say(&format!("{}: {assumed}", args.snapshot.display()));
+    }
     let shrunk = args.shrunk.as_deref().map(boot::open).transpose()?;
     let boots = boot::foretell(&snapshot, shrunk.as_ref(), &asked(args)?, &Progress::new())?;
     let json = || report::json(&snapshot, &boots);

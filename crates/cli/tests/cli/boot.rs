@@ -3,6 +3,7 @@
 use crate::stage::{SLABYARD, text};
 use serde_json::Value;
 use slabyard_kernels::settings::REPLAYED;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Guests of 6.12 whose dumps are named after their CPUs.
@@ -167,5 +168,40 @@ fn every_key_changes_something_or_is_refused() {
         // A single value that is taken is the one that holds.
         let changes = taken.iter().any(|text| *text != plain);
         assert!(changes || taken.len() < 2, "{} changes nothing", key.name);
+    }
+}
+
+/// A pasted text has less than a snapshot: what it lacks is said, and what cannot be assumed is refused.
+#[test]
+fn pasted_texts_are_snapshots_where_they_tell_slabs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../observe/tests/pasted");
+    let boot = |file: &str, args: &[&str]| {
+        let mut command = Command::new(SLABYARD);
+        command.arg("boot").arg(folder.join(file)).args(args).output().unwrap()
+    };
+    let options = ["--release", "6.12", "--cpus", "8", "--set", "max_order=0", "--json"];
+    let output = boot("ebitmap-node.txt", &options);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("does not tell which slabs are partial"));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let caches = json["before"]["caches"].as_array().unwrap();
+    let cache = caches.iter().find(|cache| cache["name"] == "ebitmap_node").unwrap();
+    // All objects are in use: as many slabs as the text has.
+    let pasted = folder.join("ebitmap-node.txt");
+    let listed = Command::new(SLABYARD).arg("list").arg(pasted).arg("--json").output().unwrap();
+    let listed = parsed(&listed);
+    let told = listed["caches"].as_array().unwrap().iter();
+    let told = told.clone().find(|cache| cache["name"] == "ebitmap_node").unwrap();
+    let (foretold, told) = (cache["slabs"].as_f64().unwrap(), told["slabs"].as_f64().unwrap());
+    assert!((foretold - told).abs() * 100.0 <= told, "{foretold} of {told}");
+    for (file, args, code, says) in [
+        ("ebitmap-node.txt", &["--release", "6.12", "--set", "max_order=0"][..], 2, "give --cpus"),
+        ("ebitmap-node.txt", &["--cpus", "8"], 2, "say which with --release"),
+        ("kmalloc-2048-oom.txt", &["--cpus", "8"], 3, "it tells no sizes and numbers of slabs"),
+        ("glibc-arenas.xml", &["--cpus", "8"], 3, "it tells no sizes"),
+    ] {
+        let output = boot(file, args);
+        assert_eq!(output.status.code(), Some(code), "{file}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(says), "{file}: {}", text(&output.stderr));
     }
 }

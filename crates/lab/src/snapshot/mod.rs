@@ -2,7 +2,8 @@
 //! and the machine.
 //!
 //! Sources: saved JSON (plain or zstd, recognised by its first bytes; one file may hold several
-//! dumps), files of `slabyard snapshot kernel`, and the [running kernel](KernelSnapshot::live).
+//! dumps), files of `slabyard snapshot kernel`, pasted texts, copied folders and archives, and the
+//! [running kernel](KernelSnapshot::live).
 //! Tests compare [`crate::rules`] and [`crate::geometry`] with snapshots; `replay` starts from a
 //! snapshot. Invariants: caches are in order of their ids; each has a size, an order and objects
 //! per slab; other values are `None` if the source lacks them.
@@ -110,6 +111,8 @@ pub struct KernelSnapshot {
     pub caches: Vec<Cache>,
     /// Names that are not ids, with the id behind each.
     pub aliases: BTreeMap<String, String>,
+    /// What a pasted text does not tell, and what is taken for it.
+    pub assumed: Vec<String>,
 }
 
 impl KernelSnapshot {

@@ -9,6 +9,7 @@ use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};
 use crate::packed::ZSTD;
 use crate::rules::{NodeSet, count_and_last};
 use serde_json::{Map, Value};
+use slabyard_observe::file;
 use std::io::Read;
 use std::path::Path;
 
@@ -20,9 +21,15 @@ impl KernelSnapshot {
     /// # Errors
     /// A file that cannot be read, or holds something else.
     pub fn open(path: &Path) -> Result<Vec<KernelSnapshot>, Error> {
+        if path.is_dir() {
+            return Ok(vec![saved::of_pasted(file::open(path)?)?]);
+        }
         let bytes =
             std::fs::read(path).map_err(|error| Error::Read { path: path.into(), error })?;
-        KernelSnapshot::parse(&bytes)
+        match is_json(&bytes) {
+            true => KernelSnapshot::parse(&bytes),
+            false => Ok(vec![saved::of_pasted(file::open(path)?)?]),
+        }
     }
 
     /// Reads a file's bytes.
@@ -37,6 +44,10 @@ impl KernelSnapshot {
         } else {
             bytes
         };
+        if !is_json(text) {
+            let pasted = file::read(text, Path::new("standard input"))?;
+            return Ok(vec![saved::of_pasted(pasted)?]);
+        }
         let root: Value = serde_json::from_slice(text).map_err(Error::Json)?;
         let root = root.as_object().ok_or_else(|| Error::Shape("it is no object".into()))?;
         if root.contains_key("format") {
@@ -54,6 +65,11 @@ impl KernelSnapshot {
             })
             .collect()
     }
+}
+
+/// Plain or packed as ours are; else it may be a text that somebody pasted, or an archive.
+fn is_json(bytes: &[u8]) -> bool {
+    bytes.starts_with(&ZSTD) || bytes.trim_ascii_start().first() == Some(&b'{')
 }
 
 fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Error> {
@@ -107,6 +123,7 @@ pub(super) fn one(
         cmdline: text("cmdline").map(Into::into),
         slab_kb: meminfo("Slab"),
         slab_kb_at: root.get("mi").map(moments).unwrap_or_default(),
+        assumed: Vec::new(),
         memory_kb: meminfo("MemTotal"),
         caches,
         aliases: aliases

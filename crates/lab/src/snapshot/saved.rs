@@ -11,7 +11,58 @@ use slabyard_observe::{self as observe, Value, file};
 use std::path::Path;
 
 pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
-    let snapshot = file::read(text, Path::new("it"))?;
+    of(&file::read(text, Path::new("it"))?)
+}
+
+/// A text that somebody pasted, or a folder or an archive of a kernel's files.
+pub(super) fn of_pasted(mut snapshot: observe::Snapshot) -> Result<KernelSnapshot, Error> {
+    let has_sizes = |cache: &observe::Cache| {
+        ["slabs", "slab_size", "objs_per_slab", "order"]
+            .iter()
+            .all(|key| cache.exact(key).is_some())
+    };
+    if !snapshot.caches.iter().any(has_sizes) {
+        let formats = snapshot.source.formats.join(", ");
+        let what = format!(
+            "it tells no sizes and numbers of slabs ({formats}); what does are /proc/slabinfo, slabtop, a copy of \
+             /sys/kernel/slab and a sosreport"
+        );
+        return Err(Error::Shape(what));
+    }
+    let mut assumed: Vec<String> =
+        snapshot.missing.iter().map(|it| format!("{}: {}", it.what, it.why)).collect();
+    let all = snapshot.caches.len();
+    snapshot.caches.retain(has_sizes);
+    if snapshot.caches.len() < all {
+        let left_out = all - snapshot.caches.len();
+        assumed.push(format!("{left_out} caches without sizes are left out"));
+    }
+    let placed = snapshot.caches.iter_mut().filter_map(assume_places).count();
+    if placed > 0 {
+        assumed.push(
+            "it does not tell which slabs are partial: those with free objects are taken for half full".into(),
+        );
+    }
+    Ok(KernelSnapshot { assumed, ..of(&snapshot)? })
+}
+
+/// Slabs with free objects lie on nodes' lists then, and none is a CPU's.
+fn assume_places(cache: &mut observe::Cache) -> Option<()> {
+    let told = ["partial", "cpu_slabs"].iter().any(|key| cache.exact(key).is_some());
+    let (slabs, per_slab) = (cache.exact("slabs")?, cache.exact("objs_per_slab")?.max(1));
+    if told {
+        return None;
+    }
+    let all = slabs.saturating_mul(per_slab);
+    let free = all.saturating_sub(cache.exact("objects").unwrap_or(all));
+    let partial = free.div_ceil(per_slab.div_ceil(2)).min(slabs);
+    cache.set("cpu_slabs", 0);
+    cache.set("partial", partial);
+    cache.set("objects_partial", (partial * per_slab).saturating_sub(free));
+    Some(())
+}
+
+fn of(snapshot: &observe::Snapshot) -> Result<KernelSnapshot, Error> {
     let source = &snapshot.source;
     if source.kind != SourceKind::Kernel {
         let what = match source.kind {
@@ -38,10 +89,11 @@ pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
         present_cpus: None,
         online_cpus: snapshot.machine.online_cpus,
         nodes: snapshot.machine.nodes,
-        memoryless: memoryless(&snapshot),
+        memoryless: memoryless(snapshot),
         cmdline: source.boot.clone(),
         slab_kb: kb("slab"),
         slab_kb_at: Vec::new(),
+        assumed: Vec::new(),
         memory_kb: kb("mem_total"),
         aliases: snapshot.caches.iter().flat_map(others).collect(),
         caches,
