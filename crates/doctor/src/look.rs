@@ -222,13 +222,13 @@ fn spread(times: &[u64], most: usize) -> Vec<usize> {
 fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
     let mut missing = Vec::new();
     let mut miss = |what: String, why: String| missing.push(Missing { what, why });
-    let snapshot = match process::sample(pid, ReadScope::default()) {
-        Ok(snapshot) => Some(snapshot),
-        Err(process::Error::NoYard { .. }) => None,
+    let (snapshot, mappings) = match process::sample_with_mappings(pid, ReadScope::default()) {
+        Ok((snapshot, mappings)) => (Some(snapshot), mappings),
+        Err(process::Error::NoYard { .. }) => (None, None),
         Err(why) => return Err(why.into()),
     };
     let mut look = ProcessLook { pid, program: program(pid), ..ProcessLook::default() };
-    match smaps::of_process(pid) {
+    match mappings.map_or_else(|| smaps::of_process(pid), Ok) {
         Ok(mappings) => look.mappings = mappings,
         Err(why) => miss(format!("/proc/{pid}/smaps"), why.to_string()),
     }

@@ -64,6 +64,7 @@ pub use outside::StopOutcome;
 pub use request::StopThread;
 pub use residence::{Residence, ResidentBlock};
 
+use crate::smaps::{self, Mapping};
 use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
 use crate::traces::Traces;
@@ -76,6 +77,18 @@ use target::Target;
 /// # Errors
 /// If it is not there, may not be read, or does not run on Slabyard.
 pub fn sample(pid: u32, want: ReadScope) -> Result<Snapshot, Error> {
+    sample_with_mappings(pid, want).map(|(snapshot, _)| snapshot)
+}
+
+/// The same with the process's mappings, of which the kernel counts each page: that takes most of the
+/// time of a sample. `None` where the kernel does not show them.
+///
+/// # Errors
+/// As [`sample`].
+pub fn sample_with_mappings(
+    pid: u32,
+    want: ReadScope,
+) -> Result<(Snapshot, Option<Vec<Mapping>>), Error> {
     let target = Target::open(pid)?;
     let mut source = Source::of(SourceKind::Process);
     source.pid = Some(pid);
@@ -87,11 +100,12 @@ pub fn sample(pid: u32, want: ReadScope) -> Result<Snapshot, Error> {
         let resident = statm.resident.saturating_mul(procfs::page_size());
         snapshot.totals.insert("resident".into(), resident.into());
     }
-    if let Some(resident) = target.resident() {
+    let mappings = smaps::of_process(pid).ok();
+    if let Some(resident) = mappings.as_ref().and_then(|mappings| target.resident(mappings)) {
         let parts = resident.totals().map(|(name, bytes)| (name.to_owned(), bytes.into()));
         snapshot.totals.extend(parts);
     }
-    Ok(snapshot)
+    Ok((snapshot, mappings))
 }
 
 /// How much of the yards of a process is resident, by use.

@@ -9,7 +9,7 @@ use super::live::LiveMemory;
 use super::memory::Fault;
 use super::resident::{self, Resident};
 use super::yards::{self, Unreadable};
-use crate::smaps;
+use crate::smaps::Mapping;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
@@ -38,12 +38,11 @@ impl Target {
         Ok(Target { pid, program, uid, memory: LiveMemory::new(process) })
     }
 
-    /// What its resident memory is used for; `None` where the kernel does not say.
-    pub(super) fn resident(&self) -> Option<Resident> {
-        let mappings = smaps::of_process(self.pid).ok()?;
+    /// What its resident memory is used for; `None` if it ended.
+    pub(super) fn resident(&self, mappings: &[Mapping]) -> Option<Resident> {
         let fronts = yards::fronts(&self.memory).ok()?;
         let ours: Vec<_> = fronts.iter().flat_map(resident::of_yard).collect();
-        Some(Resident::of(&mappings, &ours))
+        Some(Resident::of(mappings, &ours))
     }
 
     pub(super) fn process(&self) -> procfs::ProcResult<Process> {
