@@ -195,7 +195,13 @@ fn a_negative_entry_is_no_file() {
     let found = examine(std::slice::from_ref(&full), None);
     assert_eq!(ids(&found), ["kernel.dead-cgroups", "kernel.negative-dentries"]);
     assert!(found.findings[1].owners.is_empty() && !found.findings[1].says.contains("held by"));
-    let found = examine(&[full], Some(&Known));
+    // Of a machine that does not tell its CPUs, and of one that has two.
+    assert_eq!(found.findings[0].bytes, (20_000 * (16 + 16 * 2)) << 10);
+    let found = examine(std::slice::from_ref(&full), Some(&Known));
     assert_eq!(found.findings[1].owners[0].who, "sshd.service for dentry");
     assert!(found.findings[1].says.contains("held by sshd.service for dentry (1.8 KiB)"));
+    full.snapshot.as_mut().unwrap().machine.possible_cpus = Some(2);
+    let found = examine(&[full], None);
+    let dead = found.findings.iter().find(|finding| finding.id == "kernel.dead-cgroups").unwrap();
+    assert_eq!(dead.bytes, (20_000 * (16 + 2 * 2)) << 10);
 }

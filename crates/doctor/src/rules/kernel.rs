@@ -8,8 +8,12 @@ use crate::verdict::kernel::{KernelCache, KernelMemory};
 use slabyard_observe::Value;
 use slabyard_observe::view::cell::human;
 
-/// What a removed memory cgroup is taken for: its counters for each CPU and node, mostly.
-const DEAD_CGROUP: u64 = 64 << 10;
+/// What a removed memory cgroup is taken for, and more for its counters of each possible CPU:
+/// `ci/dead-cgroups-by-hand` measures both.
+const DEAD_CGROUP: u64 = 16 << 10;
+const DEAD_CGROUP_CPU: u64 = 2 << 10;
+/// Possible CPUs of a machine that does not tell.
+const SOME_CPUS: u64 = 16;
 /// Findings of growth that are told.
 const GROWN: usize = 5;
 /// Growth of what the kernel takes back by itself counts from so many times the threshold on.
@@ -383,22 +387,26 @@ pub(super) fn dead_cgroups(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         (None, Some(all)) => (all, "exist, and more than directories were ever made on purpose"),
         (None, None) => return Vec::new(),
     };
-    let bytes = dead * DEAD_CGROUP;
+    let machine = case.last().snapshot.as_ref().map(|snapshot| &snapshot.machine);
+    let cpus = machine.and_then(|machine| machine.possible_cpus).map_or(SOME_CPUS, u64::from);
+    let each = DEAD_CGROUP + DEAD_CGROUP_CPU * cpus;
+    let bytes = dead.saturating_mul(each);
     if !rule.threshold.is_reached(bytes, memory) {
         return Vec::new();
     }
     vec![rule.finding(Says {
         says: format!(
             "{dead} memory cgroups {are}, because slab objects or cached pages are charged to those that were \
-             removed: some {} for themselves.",
-            human(bytes)
+             removed: some {} for themselves, {} each on {cpus} CPUs.",
+            human(bytes),
+            human(each)
         ),
         bytes,
         numbers: vec![("dead_cgroups", dead), ("bytes_estimated", bytes)],
         caches: now.cache("kmem_cache").into_iter().map(|cache| cache.name.clone()).collect(),
         confidence: Confidence::of(
             Level::Medium,
-            "the kernel counts them; their size is an estimate",
+            "the kernel counts them; their size is that measured on other machines",
             "the same count an hour later",
         ),
         evidence: vec!["grep dying /sys/fs/cgroup/cgroup.stat".into()],

@@ -284,7 +284,7 @@ pub static RULES: [Rule; 29] = [
     Rule {
         id: "kernel.dead-cgroups",
         of: RuleSource::Kernel,
-        measures: "memory cgroups that were removed and still exist, each taken for 64 KiB",
+        measures: "memory cgroups that were removed and still exist, each taken for 16 KiB and 2 KiB more for each CPU",
         threshold: at_least(64, 1),
         why: "objects and pages charged to them keep them",
         remedy: "reclaim what they hold",
