@@ -9,6 +9,7 @@ use slabyard_observe::view::cell::{clean, human};
 use slabyard_owners::{self as owners, Means, Options, Watch};
 use std::fmt::Write;
 use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,10 +20,21 @@ const NAMED: usize = 5;
 pub struct Watching(JoinHandle<Watch>);
 
 impl Watching {
-    /// Starts it, for so long.
+    /// Starts it, for so long. It returns when the watch has begun: loading programs may take longer
+    /// than the watch on a slow machine, and the looks are to be of the same time.
     pub fn start(duration: Duration, budget: f64) -> Watching {
         let options = Options { budget, ..Options::new(duration) };
-        Watching(thread::spawn(move || owners::watch(options, |_| true)))
+        let (begin, begun) = sync_channel(1);
+        let watching = thread::spawn(move || {
+            owners::watch(options, |_| {
+                // Nobody waits for the second.
+                let _ = begin.try_send(());
+                true
+            })
+        });
+        // An end without a begin is a panic, which `end` passes on.
+        let _ = begun.recv();
+        Watching(watching)
     }
 
     /// What was seen.
