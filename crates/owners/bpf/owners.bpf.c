@@ -108,8 +108,8 @@ struct control {
 	u32 unused;
 };
 
-// What a cache is; its allocations and frees, estimated. Where the event of a free does not tell the
-// cache, frees are those of followed objects.
+// What a cache is; its allocations and frees, estimated. Where nobody tells the cache of a free, frees
+// are those of followed objects.
 struct cache {
 	char name[32];
 	u32 object_size;
@@ -118,7 +118,8 @@ struct cache {
 	u64 frees;
 };
 
-// A cache is known by its address, a kmalloc by its bytes and in the bits from 32 by its family.
+// A cache is known by its address, which has the highest bit. A kmalloc whose cache the kernel does not
+// tell is known by its bytes and in the bits from 32 by its family.
 struct origin {
 	u64 cache;
 	u64 site;
@@ -324,6 +325,20 @@ INLINE struct cache *cache_entry(u64 number, struct kmem_cache *known)
 	return map_lookup(&caches, &number);
 }
 
+// The cache of an object that was not allocated by the name of one: 0 if the kernel does not tell, or
+// it is in none. The reader puts the number of the kernel's function `bpf_get_kmem_cache` (since 6.13)
+// in the place of this one, or a 0 for the call: the loader knows no functions of the kernel.
+#define CACHE_OF 0x7ffe0001
+INLINE struct kmem_cache *cache_of(u64 address)
+{
+	struct kmem_cache *cache;
+	asm volatile("r1 = %1\n\tcall %2\n\t%0 = r0"
+		     : "=r"(cache)
+		     : "r"(address), "i"(CACHE_OF)
+		     : "r0", "r1", "r2", "r3", "r4", "r5", "memory");
+	return cache;
+}
+
 INLINE int allocated(void *context, u64 site, u64 address, u64 number, struct kmem_cache *known, u32 bytes)
 {
 	struct control *set = control();
@@ -341,6 +356,11 @@ INLINE int allocated(void *context, u64 site, u64 address, u64 number, struct km
 	if (!missed)
 		return 0;
 	missed->followed++;
+	if (!known) {
+		known = cache_of(address);
+		if (known)
+			number = (u64)known;
+	}
 	struct cache *cache = cache_entry(number, known);
 	if (cache) {
 		add(&cache->allocations, scale);
@@ -402,6 +422,8 @@ INLINE int freed(u64 address, struct kmem_cache *known)
 		missed = lost();
 		if (missed)
 			missed->followed++;
+		if (!known)
+			known = cache_of(address);
 		struct cache *cache = known ? cache_entry((u64)known, known) : 0;
 		if (cache)
 			add(&cache->frees, 1ull << (bits & 31));
@@ -414,7 +436,7 @@ INLINE int freed(u64 address, struct kmem_cache *known)
 		return 0;
 	u64 scale = 1ull << (object->bits & 31);
 	u64 number = object->origin.cache;
-	struct cache *cache = known ? 0 : map_lookup(&caches, &number);
+	struct cache *cache = number >> 63 ? 0 : map_lookup(&caches, &number);
 	if (cache)
 		add(&cache->frees, scale);
 	struct counts *counts = map_lookup(&origins, &object->origin);

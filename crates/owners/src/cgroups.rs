@@ -2,7 +2,10 @@
 //! version 2 and of the memory controller of version 1.
 //!
 //! A cgroup that was removed has no directory: its last path is known if it was there at an earlier
-//! [`Cgroups::look`], and its own name from the kernel.
+//! [`Cgroups::look`], and its own name from the kernel. Of one that was removed before the watch
+//! nothing in the kernel leads from an object to it: since 5.9 an object is charged by a `struct
+//! obj_cgroup`, which at the removal is given the parent (`Documentation/admin-guide/cgroup-v2.rst`
+//! has how many such cgroups there are, in `nr_dying_descendants`).
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};

@@ -38,6 +38,11 @@ fn plant() {
         }
         match what {
             "names" if nth < 60_000 => drop(fs::metadata(directory.join(format!("no-{nth}")))),
+            // The place is a queue's number here.
+            "messages" => {
+                let queue = directory.to_str().unwrap().trim_matches('/').parse().unwrap();
+                send_and_receive(queue);
+            }
             "files" if nth < 900 => kept.push(File::open("/dev/null").unwrap()),
             // What others allocate and free.
             "churn" => drop(File::open("/dev/null")),
@@ -46,6 +51,22 @@ fn plant() {
         if nth % 20 == 0 {
             sleep(Duration::from_millis(1));
         }
+    }
+}
+
+#[repr(C)]
+struct Message {
+    kind: libc::c_long,
+    text: [u8; 200],
+}
+
+fn send_and_receive(queue: i32) {
+    let mut message = Message { kind: 1, text: [7; 200] };
+    let text = (&raw mut message).cast();
+    // SAFETY: the kernel reads and writes 200 bytes behind `kind`, which the message has.
+    unsafe {
+        libc::msgsnd(queue, text, 200, libc::IPC_NOWAIT);
+        libc::msgrcv(queue, text, 200, 0, libc::IPC_NOWAIT);
     }
 }
 
@@ -201,4 +222,41 @@ fn without_the_caches_the_totals_are_told() {
     let most = found.growth.get(1).map_or(0, |it| it.grew_bytes);
     assert!(machine.grew_bytes.max(most) > 1 << 20, "{:?}", found.growth);
     assert!(found.caches.is_empty() && found.missing.len() == 3, "{:?}", found.missing);
+}
+
+/// Messages have kmalloc caches of their own, `msg_msg-256` (`kmem_buckets_create`).
+#[test]
+fn kmalloc_caches_of_a_site_are_told_by_their_names() {
+    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let name = b"\0bpf_get_kmem_cache\0";
+    let caches = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
+    if !types.windows(name.len()).any(|it| it == name) || !caches.contains("\nmsg_msg-256 ") {
+        eprintln!("skipped: the kernel has no such caches, or does not tell an object's");
+        return;
+    }
+    let _alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rates = match Rates::start(0.2) {
+        Ok(rates) => rates,
+        Err(why) => {
+            eprintln!("skipped: {why:?}");
+            return;
+        }
+    };
+    // SAFETY: numbers alone.
+    let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
+    let mut child = planter("messages", &Path::new("/").join(queue.to_string()));
+    sleep(LASTS / 2);
+    let found = rates.look().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // SAFETY: it reads nothing for this command.
+    unsafe { libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()) };
+    let of = |site: &&slabyard_owners::Site| site.process.pid == child.id();
+    let site = found.sites.iter().filter(of).find(|site| site.cache == "msg_msg-256");
+    let site = site.unwrap_or_else(|| panic!("{:?}", found.sites.iter().find(of)));
+    eprintln!("{site:?}");
+    // Sent and received at once: who frees is told the cache, too.
+    let cache = found.caches.iter().find(|cache| cache.cache == "msg_msg-256").unwrap();
+    let (allocations, frees) = (cache.allocations.unwrap(), cache.frees.unwrap());
+    assert!(allocations > 500 && frees * 2 > allocations && frees < allocations * 2, "{cache:?}");
 }

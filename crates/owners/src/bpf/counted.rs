@@ -206,7 +206,8 @@ impl Session {
 }
 
 /// A cache by its own name, or that of the kmalloc cache of this size and family, where the kernel
-/// has all families. Caches of call sites of their own are not told apart.
+/// has all families. A kernel that does not tell the cache of an object tells no caches of call sites
+/// of their own apart.
 fn named(number: u64, cache: &Cache) -> RawCache {
     let name = text(&cache.name);
     let (bytes, flags) = (number as u32, (number >> 32) as u32);

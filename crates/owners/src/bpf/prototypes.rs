@@ -20,6 +20,8 @@ pub(super) struct Prototypes {
     pub kmalloc_bytes: u32,
     pub kmalloc_flags: u32,
     pub memory_controller: u32,
+    /// The number of the function that tells an object's cache.
+    pub cache_of: Option<u32>,
     /// By the bytes of a structure that contains a `struct inode`: where in it that is.
     pub inodes: HashMap<u32, u32>,
 }
@@ -68,6 +70,7 @@ impl Prototypes {
             kmalloc_bytes: bytes as u32,
             kmalloc_flags: index("kmalloc", "gfp_t").unwrap_or(NONE),
             memory_controller: controller(types).unwrap_or(NONE),
+            cache_of: function(types, "bpf_get_kmem_cache"),
             inodes: inodes(types),
         })
     }
@@ -108,6 +111,12 @@ fn arguments(types: &TypeInformation, event: &str) -> Option<Vec<String>> {
         }
     };
     Some(prototype.parameter_list().iter().skip(1).map(|parameter| word(parameter.tid())).collect())
+}
+
+/// The number of a function.
+fn function(types: &TypeInformation, name: &str) -> Option<u32> {
+    let is_it = |variant: &TypeVariant| matches!(variant, TypeVariant::Func(it) if it.name().as_deref() == Some(name));
+    types.get().iter().find(|(_, variant)| is_it(variant)).map(|(number, _)| *number)
 }
 
 /// `memory_cgrp_id`.

@@ -27,6 +27,8 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("on_kfree", "kfree"),
 ];
 
+/// As in `bpf/owners.bpf.c`.
+const CACHE_OF: u32 = 0x7ffe_0001;
 /// Objects in `live`, which has room for 131072.
 const NEARLY_FULL: usize = 120_000;
 /// So long the kernel measures what the programs take.
@@ -109,14 +111,34 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The object with a call of the kernel's function of this number in the place of that of `cache_of`;
+/// or with a 0 for what it returns (`Documentation/bpf/standardization/instruction-set.rst`).
+fn object(cache_of: Option<u32>) -> Vec<u8> {
+    let call = [&[0x85, 0, 0, 0][..], &CACHE_OF.to_le_bytes()].concat();
+    let instead = match cache_of {
+        Some(number) => [&[0x85, 0x20, 0, 0][..], &number.to_le_bytes()].concat(),
+        None => vec![0xb7, 0, 0, 0, 0, 0, 0, 0],
+    };
+    let mut object = OBJECT.to_vec();
+    for instruction in object.chunks_exact_mut(8).filter(|it| **it == *call) {
+        instruction.copy_from_slice(&instead);
+    }
+    object
+}
+
 impl Session {
     /// Starts the programs; why they do not, in words.
     pub(crate) fn start(budget: f64, stacks: Stacks) -> Result<Session, String> {
-        let found = Prototypes::of_kernel()?;
-        Session::with(found, budget, stacks).map_err(|error| words(error.as_ref()))
+        let mut found = Prototypes::of_kernel()?;
+        let mut session = Session::with(&found, budget, stacks);
+        // Without its compiler of programs a kernel lets them call none of its functions.
+        if session.is_err() && found.cache_of.take().is_some() {
+            session = Session::with(&found, budget, stacks);
+        }
+        session.map_err(|error| words(error.as_ref()))
     }
 
-    fn with(found: Prototypes, budget: f64, stacks: Stacks) -> Result<Session, Box<dyn Error>> {
+    fn with(found: &Prototypes, budget: f64, stacks: Stacks) -> Result<Session, Box<dyn Error>> {
         let own = std::process::id();
         let keep_stacks = u32::from(stacks == Stacks::Kept);
         let btf = aya::Btf::parse_file(VMLINUX, aya::Endianness::default())?;
@@ -130,7 +152,7 @@ impl Session {
             .override_global("memory_controller", &found.memory_controller, true)
             .override_global("own_tgid", &own, true)
             .override_global("keep_stacks", &keep_stacks, true)
-            .load(OBJECT)?;
+            .load(&object(found.cache_of))?;
         program(&mut bpf, "look")?.load()?;
         for (name, _) in PROGRAMS {
             program(&mut bpf, name)?.load()?;
@@ -151,7 +173,7 @@ impl Session {
             estimated_ns: 0.0,
             followed: 0,
             full_at: NEARLY_FULL as u64,
-            inodes: found.inodes,
+            inodes: found.inodes.clone(),
             budget,
             start: now,
             last: (now, 0, 0),
@@ -294,5 +316,25 @@ impl Session {
             Ok(origins.keys().flatten().map(|origin| origin.tgid).collect())
         };
         read().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_for_a_cache_becomes_one_of_the_kernels_or_none() {
+        let count = |object: &[u8], wanted: &[u8]| {
+            object.chunks_exact(8).filter(|it| it.starts_with(wanted)).count()
+        };
+        let placed = [0x85, 0, 0, 0, 1, 0, 0xfe, 0x7f];
+        let calls = count(OBJECT, &placed);
+        // At the least for an allocation and for a free.
+        assert!(calls >= 2, "{calls}");
+        let with = object(Some(77));
+        assert_eq!((count(&with, &placed), count(&with, &[0x85, 0x20, 0, 0, 77])), (0, calls));
+        assert_eq!(count(&object(None), &placed), 0);
+        assert_eq!(object(None).len(), OBJECT.len());
     }
 }
