@@ -22,7 +22,7 @@ struct Pasted {
 }
 
 /// What threads arrived at, in the words of the index, and the rules that say so.
-const RULES: [(&str, &str); 16] = [
+const RULES: [(&str, &str); 17] = [
     ("negative dentries", "kernel.negative-dentries"),
     ("unreclaimable objects in use", "kernel.unreclaimable"),
     ("out of memory by unreclaimable slab", "kernel.out-of-memory"),
@@ -35,6 +35,7 @@ const RULES: [(&str, &str); 16] = [
     ("packets in queues of sockets", "kernel.packets"),
     ("address space without memory", "address-space"),
     ("many arenas", "hoard.arenas"),
+    ("free and not given back", "fragmented.heap"),
     ("pages abandoned by threads that ended", "hoard.abandoned"),
     ("memory outside the heap", "outside.mappings"),
     ("no free block of the order", "kernel.no-block"),

@@ -28,7 +28,7 @@ const fn at_least(floor_mib: u64, percent: u64) -> Threshold {
 }
 
 /// In the order of the document.
-pub static RULES: [Rule; 29] = [
+pub static RULES: [Rule; 30] = [
     Rule {
         id: growth::LEAK_SITE,
         of: RuleSource::Process,
@@ -91,6 +91,15 @@ pub static RULES: [Rule; 29] = [
         why: "a burst leaves slabs that few objects keep",
         remedy: "allocate what lives long apart from what lives briefly",
         find: heap::fragmented,
+    },
+    Rule {
+        id: "fragmented.heap",
+        of: RuleSource::Process,
+        measures: "free memory in another allocator's heap, as it counts it",
+        threshold: at_least(16, 25),
+        why: "live blocks lie between",
+        remedy: "trim it",
+        find: told::free,
     },
     Rule {
         id: "hoard.threads",

@@ -1,7 +1,7 @@
 //! Rules of what other allocators tell of themselves: heaps of threads, pages of threads that ended,
 //! address space.
 
-use crate::finding::{Confidence, Finding, Remedy};
+use crate::finding::{Confidence, Finding, Level, Remedy};
 use crate::rule::{Case, Rule, Says, with_share};
 use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::view::cell::human;
@@ -45,6 +45,48 @@ pub(super) fn arenas(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
             gives: Some(free),
             risk: "threads wait for one another's arenas",
         },
+    })]
+}
+
+/// What is free in another allocator's heap, by its own count, and in none of its size classes.
+pub(super) fn free(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
+    let (Some(last), Some(snapshot)) = (case.process.last(), &case.last().snapshot) else {
+        return Vec::new();
+    };
+    let arenas = snapshot.caches.iter().filter(|cache| cache.name.starts_with("arena ")).count();
+    if snapshot.source.kind != SourceKind::Heap || arenas as u64 >= MANY {
+        return Vec::new();
+    }
+    let in_classes: u64 = last.caches.iter().map(|cache| cache.free).sum();
+    let free = (last.free_in_slabs + last.pinned).saturating_sub(in_classes);
+    if !rule.threshold.is_reached(free, last.total) {
+        return Vec::new();
+    }
+    let is_glibc =
+        matches!(case.total("engine"), Some(Value::Text(name)) if name.starts_with("glibc"));
+    let remedy = match is_glibc {
+        true => {
+            "call malloc_trim(0), which gives back whole free pages; what is left is kept by blocks between"
+        }
+        false => rule.remedy,
+    };
+    vec![rule.finding(Says {
+        says: format!(
+            "{} is free in the allocator's heap and was not given back, for {} that is live: a burst is over, and \
+             live blocks lie between what is free.",
+            with_share(free, last.total),
+            human(last.live())
+        ),
+        bytes: free,
+        numbers: vec![("free", free), ("live", last.live()), ("heap", last.total)],
+        caches: Vec::new(),
+        confidence: Confidence::of(
+            Level::Medium,
+            "the allocator counts it, and does not say how much of it is in memory",
+            "the process's /proc/PID/smaps beside it",
+        ),
+        evidence: vec![format!("slabyard list {}", case.typed())],
+        remedy: Remedy::of_program(remedy, Some(free)),
     })]
 }
 
