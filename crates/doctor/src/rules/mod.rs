@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sites  growth  recorded  call sites, or looks over time  heap  told  slabs and pages of a process
-//! kernel < reports  slabs of a kernel, and its log          outside    mappings of a process
+//! kernel < reports  unused  slabs of a kernel, and its log  outside    mappings of a process
 //! ```
 //!
 //! Neighbours: [`crate::rule`] says what a rule is, [`crate::verdict`] works out the numbers.
@@ -19,6 +19,7 @@ mod recorded;
 mod reports;
 mod sites;
 mod told;
+mod unused;
 
 use crate::finding::Finding;
 use crate::rule::{Case, Rule, RuleSource, Threshold};
@@ -279,7 +280,7 @@ pub static RULES: [Rule; 30] = [
         threshold: at_least(128, 5),
         why: "few objects keep these slabs",
         remedy: "free what keeps them: dropping caches helps if that is reclaimable",
-        find: kernel::sparse,
+        find: unused::sparse,
     },
     Rule {
         id: "kernel.parked",
@@ -288,7 +289,7 @@ pub static RULES: [Rule; 30] = [
         threshold: at_least(128, 5),
         why: "then a shrink gives it back",
         remedy: "shrink the caches",
-        find: kernel::parked,
+        find: unused::parked,
     },
     Rule {
         id: "kernel.dead-cgroups",
@@ -297,7 +298,7 @@ pub static RULES: [Rule; 30] = [
         threshold: at_least(64, 1),
         why: "objects and pages charged to them keep them",
         remedy: "reclaim what they hold",
-        find: kernel::dead_cgroups,
+        find: unused::dead_cgroups,
     },
 ];
 
