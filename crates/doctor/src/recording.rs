@@ -19,7 +19,7 @@ use std::path::Path;
 const NAMED: usize = 5;
 
 /// A recording that was read to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// What was recorded, in the recording's words.
     pub title: String,
@@ -28,7 +28,7 @@ pub struct Recording {
     /// What stayed.
     pub leaks: Leaks,
     /// First names of caches by each of their names.
-    names: BTreeMap<String, String>,
+    pub names: BTreeMap<String, String>,
 }
 
 /// True for a file that begins as a recording does.
@@ -88,6 +88,18 @@ impl Recording {
     #[must_use]
     pub fn live(&self) -> u64 {
         self.leaks.sites.iter().map(|site| site.survivors.bytes).sum()
+    }
+
+    /// Bytes that a kernel's caches gave back when the recorder shrank them at the end; `None` if it did
+    /// not.
+    #[must_use]
+    pub fn shrink_gave(&self) -> Option<u64> {
+        self.leaks
+            .hoards
+            .as_ref()?
+            .iter()
+            .filter_map(|hoard| hoard.shrink_gave)
+            .reduce(|a, b| a + b)
     }
 
     fn is_of(&self, site: &Site, cache: &str) -> bool {

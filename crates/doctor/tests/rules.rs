@@ -2,7 +2,9 @@
 //! comes to.
 
 use slabyard_doctor::owners::{Owner, Owners};
+use slabyard_doctor::recording::Recording;
 use slabyard_doctor::{Diagnosis, Look, Outcome, examine};
+use slabyard_lab::leaks::{Hoard, Leaks};
 use slabyard_observe::snapshot::{Machine, Source, SourceKind};
 use slabyard_observe::source::SourceName;
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -204,4 +206,28 @@ fn a_negative_entry_is_no_file() {
     let found = examine(&[full], None);
     let dead = found.findings.iter().find(|finding| finding.id == "kernel.dead-cgroups").unwrap();
     assert_eq!(dead.bytes, (20_000 * (16 + 2 * 2)) << 10);
+}
+
+#[test]
+fn what_a_shrink_gave_back_at_the_end_of_a_recording_was_hoarded() {
+    let hoard = |mib: u64, is_shrunk: bool| {
+        let hoard = Hoard {
+            cache: "task_struct".into(),
+            bytes: 2 * mib * MIB,
+            grew_bytes: 0,
+            free_bytes: 0,
+            shrink_gave: is_shrunk.then_some(mib * MIB),
+        };
+        let leaks = Leaks { hoards: Some(vec![hoard]), ..Leaks::default() };
+        let recording = Recording { of_kernel: true, leaks, ..Recording::default() };
+        Look { recording: Some(recording), ..kernel(0, &[("task_struct", 100)]) }
+    };
+    let found = examine(&[hoard(600, true)], None);
+    assert_eq!(ids(&found), ["kernel.parked"]);
+    let says = &found.findings[0].says;
+    assert!(says.starts_with("600.0 MiB (7 %) was hoarded"), "{says}");
+    adds_up(&found);
+    for little in [hoard(100, true), hoard(600, false)] {
+        assert_eq!(examine(&[little], None).outcome, Outcome::NothingFound);
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::kernel::{DROP, DROP_RISK, last, owners};
 use crate::finding::{Confidence, Finding, Level, Remedy};
+use crate::recording::Recording;
 use crate::rule::{Case, Rule, Says, listed, with_share};
 use crate::verdict::kernel::KernelCache;
 use slabyard_observe::view::cell::human;
@@ -58,27 +59,43 @@ pub(super) fn sparse(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
 
 pub(super) fn parked(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
     let Some((now, memory)) = last(case) else { return Vec::new() };
-    if !rule.threshold.is_reached(now.parked, memory) {
+    let gave = case.last().recording.as_ref().and_then(Recording::shrink_gave);
+    let bytes = gave.unwrap_or(now.parked);
+    if !rule.threshold.is_reached(bytes, memory) {
         return Vec::new();
     }
+    let share = with_share(bytes, memory);
+    let (says, name, confidence) = match gave {
+        Some(_) => (
+            format!(
+                "{share} was hoarded: the caches gave it back when they were shrunk at the recording's end."
+            ),
+            "shrink_gave",
+            Confidence::high("the kernel counted its slabs before and after"),
+        ),
+        None => (
+            format!(
+                "Up to {share} counts as active and may be parked in CPU slabs, sheaves and barns."
+            ),
+            "parked_at_most",
+            Confidence::of(
+                Level::Low,
+                "it is an upper bound, from capacities",
+                "`slabyard shrink kernel`, after which active objects are in use",
+            ),
+        ),
+    };
     vec![rule.finding(Says {
-        says: format!(
-            "Up to {} counts as active and may be parked in CPU slabs, sheaves and barns.",
-            with_share(now.parked, memory)
-        ),
-        bytes: now.parked,
-        numbers: vec![("parked_at_most", now.parked), ("slab", now.slab)],
+        says,
+        bytes,
+        numbers: vec![(name, bytes), ("slab", now.slab)],
         caches: Vec::new(),
-        confidence: Confidence::of(
-            Level::Low,
-            "it is an upper bound, from capacities",
-            "`slabyard shrink kernel`, after which active objects are in use",
-        ),
+        confidence,
         evidence: vec![format!("slabyard list {} --sort parked", case.typed())],
         remedy: Remedy {
             what: rule.remedy.into(),
             command: Some("slabyard shrink kernel".into()),
-            gives: Some(now.parked),
+            gives: Some(bytes),
             risk: "CPUs refill their sheaves: some milliseconds each",
         },
     })]
