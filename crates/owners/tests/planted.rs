@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// What a child of this program plants, and where.
 const PLANT: &str = "SLABYARD_TEST_PLANT";
-const LASTS: Duration = Duration::from_secs(5);
+const LASTS: Duration = Duration::from_secs(3);
 
 /// This program again, as a process that plants.
 fn planter(what: &str, directory: &Path) -> Child {
@@ -80,7 +80,7 @@ fn watched(directory: &Path, plants: &[&str], best: Means) -> Option<(Watch, Vec
     // More than by default: other tests may keep this machine busy.
     let options = Options { budget: 0.2, best, ..Options::new(LASTS) };
     let found = watch(options, |since| {
-        if children.is_empty() && since > Duration::from_millis(1500) {
+        if children.is_empty() && since > Duration::from_millis(300) {
             children = plants.iter().map(|what| planter(what, directory)).collect();
         }
         true
@@ -144,7 +144,7 @@ fn the_rates_of_a_process_that_opens_and_closes_files_are_told() {
         }
     };
     let mut child = planter("churn", Path::new("/"));
-    sleep(Duration::from_millis(1500));
+    sleep(Duration::from_millis(500));
     rates.look().unwrap();
     sleep(LASTS / 2);
     let found = rates.look().unwrap();
