@@ -100,7 +100,8 @@ impl Following {
     /// Keeps to the budget.
     fn adapt(&mut self) {
         match self {
-            Following::Programs(session) => session.adapt(),
+            // A pause would miss frees: what is over the budget is reported.
+            Following::Programs(session) => drop(session.adapt()),
             Following::Events(tracing) => tracing.adapt(),
             Following::Nothing => {}
         }

@@ -72,12 +72,13 @@ pub(crate) fn named(raw: &Raw, names: &Names, sizes: &Sizes, took_ns: u64, budge
 pub(crate) fn activity(
     raw: &Raw,
     names: &Names,
-    took_ns: u64,
+    (took_ns, counted): (u64, f64),
     since_start_ns: u64,
     budget: f64,
 ) -> Activity {
     Activity {
         took_ns,
+        counted,
         caches: caches(raw, |_| None),
         sites: sites(raw, names),
         cost: cost(raw, since_start_ns, budget),

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: [`crate::bpf`] counts in the kernel, [`crate::naming`] names. A thread of its own has
 //! the session, so that the sample follows the load however seldom somebody looks. Invariant: the
-//! programs take half of the budget and reading their tables the other half: a look that would take
+//! programs take half of the budget and reading their tables the other half. Where the look at each
+//! event alone takes more, the programs pause between short times of counting; a look that would take
 //! more returns what the one before returned.
 
 use crate::bpf::{Counted, Session, Stacks, thread_time};
@@ -16,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Directories of cgroups are read again at most so often.
 const CGROUPS: Duration = Duration::from_secs(5);
+/// The longest pause, and the shortest time that a rate is of.
+const PAUSE: Duration = Duration::from_secs(10);
+const LEAST: Duration = Duration::from_millis(20);
 /// Sites whose processes are looked up; those that follow have the name of their task.
 const LOOKED_UP: usize = 200;
 
@@ -82,6 +86,11 @@ struct Counting {
     read_at: Instant,
     reading: Duration,
     cgroups_at: Option<Instant>,
+    /// Since when the programs count; none in a pause, and then its end.
+    counting_since: Option<Instant>,
+    resume_at: Instant,
+    /// How long they counted since the last read, without what is going on.
+    counted_for: Duration,
 }
 
 impl Counting {
@@ -103,6 +112,9 @@ impl Counting {
             read_at: start,
             reading: Duration::ZERO,
             cgroups_at: None,
+            counting_since: Some(start),
+            resume_at: start,
+            counted_for: Duration::ZERO,
         }
     }
 
@@ -121,20 +133,45 @@ impl Counting {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if adapted.elapsed() >= LOOKS {
-                self.session.adapt();
+                self.adapt();
                 adapted = Instant::now();
             }
         }
     }
 
+    /// Keeps to the budget. What cannot be paused or resumed is tried again.
+    fn adapt(&mut self) {
+        let Some(since) = self.counting_since else {
+            if Instant::now() >= self.resume_at && self.session.resume().is_ok() {
+                self.counting_since = Some(Instant::now());
+            }
+            return;
+        };
+        let Some(times) = self.session.adapt() else { return };
+        if self.session.pause().is_ok() {
+            let counted = since.elapsed();
+            self.counted_for += counted.min(self.read_at.elapsed());
+            self.counting_since = None;
+            self.resume_at = Instant::now() + counted.mul_f64(times - 1.0).min(PAUSE);
+        }
+    }
+
+    /// How long the programs counted since the last read.
+    fn counted_for(&self) -> Duration {
+        let now = self.counting_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.counted_for + now.min(self.read_at.elapsed())
+    }
+
     fn look(&mut self) -> Result<Activity, String> {
-        let since = self.read_at.elapsed();
-        if self.reading.as_secs_f64() > since.as_secs_f64() * self.budget / 2.0 {
+        let (since, counted) = (self.read_at.elapsed(), self.counted_for());
+        let too_much = self.reading.as_secs_f64() > since.as_secs_f64() * self.budget / 2.0;
+        if too_much || counted < LEAST {
             return Ok(self.last.clone());
         }
         let before = thread_time();
         let raw = self.session.since(&mut self.counted)?;
         self.read_at = Instant::now();
+        self.counted_for = Duration::ZERO;
         let mut busiest: Vec<(u64, u32)> =
             raw.origins.iter().map(|origin| (origin.allocations, origin.tgid)).collect();
         busiest.sort_unstable_by(|a, b| b.cmp(a));
@@ -147,7 +184,7 @@ impl Counting {
         self.last = naming::activity(
             &raw,
             &self.names,
-            nanoseconds(since),
+            (nanoseconds(counted), counted.as_secs_f64() / since.as_secs_f64()),
             nanoseconds(self.start.elapsed()),
             self.budget,
         );

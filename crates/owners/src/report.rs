@@ -149,8 +149,10 @@ pub struct Site {
 /// What was allocated and freed since the look before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Activity {
-    /// The time since that look.
+    /// The time since that look in which it was counted.
     pub took_ns: u64,
+    /// Of the time since that look: less than 1 where the budget allows no more.
+    pub counted: f64,
     /// Caches with most allocations first.
     pub caches: Vec<CacheRate>,
     /// Sites with most allocations first.

@@ -260,3 +260,36 @@ fn kmalloc_caches_of_a_site_are_told_by_their_names() {
     let (allocations, frees) = (cache.allocations.unwrap(), cache.frees.unwrap());
     assert!(allocations > 500 && frees * 2 > allocations && frees < allocations * 2, "{cache:?}");
 }
+
+#[test]
+fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
+    let _alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rates = match Rates::start(0.002) {
+        Ok(rates) => rates,
+        Err(why) => {
+            eprintln!("skipped: {why:?}");
+            return;
+        }
+    };
+    let mut child = planter("churn", Path::new("/"));
+    let mut seen = Vec::new();
+    for _ in 0..16 {
+        sleep(LASTS / 10);
+        seen.push(rates.look().unwrap());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let last = seen.last().unwrap();
+    if last.cost.is_none() {
+        eprintln!("skipped: the kernel does not measure what programs take");
+        return;
+    }
+    assert!(seen.iter().any(|it| it.counted < 0.7), "{:?}", seen.iter().map(|it| it.counted));
+    let of = |site: &&slabyard_owners::Site| site.process.pid == child.id() && site.cache == "filp";
+    let parts = seen.iter().filter(|it| it.counted < 0.7);
+    let of_parts: Vec<f64> =
+        parts.filter_map(|it| Some(it.a_second(it.sites.iter().find(of)?.allocations))).collect();
+    eprintln!("{of_parts:?} {:?}", last.cost);
+    // As much a second as where it is counted all the time.
+    assert!(of_parts.iter().any(|rate| (200.0..40_000.0).contains(rate)), "{of_parts:?}");
+}

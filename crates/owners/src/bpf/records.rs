@@ -59,6 +59,21 @@ pub(super) struct Object {
     pub bits: u32,
 }
 
+/// How many followed objects have a hash.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Filter {
+    objects: [u32; 1 << 18],
+}
+
+impl Filter {
+    /// Of none: too large for a stack.
+    pub(super) fn empty() -> Box<Filter> {
+        // SAFETY: zeros are a filter.
+        unsafe { Box::<Filter>::new_zeroed().assume_init() }
+    }
+}
+
 /// What a CPU could not count.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -99,6 +114,8 @@ pub(super) struct Looked {
 
 // SAFETY: each is `repr(C)` of integers and arrays of them, has no padding, and takes any bits.
 unsafe impl Pod for Control {}
+// SAFETY: as above.
+unsafe impl Pod for Filter {}
 // SAFETY: as above.
 unsafe impl Pod for Cache {}
 // SAFETY: as above.

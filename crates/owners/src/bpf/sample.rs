@@ -26,6 +26,11 @@ pub(super) fn next(bits: u32, share: Option<f64>, budget: f64) -> u32 {
     }
 }
 
+/// True if cost asks for no smaller sample.
+pub(super) fn is_smallest(bits: u32) -> bool {
+    bits >= MOST
+}
+
 /// The most that an event takes at these bits, when it took so long at those at which it was measured:
 /// what follows more objects takes so many times more, if the look at an event is nothing beside it.
 pub(super) fn ns_per_event(measured: f64, measured_bits: u32, bits: u32) -> f64 {

@@ -2,7 +2,7 @@
 //! read by [`super::counted`], which ends them.
 
 use super::prototypes::{Prototypes, VMLINUX};
-use super::records::{Control, Counts, Lost, Object, Origin};
+use super::records::{Control, Counts, Filter, Lost, Object, Origin};
 use super::sample;
 use aya::maps::{Array, HashMap as Map, MapData, PerCpuArray};
 use aya::programs::RawTracePoint;
@@ -181,11 +181,7 @@ impl Session {
             bits: sample::FIRST,
         };
         session.follow(sample::FIRST)?;
-        // Frees first: an object whose allocation was seen must not be freed unseen.
-        for (name, event) in PROGRAMS.iter().rev() {
-            let link = program(&mut session.bpf, name)?.attach(event)?;
-            session.links.push((name, link));
-        }
+        session.attach()?;
         session.start = Instant::now();
         Ok(session)
     }
@@ -216,8 +212,10 @@ impl Session {
         sums
     }
 
-    /// Chooses by the cost how many objects are followed; to be called some times a second.
-    pub(crate) fn adapt(&mut self) {
+    /// Chooses by the cost how many objects are followed; to be called some times a second. Returns how
+    /// many times the budget the smallest sample costs, if that is more than the budget: then the look
+    /// at each event is what costs.
+    pub(crate) fn adapt(&mut self) -> Option<f64> {
         let share = self.share();
         let mut bits = sample::next(self.bits, share, self.budget);
         if self.live_is_full() {
@@ -230,6 +228,41 @@ impl Session {
         if self.start.elapsed() >= MEASURED {
             self.stats = None;
         }
+        let times = share? / self.budget;
+        (times > 1.0 && bits == self.bits && sample::is_smallest(bits)).then_some(times)
+    }
+
+    /// Takes the programs off the tracepoints, where they cost nothing.
+    pub(crate) fn pause(&mut self) -> Result<(), Box<dyn Error>> {
+        self.share();
+        for (name, link) in std::mem::take(&mut self.links) {
+            program(&mut self.bpf, name)?.detach(link)?;
+        }
+        Ok(())
+    }
+
+    /// Puts them back. What lived at the pause is not followed any more: it may have been freed.
+    pub(crate) fn resume(&mut self) -> Result<(), Box<dyn Error>> {
+        let mut live =
+            Map::<_, u64, Object>::try_from(self.bpf.map_mut("live").ok_or("a map is missing")?)?;
+        let old: Vec<u64> = live.keys().flatten().collect();
+        old.iter().for_each(|address| drop(live.remove(address)));
+        let filters = self.bpf.map_mut("filters").ok_or("a map is missing")?;
+        let empty = Filter::empty();
+        Array::<_, Filter>::try_from(filters)?.set(0, empty.as_ref(), 0)?;
+        self.attach()?;
+        let (ran, count, _) = self.ran();
+        self.last = (Instant::now(), ran, count);
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Box<dyn Error>> {
+        // Frees first: an object whose allocation was seen must not be freed unseen.
+        for (name, event) in PROGRAMS.iter().rev() {
+            let link = program(&mut self.bpf, name)?.attach(event)?;
+            self.links.push((name, link));
+        }
+        Ok(())
     }
 
     /// The share of one CPU that the programs took since the last call: measured, or by the number of

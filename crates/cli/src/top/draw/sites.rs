@@ -93,6 +93,9 @@ fn cost(activity: &Activity, room: usize) -> String {
         1 => "every allocation followed".into(),
         n => format!("one allocation in {n} followed"),
     });
+    if activity.counted < 0.95 {
+        parts.push(format!("counted in {:.1} % of the time", activity.counted * 100.0));
+    }
     let Losses { missed, owners, .. } = activity.lost;
     if missed + owners > 0 {
         parts.push(format!("{} lost", missed + owners));

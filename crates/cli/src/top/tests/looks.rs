@@ -179,6 +179,7 @@ pub fn activity() -> Activity {
     let cost = Cost { events: 41_000, ns_per_event: 61.0, cpu_share: 0.0031, budget: 0.01 };
     Activity {
         took_ns: 1_000_000_000,
+        counted: 1.0,
         caches: vec![
             cache("kmalloc-64", 31_200, 30_400, 1_996_800),
             cache("fake_alias", 800, 2, 153_600),
