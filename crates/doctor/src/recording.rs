@@ -75,9 +75,19 @@ impl Recording {
         if leaks.without_sites {
             miss("call sites", "the recording has none".into());
         }
+        let of_kernel = !attached.iter().any(|it| it.name == MALLOC);
+        if !attached.iter().any(|it| it.name == END) {
+            let why = match of_kernel {
+                true => "the recording has no snapshot of its end",
+                false => {
+                    "a program's recording has its objects alone; `slabyard replay` lays them out in slabs"
+                }
+            };
+            miss("slabs and what is free in them", why.into());
+        }
         let recording = Recording {
             title: stream.header().source.clone(),
-            of_kernel: !attached.iter().any(|it| it.name == MALLOC),
+            of_kernel,
             names: snapshots.last().map(names).unwrap_or_default(),
             leaks,
         };

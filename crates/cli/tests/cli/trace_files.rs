@@ -291,6 +291,7 @@ fn the_doctor_names_who_leaks_in_a_recording() {
         assert_eq!(owner, (&"process 42".into(), &"newary".into()));
         assert_eq!(told["verdict"]["of"], "recorded");
         assert_eq!(told["verdict"]["bytes"].as_i64(), Some(sum(&told)), "{}", told["verdict"]);
+        assert!(told["missing"].to_string().contains("slabs and what is free in them"), "{told}");
         let page = recorded.path("why.html");
         ends(&doctor(&recorded.trace(), &["--html", &page]), 1, "");
         assert!(std::fs::read_to_string(page).unwrap().contains("process 42"));
