@@ -5,13 +5,15 @@
 //! [`crate::state`] asks whether calls must be counted. Invariant: no code is here that could ask
 //! for anything else of the crate.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard::cache::classes::LARGEST;
 use slabyard_abi::profile::{State, control};
 
 /// The words that a reader sees.
 pub(crate) static CONTROL: [AtomicU64; control::WORDS] =
     [const { AtomicU64::new(0) }; control::WORDS];
+/// The process that switched the profile on: a child may have a copy of its words.
+pub(crate) static OWNER: AtomicU32 = AtomicU32::new(0);
 /// What the counting sequence counts is smaller than this: 0 while no profile is on.
 pub(crate) static COUNTED: AtomicUsize = AtomicUsize::new(0);
 

@@ -31,7 +31,7 @@ mod pace;
 mod rings;
 mod stack;
 
-use crate::control::{CONTROL, is_on, is_wanted, word};
+use crate::control::{CONTROL, OWNER, is_on, is_wanted, word};
 #[cfg(target_arch = "x86_64")]
 use crate::control::{COUNTED, number};
 use crate::debug;
@@ -320,9 +320,6 @@ pub(crate) fn at_exit<L: Library>(is_runs: bool) {
         L::yard().platform().wait_at_most(&PAUSE, 0, 1);
     }
 }
-
-/// The process that switched the profile on: a child may have a copy of its words.
-static OWNER: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
     safe fn getpid() -> i32;

@@ -8,7 +8,11 @@
 //! known (coroutines and signal handlers have their own), so the kernel copies, and stops at
 //! the end. A process that may make few system calls copies to the end of the page.
 
+#[cfg(target_arch = "x86_64")]
+use crate::control::OWNER;
 use crate::library::Library;
+#[cfg(target_arch = "x86_64")]
+use core::sync::atomic::Ordering;
 
 /// The smallest stack of a thread is twice as large (pthread_attr_setstacksize(3)): who is at most
 /// so far from an end is on that stack, and all between is memory.
@@ -18,9 +22,10 @@ const SURELY_ON_STACK: usize = 8 << 10;
 #[cfg(target_arch = "x86_64")]
 const BEYOND_END: usize = 16;
 
-/// Bytes from an address on the stack to the stack's end, if that is near.
+/// Bytes from an address on the stack to the stack's end, if that is near. The thread pointer of the
+/// first thread is on no stack, and what is before it may end between.
 #[cfg(target_arch = "x86_64")]
-fn bytes_to_end(from: usize) -> Option<usize> {
+fn bytes_to_end(from: usize, is_first: bool) -> Option<usize> {
     let first = slabyard::weak_address!("__libc_stack_end", "__libc_stack_end") as *const usize;
     let thread: usize;
     // SAFETY: the word at fs:0 is the thread pointer.
@@ -33,6 +38,7 @@ fn bytes_to_end(from: usize) -> Option<usize> {
     }
     // SAFETY: the loader wrote the word before any code of a library ran, and it stays.
     let first = if first.is_null() { 0 } else { unsafe { first.read() } };
+    let thread = if is_first { 0 } else { thread };
     [thread, first]
         .into_iter()
         .filter_map(|end| end.checked_sub(from))
@@ -73,7 +79,9 @@ pub(super) fn copy<L: Library>(from: usize, to: usize) -> usize {
     const PARTS: usize = STACK_BYTES.div_ceil(PAGE) + 1;
     let platform = L::yard().platform();
     let first = PAGE - from % PAGE;
-    let known = bytes_to_end(from).or(platform.is_restricted().then_some(first));
+    let number = platform.thread_number();
+    let is_first = number == 0 || number == OWNER.load(Ordering::Relaxed);
+    let known = bytes_to_end(from, is_first).or(platform.is_restricted().then_some(first));
     if let Some(bytes) = known {
         // SAFETY: what is below the end of a stack, or the rest of the page in which this call's
         // own stack frame is; the record has more room.
