@@ -22,15 +22,21 @@ pub fn shown(file: &Path) -> String {
     if is_stdin(file) { "standard input".into() } else { file.display().to_string() }
 }
 
-/// Kernels' snapshots of a file, or from standard input.
-pub fn snapshots(file: &Path) -> Result<Vec<KernelSnapshot>, snapshot::Error> {
-    if !is_stdin(file) {
-        return KernelSnapshot::open(file);
-    }
-    let mut bytes = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| snapshot::Error::Read { path: file.into(), error })?;
-    KernelSnapshot::parse(&bytes)
+/// Kernels' snapshots of a file, or from standard input; why not, with the file's name.
+pub fn snapshots(file: &Path) -> Result<Vec<KernelSnapshot>, Error> {
+    let read = || {
+        if !is_stdin(file) {
+            return KernelSnapshot::open(file);
+        }
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| snapshot::Error::Read { path: shown(file).into(), error })?;
+        KernelSnapshot::parse(&bytes)
+    };
+    Ok(read().map_err(|error| match error {
+        snapshot::Error::Read { .. } | snapshot::Error::Saved(_) => anyhow!(error),
+        _ => anyhow!("{}: {error}", shown(file)),
+    })?)
 }
 
 /// One of a file's snapshots: the dump of a name, or the only one. `how` says how else to pick one.

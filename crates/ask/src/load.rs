@@ -277,7 +277,6 @@ fn no_snapshot(looked: &[PathBuf]) -> String {
 fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Error> {
     let file = shown(path);
     let snapshots = files::snapshots(path)
-        .with_context(|| format!("cannot start from {file}"))
         .context("the snapshot cannot be used; `slabyard replay --help` shows how to take one")?;
     files::one_of(snapshots, &file, dump, "with --dump")
 }

@@ -112,7 +112,7 @@ pub fn open(source: &Path) -> Result<KernelSnapshot, Error> {
     }
     let (path, dump) = file::dump_of(source);
     let shown = files::shown(&path);
-    let all = files::snapshots(&path).with_context(|| shown.clone())?;
+    let all = files::snapshots(&path)?;
     files::one_of(all, &shown, dump.as_deref(), &format!("as {shown}#DUMP"))
 }
 

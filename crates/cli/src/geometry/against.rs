@@ -41,7 +41,7 @@ pub(super) fn run(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failur
         vec![KernelSnapshot::live().context("the running kernel")?]
     } else {
         let (file, dump) = file::dump_of(source);
-        let all = files::snapshots(&file).with_context(|| files::shown(&file))?;
+        let all = files::snapshots(&file)?;
         match &dump {
             None => all,
             Some(_) => vec![files::one_of(all, &files::shown(&file), dump.as_deref(), "")?],

@@ -406,9 +406,9 @@ fn what_is_no_snapshot_is_refused_with_words() {
         assert!(matches!(error, Error::Zstd(_)), "{length}: {error}");
     }
     for (text, words) in [
-        ("", "no JSON"),
-        ("t_us,cpu,pid", "no JSON"),
-        ("[]", "no object"),
+        ("", "it is empty"),
+        ("t_us,cpu,pid", "line 1 is `t_us,cpu,pid`"),
+        ("[]", "it is no JSON object"),
         ("{}", "no caches"),
         (r#"{"slab": {}}"#, "no page size"),
         (r#"{"slab": {"x": {}}}"#, "cache `x`: `slab_size`"),
