@@ -1,7 +1,7 @@
 //! `slabyard sweep`: one replay at each combination of traces and settings, as one table.
 //!
 //! Neighbours: `slabyard-ask`'s sweep plans, replays, keeps the journal and writes; [`args`] has the
-//! arguments, [`report`] prints at the end, [`page`] draws. Invariants: points that cannot be are found
+//! arguments, [`mod@report`] prints at the end, [`page`] draws. Invariants: points that cannot be are found
 //! before anything is replayed; a file that was there is written over only with `--restart`; however the
 //! command ends, rows that are done are kept.
 
