@@ -2,10 +2,11 @@
 //! says what it skips.
 
 use slabyard_owners::{Means, Options, Rates, Watch, watch};
+use std::fmt::Debug;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -91,10 +92,34 @@ fn watched(directory: &Path, plants: &[&str], best: Means) -> Option<(Watch, Vec
         child.wait().unwrap();
     }
     if found.means != best {
-        eprintln!("skipped: {:?}", found.missing);
+        skip(&found.missing);
         return None;
     }
     Some((found, pids))
+}
+
+/// Programs that count, while no other test plants.
+fn counting(budget: f64) -> Option<(MutexGuard<'static, ()>, Rates)> {
+    let alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let rates = Rates::start(budget).map_err(|why| skip(&why)).ok()?;
+    Some((alone, rates))
+}
+
+/// Says why a test does not run. On a kernel that should let it, that is a failure.
+fn skip(why: &dyn Debug) {
+    let why = format!("{why:?}");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map_while(|it| it.parse::<u32>().ok());
+    let is_tested = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
+    let refusals =
+        ["not permitted", "ermission denied", "not implemented", "CONFIG_TRACING is off"];
+    // SAFETY: it only returns a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_refused = !is_root
+        || !Path::new("/sys/kernel/btf/vmlinux").exists()
+        || refusals.iter().any(|refusal| why.contains(refusal));
+    assert!(is_refused || !is_tested, "{why}");
+    eprintln!("skipped: {why}");
 }
 
 #[test]
@@ -135,14 +160,7 @@ fn the_process_and_the_directory_of_planted_growth_are_named() {
 
 #[test]
 fn the_rates_of_a_process_that_opens_and_closes_files_are_told() {
-    let _alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut rates = match Rates::start(0.2) {
-        Ok(rates) => rates,
-        Err(why) => {
-            eprintln!("skipped: {why:?}");
-            return;
-        }
-    };
+    let Some((_alone, mut rates)) = counting(0.2) else { return };
     let mut child = planter("churn", Path::new("/"));
     sleep(Duration::from_millis(500));
     rates.look().unwrap();
@@ -234,14 +252,7 @@ fn kmalloc_caches_of_a_site_are_told_by_their_names() {
         eprintln!("skipped: the kernel has no such caches, or does not tell an object's");
         return;
     }
-    let _alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut rates = match Rates::start(0.2) {
-        Ok(rates) => rates,
-        Err(why) => {
-            eprintln!("skipped: {why:?}");
-            return;
-        }
-    };
+    let Some((_alone, mut rates)) = counting(0.2) else { return };
     // SAFETY: numbers alone.
     let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
     let mut child = planter("messages", &Path::new("/").join(queue.to_string()));
@@ -263,14 +274,7 @@ fn kmalloc_caches_of_a_site_are_told_by_their_names() {
 
 #[test]
 fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
-    let _alone = PLANTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut rates = match Rates::start(0.002) {
-        Ok(rates) => rates,
-        Err(why) => {
-            eprintln!("skipped: {why:?}");
-            return;
-        }
-    };
+    let Some((_alone, mut rates)) = counting(0.002) else { return };
     let mut child = planter("churn", Path::new("/"));
     let mut seen = Vec::new();
     for _ in 0..16 {
