@@ -216,7 +216,7 @@ pub struct CompareOptions {
     /// Runs of each load on each allocator
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Runs of a load whose time beside the second-best peer's is not told from the limit
+    /// Runs of a load whose time beside the best peer's is not told from the limit
     /// until then [default: three times `--rounds`]
     #[arg(long, value_name = "ROUNDS")]
     pub most_rounds: Option<u32>,

@@ -6,6 +6,7 @@
 //! shows; the suite's own tables show the rest. `all` writes the document after measuring.
 
 mod parts;
+mod readme;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -45,10 +46,11 @@ pub fn run(options: &PageOptions) -> Result<Verdict> {
     Ok(Verdict::Met)
 }
 
-/// Writes the page into a directory.
+/// Writes the page into a directory, and its figures into the README beside it.
 pub fn write(directory: &Path, written: &ResultsFile) -> Result<()> {
     let document = directory.join("benchmarks.md");
-    fs::write(&document, page(written)?).with_context(|| document.display().to_string())
+    fs::write(&document, page(written)?).with_context(|| document.display().to_string())?;
+    readme::write(directory, written)
 }
 
 fn page(written: &ResultsFile) -> Result<String> {

@@ -66,11 +66,11 @@ pub fn side_by_side(results: &Results) -> Table {
     screen::table(&heading, rows)
 }
 
-/// One measure: a load a row, medians, and ours to the second-best peer's.
+/// One measure: a load a row, medians, and ours to the best peer's.
 pub fn medians(results: &Results, measure: usize) -> Table {
     let mut heading = vec!["load"];
     heading.extend(&results.allocators);
-    heading.extend(["to second-best", "95 %", "rounds"]);
+    heading.extend(["to best", "95 %", "rounds"]);
     let row = |load: usize| {
         let mut row = vec![results.loads[load].name.clone()];
         let cell = |allocator| results.median(measure, load, allocator);
@@ -78,8 +78,8 @@ pub fn medians(results: &Results, measure: usize) -> Table {
         row.extend(cells.map(|median| {
             median.map_or("failed".to_owned(), |m| number(m / MEASURES[measure].per_unit))
         }));
-        let second = results.ranked(measure, load).get(1).map(|&(peer, _)| peer);
-        let ratio = second.and_then(|peer| results.ratio(measure, load, peer));
+        let best = results.ranked(measure, load).first().map(|&(peer, _)| peer);
+        let ratio = best.and_then(|peer| results.ratio(measure, load, peer));
         row.push(ratio.map_or("-".to_owned(), |e| format!("{:.3}", e.value)));
         row.push(ratio.map_or("-".to_owned(), |e| interval(&e)));
         row.push(results.rounds(load).to_string());

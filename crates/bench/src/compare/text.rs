@@ -31,7 +31,7 @@ fn method(report: &Report) -> String {
         "Each run is a process that does the whole of a load and ends.\n\
          {} rounds; in each, every load runs once on every allocator, in an order drawn anew, \
          with the round's number as its seed if the loads are the program's own.\n\
-         A load runs on, {} rounds at most, while the interval of its time beside the second-best \
+         A load runs on, {} rounds at most, while the interval of its time beside the best \
          peer's holds the limit; the tables say how many it had. Means take the first {} of each.\n\
          Cells are medians over rounds; a ratio is the median over rounds of ours to a peer's in \
          the same round, so not that of two cells; less than 1 is better for ours; 95 % bootstrap \
@@ -41,7 +41,7 @@ fn method(report: &Report) -> String {
          integral of samples each 10 ms; mappings are counted each 100 ms.\n\
          System calls are counted by `strace`, in one more run that is not timed; the loader's and \
          the threads' own are among them.\n\
-         The second-best is the second of the peers on that load and measure, without ours, by this ratio.\n",
+         The best is the first of the peers on that load and measure, without ours, by this ratio.\n",
         report.rounds, report.most_rounds, report.rounds
     );
     if report.rounds < FEW_ROUNDS {

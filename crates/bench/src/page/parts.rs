@@ -71,6 +71,7 @@ struct Loads {
     allocators: Vec<NamedMeasures>,
     rounds: u32,
     settings: Vec<Setting>,
+    machine: super::Machine,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +87,7 @@ const MEASURES: [(&str, &str); 2] = [("wall_us", "wall time"), ("peak_kib", "pea
 
 /// Of `compare`.
 pub fn loads(report: &str) -> Result<String> {
-    let Loads { allocators, rounds, settings } = serde_json::from_str(report)?;
+    let Loads { allocators, rounds, settings, .. } = serde_json::from_str(report)?;
     let loads = settings.first().map_or(0, |setting| setting.loads.len());
     let mut text = format!(
         "{loads} loads, each a process timed from start to end, ran in {rounds} rounds in random \
@@ -117,6 +118,19 @@ pub fn programs(report: &str) -> Result<String> {
         mean_pairs(&allocators, &settings[0]),
         losses(&settings)
     ))
+}
+
+/// `27 loads, on a CPU with 2 CPUs`: of `compare`, in a few words.
+pub fn loads_and_machine(report: &str) -> Result<String> {
+    let Loads { settings, machine, .. } = serde_json::from_str(report)?;
+    let loads = settings.first().map_or(0, |setting| setting.loads.len());
+    Ok(format!("{loads} loads, on a {} with {} CPUs", machine.cpu, machine.cpus.len()))
+}
+
+/// Ours to each peer's, of `compare`.
+pub fn table_of_means(report: &str) -> Result<String> {
+    let Loads { allocators, settings, .. } = serde_json::from_str(report)?;
+    Ok(means(&allocators, &settings))
 }
 
 /// `to NAME TIME and MEMORY` for each peer.

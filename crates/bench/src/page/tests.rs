@@ -7,7 +7,7 @@ const MADE: &str = r#""machine": {"cpu": "A CPU", "cpus": [0, 1], "kernel": "6.1
     "allocators": [{"name": "ours", "version": "0.1"}, {"name": "glibc", "version": "2.36"}],
     "absent": [{"name": "snmalloc", "why": "not built"}]"#;
 
-fn goal(name: &str, measured: &str, limit: &str, met: bool) -> Goal {
+pub fn goal(name: &str, measured: &str, limit: &str, met: bool) -> Goal {
     Goal { name: name.into(), measured: measured.into(), limit: limit.into(), met: Some(met) }
 }
 
@@ -17,7 +17,7 @@ fn part(goals: Vec<Goal>, report: &str) -> SuiteResult {
     SuiteResult { command, commit, text: "all of it".to_owned(), goals, report }
 }
 
-fn loads() -> SuiteResult {
+pub fn loads() -> SuiteResult {
     let means = r#"{"glibc": {"wall_us": {"value": 0.5, "low": 0.4, "high": 0.6, "loads": 1},
          "peak_kib": {"value": 0.9, "low": 0.8, "high": 1.1, "loads": 1}}}"#;
     let loss = |load, measure, value, low| {

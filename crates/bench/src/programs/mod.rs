@@ -156,7 +156,7 @@ fn text(report: &Report, results: &Results) -> String {
     let mut text = screen::left_out(report.absent);
     text += &format!(
         "THP {}, {} rounds; a program runs on, up to {} times as often, while the interval of its \
-         time beside the second-best peer's holds the limit.\n",
+         time beside the best peer's holds the limit.\n",
         report.machine.thp, report.rounds, MOST_TIMES
     );
     text += &format!("\n{}\n", list(report.programs));
