@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::{MOST_CACHES, slot_of};
+use slabyard::platform::Slot;
 use slabyard_process::state::choose_limit;
 
 /// Bytes of a name, with the 0 at its end.
@@ -129,6 +130,14 @@ impl Handle {
     /// True if there is a cache.
     pub(crate) fn is_there(&self) -> bool {
         self.word.load(Ordering::Acquire) & THERE != 0
+    }
+
+    /// Its cache's slot, while calls on it may take the fast path.
+    #[inline(always)]
+    pub(crate) fn open_slot(&self) -> Option<Slot> {
+        // Acquire pairs with the Release in `fill`: the yard has begun.
+        let offset = self.word.load(Ordering::Acquire) as u16;
+        (offset != 0).then(|| Slot::at(offset))
     }
 
     /// The cache's id, if the cache exists.

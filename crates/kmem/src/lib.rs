@@ -4,7 +4,7 @@
 //! [`entry`] implements the two most frequent calls as the pop and push sequences; [`slow`] serves
 //! calls that these cannot. [`handles`] stores the handles of caches, and [`caches`] checks those
 //! that a program passes. [`create`] creates and destroys caches, and [`aliases`] publishes the
-//! additional names of merged ones. The other calls are in [`objects`] (on objects), [`sheaf`]
+//! additional names of merged ones. The other calls are in [`bulk`] and [`objects`] (on objects), [`sheaf`]
 //! (prefilled sheaves), [`kmalloc`] (requests of any size), [`rcu`] (read sections, and frees after
 //! them), [`mempool`] (reserves) and [`shrinkers`] (what a program can free on request). [`tools`]
 //! reports objects to valgrind and AddressSanitizer; [`stats`] samples what caches hold, and
@@ -16,6 +16,7 @@
 #![warn(missing_docs)]
 
 mod aliases;
+mod bulk;
 mod caches;
 mod create;
 mod entry;

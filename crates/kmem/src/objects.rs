@@ -1,10 +1,10 @@
-//! The calls on a cache's objects other than the two of [`crate::entry`]: zeroed allocation, bulk
-//! calls, a walk over the live objects.
+//! The calls on a cache's objects other than those of [`crate::entry`] and [`crate::bulk`]: zeroed
+//! allocation, a walk over the live objects.
 
 use crate::caches::{checked, refuse};
 use crate::entry::slabyard_cache_alloc;
 use crate::handles::Handle;
-use crate::slow::{ENOMEM, free_any, free_one, given, refused};
+use crate::slow::given;
 use crate::state::YARD;
 use crate::tools;
 use core::ffi::{c_int, c_void};
@@ -52,65 +52,6 @@ pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, node: c_int) -
             given(object)
         }
         _ => slabyard_cache_alloc(cache),
-    }
-}
-
-/// Allocates many objects, or none.
-///
-/// # Safety
-/// As the header says of its arguments.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn slabyard_cache_alloc_bulk(
-    cache: *const Handle,
-    nr: usize,
-    objects: *mut *mut c_void,
-) -> usize {
-    let handle = checked("slabyard_cache_alloc_bulk", cache);
-    let Some(id) = handle.and_then(Handle::id) else { return 0 };
-    if nr == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's promise; a pointer and a number are alike.
-    let out = unsafe { core::slice::from_raw_parts_mut(objects.cast::<usize>(), nr) };
-    if YARD.alloc_bulk_from(id, out) {
-        out.iter().for_each(|object| tools::allocated(id, *object));
-        return nr;
-    }
-    out.fill(0);
-    set_errno(ENOMEM);
-    0
-}
-
-/// Frees many objects.
-///
-/// # Safety
-/// As the header says of its arguments.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn slabyard_cache_free_bulk(
-    cache: *const Handle,
-    nr: usize,
-    objects: *const *mut c_void,
-) {
-    const NAME: &str = "slabyard_cache_free_bulk";
-    if nr == 0 {
-        return;
-    }
-    // SAFETY: the caller's promise; a pointer and a number are alike.
-    let objects = unsafe { core::slice::from_raw_parts(objects.cast::<usize>(), nr) };
-    if cache.is_null() {
-        return objects.iter().for_each(|object| free_any(NAME, *object));
-    }
-    let Some(id) = checked(NAME, cache).and_then(Handle::id) else { return };
-    if tools::is_on() {
-        return objects.iter().for_each(|object| free_one(NAME, id, *object));
-    }
-    let mut left = objects;
-    while let Err((nth, place)) = YARD.free_bulk_to(id, left) {
-        // A hole is free already.
-        if left[nth] != 0 {
-            refused(NAME, id, left[nth], place);
-        }
-        left = &left[nth + 1..];
     }
 }
 

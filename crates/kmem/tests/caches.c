@@ -153,6 +153,32 @@ static void bulk_is_all_or_nothing(void)
 	CHECK(slabyard_cache_destroy(cache) == 0 && slabyard_cache_destroy(other) == 0);
 }
 
+/* Each number around that of the objects of one sequence, from stacks of every height, with a hole
+   at each place in turn: no object is lost or handed out twice. */
+static void short_bulks_are_all_or_nothing(void)
+{
+	struct slabyard_cache *cache = cache_of_size("short", 64);
+	void *objects[70];
+	for (size_t nr = 1; nr <= 70; nr++) {
+		for (size_t round = 0; round < 40; round++) {
+			CHECK(slabyard_cache_alloc_bulk(cache, nr, objects) == nr);
+			for (size_t i = 0; i < nr; i++)
+				*(size_t *)objects[i] = nr * round + i;
+			for (size_t i = 0; i < nr; i++)
+				CHECK(*(size_t *)objects[i] == nr * round + i);
+			if (round % 2 == 1) {
+				void *single = objects[round % nr];
+				objects[round % nr] = NULL;
+				slabyard_cache_free(cache, single);
+			}
+			slabyard_cache_free_bulk(cache, nr, objects);
+		}
+	}
+	struct slabyard_cache_stats stats = SLABYARD_CACHE_STATS;
+	CHECK(slabyard_cache_stats_get(cache, &stats) == 0 && stats.live_objects.low == 0);
+	CHECK(slabyard_cache_destroy(cache) == 0);
+}
+
 static void count(void *object, void *with) { (void)object; ++*(int *)with; }
 
 static void a_walk_meets_what_is_live(void)
@@ -239,6 +265,7 @@ int main(void)
 	arguments_are_what_a_cache_has();
 	what_cannot_be_made_is_refused();
 	bulk_is_all_or_nothing();
+	short_bulks_are_all_or_nothing();
 	a_walk_meets_what_is_live();
 	a_sheaf_has_what_it_was_filled_with();
 	threads_share_a_cache();

@@ -27,6 +27,26 @@ static void bulk_of_two_caches(void)
 	slabyard_cache_free_bulk(a, 3, objects);
 }
 
+static void bulk_with_one_twice(void)
+{
+	void *objects[3] = { slabyard_cache_alloc(a), object, object };
+	slabyard_cache_free_bulk(a, 3, objects);
+}
+
+static void bulk_with_an_interior_pointer(void)
+{
+	void *objects[2] = { slabyard_cache_alloc(a), object + 8 };
+	slabyard_cache_free_bulk(a, 2, objects);
+	slabyard_cache_shrink(a);
+}
+
+static void bulk_of_the_stack(void)
+{
+	int local = 0;
+	void *objects[2] = { object, &local };
+	slabyard_cache_free_bulk(a, 2, objects);
+}
+
 static void no_cache(void) { slabyard_cache_free(NULL, object); }
 static void alloc_of_no_cache(void) { CHECK(slabyard_cache_alloc(NULL) == NULL); }
 static void of_a_destroyed_cache(void)
@@ -77,6 +97,9 @@ static const struct {
 	CASE(freed_twice, "double free of an object of cache a"),
 	CASE(freed_twice_with_others_between, "double free of an object of cache a"),
 	CASE(bulk_of_two_caches, "wrong cache, the object is of \"b\""),
+	CASE(bulk_with_one_twice, "double free of an object of cache a"),
+	CASE(bulk_with_an_interior_pointer, "interior pointer"),
+	CASE(bulk_of_the_stack, "invalid pointer, not from this allocator"),
 	CASE(no_cache, "slabyard_cache_free(NULL): a cache is missing"),
 	CASE(alloc_of_no_cache, "slabyard_cache_alloc(NULL): a cache is missing"),
 	CASE(of_a_destroyed_cache, "the cache \"b\" was destroyed"),

@@ -71,7 +71,7 @@ pub trait PerCpu {
     where
         Self: Sized,
     {
-        count_down(self) && self.push(words.slot(), object, Takes::Each)
+        count_down(self, 1) && self.push(words.slot(), object, Takes::Each)
     }
 
     /// Takes the top objects of this CPU's stack, the top first, as many as it has and `out` has room
@@ -90,13 +90,13 @@ pub trait PerCpu {
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped>;
 }
 
-/// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
+/// Counts frees of this CPU's row; false if the countdown ran out. The sequences of
 /// `free` do the same themselves.
 #[inline]
-pub fn count_down<P: PerCpu>(p: &P) -> bool {
+pub fn count_down<P: PerCpu>(p: &P, frees: u32) -> bool {
     p.row_hint().is_some_and(|row| {
         let word = p.rows().countdown(row);
-        let after = word.load(Ordering::Relaxed).cast_signed().wrapping_sub(1);
+        let after = word.load(Ordering::Relaxed).wrapping_sub(frees).cast_signed();
         word.store(after as u32, Ordering::Relaxed);
         after >= 0
     })

@@ -187,7 +187,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), AddressKind> {
         match self.heap.class_at(address) {
             Some(number) if number == id.number() => {
-                if count_down(self.platform()) && push(self, self.caches.get(number), address) {
+                if count_down(self.platform(), 1) && push(self, self.caches.get(number), address) {
                     return Ok(());
                 }
                 self.free(address)

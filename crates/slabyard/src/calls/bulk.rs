@@ -11,13 +11,12 @@
 use crate::cache::CacheId;
 use crate::engine::Engine;
 use crate::inside::taken;
-use crate::platform::Platform;
+use crate::platform::{Platform, count_down};
 use crate::slab::Geometry;
-use crate::sync::Ordering;
 use crate::yard::{AddressKind, Yard};
 
 /// Objects of one sequence at most: a longer one would be interrupted, and begin again, more often.
-pub(crate) const PIECE: usize = 64;
+pub const PIECE: usize = 64;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates as many objects of a cache as `out` has room for, or none: false if there is no
@@ -79,13 +78,7 @@ pub(crate) fn push_run<P: Platform, E: Engine>(
     objects: &[usize],
 ) -> usize {
     let p = yard.platform();
-    let has_turn = p.row_hint().is_some_and(|row| {
-        let countdown = p.rows().countdown(row);
-        let left = countdown.load(Ordering::Relaxed).cast_signed();
-        let after = left.wrapping_sub(objects.len() as i32);
-        countdown.store(after.cast_unsigned(), Ordering::Relaxed);
-        after >= 0
-    });
+    let has_turn = count_down(p, objects.len() as u32);
     if has_turn { p.push_many(id.slot(), objects, taken::<E>()) } else { 0 }
 }
 

@@ -106,7 +106,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_fast(&self, address: usize) -> Result<(), AddressKind> {
         // The countdown counts the frees of runs, too.
         let class = self.heap.class_at(address);
-        if count_down(self.platform())
+        if count_down(self.platform(), 1)
             && let Some(class) = class
             && push(self, self.caches.get(class), address)
         {

@@ -209,7 +209,7 @@ impl PerCpu for Machine {
     }
 
     fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
-        count_down(self) && self.push_in_steps(|| words.slot(), object)
+        count_down(self, 1) && self.push_in_steps(|| words.slot(), object)
     }
 
     fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize {
