@@ -5,6 +5,7 @@
 //! measuring. `parts` makes each suite's tables, from those fields of its report that the page
 //! shows; the suite's own tables show the rest. `all` writes the document after measuring.
 
+mod machine;
 mod parts;
 mod readme;
 
@@ -20,6 +21,7 @@ use crate::args::PageOptions;
 use crate::goals::{Goal, Verdict};
 use crate::raw::{ResultsFile, SuiteResult};
 use crate::screen;
+use machine::Machine;
 
 /// A suite's part of the page: its name in the file, its title, and its tables.
 struct SuiteSection {
@@ -81,15 +83,6 @@ fn page(written: &ResultsFile) -> Result<String> {
 struct ReportOrigin {
     machine: Machine,
     allocators: Vec<Version>,
-}
-
-#[derive(Deserialize, PartialEq)]
-struct Machine {
-    cpu: String,
-    cpus: Vec<u32>,
-    kernel: String,
-    compiler: String,
-    settings: Vec<String>,
 }
 
 #[derive(Deserialize)]

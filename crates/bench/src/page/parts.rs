@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::machine::Machine;
 use crate::compare::judge;
 use crate::screen;
 use crate::stats::median;
@@ -71,7 +72,7 @@ struct Loads {
     allocators: Vec<NamedMeasures>,
     rounds: u32,
     settings: Vec<Setting>,
-    machine: super::Machine,
+    machine: Machine,
 }
 
 #[derive(Deserialize)]
