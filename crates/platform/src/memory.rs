@@ -8,6 +8,11 @@
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;
 
+/// The least multiple of a power of two that is not below.
+pub(crate) const fn round_up(bytes: usize, power: usize) -> usize {
+    (bytes + (power - 1)) & !(power - 1)
+}
+
 /// What a reservation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {

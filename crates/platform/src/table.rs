@@ -1,5 +1,6 @@
 //! A table of metadata at a fixed address: reserved whole, committed as it grows.
 
+use crate::memory::round_up;
 use crate::reader::ReaderSlot;
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};
 use crate::{Advice, Platform, Stretch, Use};
@@ -95,7 +96,7 @@ impl<T: Zeroed> Table<T> {
     /// Reserves room for `capacity` items.
     pub fn reserve<P: Platform>(&self, p: &P, capacity: usize) -> bool {
         let page = p.page_bytes();
-        let bytes = (capacity * size_of::<T>()).next_multiple_of(page);
+        let bytes = round_up(capacity * size_of::<T>(), page);
         let Some(base) = p.reserve(bytes, page, Use::Table) else {
             return false;
         };
@@ -116,12 +117,12 @@ impl<T: Zeroed> Table<T> {
         }
         let old = self.committed_bytes.load(Ordering::Relaxed);
         let reserved = self.reserved_bytes.load(Ordering::Relaxed);
-        let least = (items * size_of::<T>()).next_multiple_of(p.page_bytes());
+        let least = round_up(items * size_of::<T>(), p.page_bytes());
         if least > reserved {
             return false;
         }
         // Under a limit there may be room for less than a step.
-        let wished = least.max(old + STEP).next_multiple_of(p.page_bytes()).min(reserved);
+        let wished = round_up(least.max(old + STEP), p.page_bytes()).min(reserved);
         let is_made = |new: &usize| *new == old || p.commit(self.base() + old, new - old);
         let Some(new) = [wished, least.max(old)].into_iter().find(is_made) else {
             return false;
@@ -143,8 +144,8 @@ impl<T: Zeroed> Table<T> {
     /// Faults in the pages of a range of usable items, which will be written soon.
     pub fn touch_ahead<P: Platform>(&self, p: &P, first: usize, end: usize) {
         let page = p.page_bytes();
-        let start = first * size_of::<T>() / page * page;
-        let end = (end * size_of::<T>()).next_multiple_of(page);
+        let start = (first * size_of::<T>()) & !(page - 1);
+        let end = round_up(end * size_of::<T>(), page);
         p.advise(self.base() + start, end - start, Advice::WrittenSoon);
     }
 
@@ -153,8 +154,8 @@ impl<T: Zeroed> Table<T> {
     /// is no whole page.
     pub fn give_back<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
         let page = p.page_bytes();
-        let start = (first * size_of::<T>()).next_multiple_of(page);
-        let end = end * size_of::<T>() / page * page;
+        let start = round_up(first * size_of::<T>(), page);
+        let end = (end * size_of::<T>()) & !(page - 1);
         if start < end {
             // If the system refuses, the items keep their values: no thread reads them.
             p.give_back(&mut [Stretch { address: self.base() + start, bytes: end - start }]);

@@ -25,7 +25,7 @@
 //!
 //! Invariant: no two parts, of the same or of different yards, overlap or touch.
 
-use super::calls::{MAP_NORESERVE, PROT_NONE, is_mapped_here, mmap, unmap};
+use super::calls::{PROT_NONE, PROT_RW, is_mapped_here, unmap};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The gap between the range and the addresses that the kernel chooses, in limits.
@@ -48,15 +48,11 @@ const BETWEEN: usize = 64 << 10;
 /// The address below which the next part of the process is; 0 before the first.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Chooses the range, if there is none, for a process of such a limit.
-pub(super) fn find(page: usize, limit: Option<usize>) {
+/// Chooses the range, if there is none, in a process of such a limit and such a mapping.
+pub(super) fn find(chosen: usize, page: usize, limit: Option<usize>) {
     if NEXT.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let Some(chosen) = mmap(page, PROT_NONE, MAP_NORESERVE) else {
-        return;
-    };
-    unmap(chosen, page);
     let gap = match limit {
         _ if has_thread_sanitizer() => LEAST_GAP,
         Some(bytes) => bytes.saturating_mul(LIMITS).clamp(LEAST_GAP, MOST_GAP),
@@ -64,7 +60,7 @@ pub(super) fn find(page: usize, limit: Option<usize>) {
     };
     let gap = gap.min(chosen / PART);
     let marked = if chosen < LOW { above(page) } else { below(chosen - gap, gap, page) };
-    let first = marked.unwrap_or((chosen - gap) / page * page);
+    let first = marked.unwrap_or((chosen - gap) & !(page - 1));
     // Another thread's choice is as good.
     let _ = NEXT.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -73,7 +69,7 @@ pub(super) fn find(page: usize, limit: Option<usize>) {
 /// the process finds it and takes the next range.
 fn below(address: usize, gap: usize, page: usize) -> Option<usize> {
     let apart = APART.min(1 << gap.checked_ilog2()?);
-    let highest = address / apart * apart;
+    let highest = address & !(apart - 1);
     let ends = (0..RANGES).map_while(|nth| highest.checked_sub(nth * apart));
     ends.take_while(|end| *end > apart).find(|end| is_mapped_here(*end, page, PROT_NONE))
 }
@@ -95,20 +91,23 @@ fn has_thread_sanitizer() -> bool {
     false
 }
 
-/// Takes a part of this many bytes, of which nothing is mapped: its first address.
-pub(super) fn take(bytes: usize, align: usize) -> Option<usize> {
+/// Takes a part of this many bytes, whose first bytes are mapped: its first address, and how many
+/// are, which may be none. Nothing else of it is.
+pub(super) fn take(bytes: usize, align: usize, first: usize) -> Option<(usize, usize)> {
     for _ in 0..LOOKS {
         let next = NEXT.load(Ordering::Relaxed);
-        let at = next.checked_sub(bytes.checked_add(BETWEEN)?)? / align * align;
+        let at = next.checked_sub(bytes.checked_add(BETWEEN)?)? & !(align - 1);
         // Programs lie at low addresses, and their heaps behind them.
         if at < bytes {
             return None;
         }
-        if NEXT.compare_exchange(next, at, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            && is_mapped_here(at, align, PROT_NONE)
-        {
+        let taken = NEXT.compare_exchange(next, at, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if taken && first > 0 && is_mapped_here(at, first, PROT_RW) {
+            return Some((at, first));
+        }
+        if taken && is_mapped_here(at, align, PROT_NONE) {
             unmap(at, align);
-            return Some(at);
+            return Some((at, 0));
         }
     }
     None

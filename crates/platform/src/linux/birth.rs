@@ -40,8 +40,10 @@ impl Birth {
         Birth { plain, page: AtomicUsize::new(0) }
     }
 
-    pub(super) fn init(&self, page_bytes: usize) {
-        if let Some(page) = mmap(page_bytes, PROT_RW, 0) {
+    /// The address that the kernel chose for the page, or would.
+    pub(super) fn init(&self, page_bytes: usize) -> Option<usize> {
+        let chosen = mmap(page_bytes, PROT_RW, 0);
+        if let Some(page) = chosen {
             let arguments = [page, page_bytes, MADV_WIPEONFORK, 0, 0, 0];
             // SAFETY: the page just mapped.
             if unsafe { sys::call(sys::MADVISE, arguments) } == 0 {
@@ -52,6 +54,7 @@ impl Birth {
         }
         self.words().word.store(WHOLE, Ordering::Relaxed);
         self.claim();
+        chosen
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 //!
 //! Neighbour: [`super::memory`] decides what to map where.
 
+use crate::memory::round_up;
 use crate::{Stretch, sys};
 
 pub(super) const PROT_NONE: usize = 0;
@@ -134,7 +135,7 @@ pub(super) fn mmap_aligned(
     let total = bytes.checked_add(align)?;
     let first = if protection == PROT_RW { PROT_NONE } else { protection };
     let start = mmap(total, first, extra)?;
-    let aligned = start.next_multiple_of(align);
+    let aligned = round_up(start, align);
     let (head, tail) = (aligned - start, start + total - (aligned + bytes));
     // Both ends belong to the mapping just made.
     if head > 0 {

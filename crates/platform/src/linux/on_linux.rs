@@ -7,7 +7,7 @@
 use super::counts::CountedWords;
 use super::mode::Mode;
 use super::reservations::Reservations;
-use super::{birth, cpus, fence, huge, nodes, process, readers, slots};
+use super::{address_range, birth, cpus, fence, huge, nodes, process, readers, slots};
 use crate::PerCpu;
 use crate::rseq::{self, Thread, flags};
 use crate::stack::{Rows, Slot};
@@ -125,19 +125,22 @@ impl<C: Counting> OnLinux<C> {
         if let Some(byte) = process::only_thread() {
             self.setup.is_only_thread.store(byte, Ordering::Relaxed);
         }
+        let limit = process::address_limit();
         let (nr_rows, most) = match mode {
             Mode::Library | Mode::Own => cpus::possible(),
             Mode::Slots => {
-                let slots = slots::nr_rows(process::address_limit(), page_bytes);
+                let slots = slots::nr_rows(limit, page_bytes);
                 (slots, slots)
             }
         };
-        if !self.reservations.init(page_bytes, nr_rows, most, &self.rows) {
+        if let Some(chosen) = self.birth.init(page_bytes) {
+            address_range::find(chosen, page_bytes, limit);
+        }
+        if !self.reservations.init(page_bytes, [nr_rows, most], limit.is_some(), &self.rows) {
             return false;
         }
         // SAFETY: `choose` found the offset, for this mode.
         unsafe { self.rows.set_owner(cs_offset, mode == Mode::Slots) };
-        self.birth.init(page_bytes);
         // Written before it is read: a page that was read first is faulted in twice. Slot 0
         // keeps its zeros.
         if let Some(row) = self.row_hint() {

@@ -24,8 +24,7 @@
 use super::address_range;
 use super::calls::{PROT_RW, find_resident, is_mapped_here, unmap};
 use super::huge::{HUGE_PAGE, keep_small_pages};
-use super::process;
-use crate::Use;
+use crate::memory::{Use, round_up};
 use crate::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -33,8 +32,9 @@ use crate::sync::{AtomicUsize, Ordering};
 /// less, and 300 at least.
 const MOST_ELEMENTS: usize = 192 << 20;
 const LEAST_ELEMENTS: usize = 4 << 20;
-/// Bytes of elements that are usable from the start.
+/// Bytes of elements, and of another table, that are usable from the start.
 const FIRST_ELEMENTS: usize = 128 << 10;
+const FIRST_OF_TABLE: usize = 64 << 10;
 /// Rows of this many bytes are mapped whole, with what is between those of which a page is used;
 /// of more rows each page is a mapping.
 const WHOLE_ROWS: usize = 4 << 20;
@@ -46,8 +46,6 @@ const SMALL_PER_ROW: usize = 2 << 10;
 
 /// The reservations of a yard.
 pub(super) struct Reservations {
-    /// First address and end of what is usable from the start.
-    usable: [AtomicUsize; 2],
     /// The address of the next small table, and the end of the room for them.
     small: [AtomicUsize; 2],
     /// Bytes of each row that are mapped.
@@ -60,6 +58,8 @@ struct Reservation {
     /// First address; 0 where this is free.
     first: AtomicUsize,
     end: AtomicUsize,
+    /// What lies below this address was mapped as it was reserved.
+    mapped_end: AtomicUsize,
     /// Huge pages are advised against below this address.
     small_pages_end: AtomicUsize,
     /// Bytes of a table that were committed; of memory for objects [`NOT_COUNTED`].
@@ -74,6 +74,7 @@ impl Reservation {
         Reservation {
             first: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
+            mapped_end: AtomicUsize::new(0),
             small_pages_end: AtomicUsize::new(0),
             table_bytes: AtomicUsize::new(0),
         }
@@ -109,20 +110,20 @@ impl Reservation {
 impl Reservations {
     pub(super) const fn new() -> Self {
         Reservations {
-            usable: [const { AtomicUsize::new(0) }; 2],
             small: [const { AtomicUsize::new(0) }; 2],
             mapped_of_row: AtomicUsize::new(0),
             known: [const { Reservation::none() }; RESERVATIONS],
         }
     }
 
-    /// Remembers a range of addresses; false if there is no room to.
-    fn remember(&self, first: usize, end: usize, what: Use) -> bool {
+    /// Remembers a range, of whose begin so many bytes are mapped; false without room.
+    fn remember(&self, first: usize, end: usize, mapped: usize, what: Use) -> bool {
         let free = self.known.iter().find(|r| {
             r.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         });
         if let Some(free) = free {
-            let counted = if what == Use::Arena { NOT_COUNTED } else { 0 };
+            let counted = if what == Use::Arena { NOT_COUNTED } else { mapped.min(FIRST_OF_TABLE) };
+            free.mapped_end.store(first + mapped, Ordering::Relaxed);
             free.table_bytes.store(counted, Ordering::Relaxed);
             free.end.store(end, Ordering::Release);
         }
@@ -138,43 +139,42 @@ impl Reservations {
 
     /// Makes the block of rows, with this many rows of the addresses that `most_rows` would take.
     /// False if there is no memory for it. Call it once.
-    pub(super) fn init(&self, page: usize, nr_rows: usize, most_rows: usize, rows: &Rows) -> bool {
-        let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
-        let room = row_bytes.max((most_rows * ROW_STRIDE).next_multiple_of(page));
-        let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
-        address_range::find(page, process::address_limit());
-        let mut elements = MOST_ELEMENTS.next_multiple_of(page);
-        let header = loop {
+    pub(super) fn init(&self, page: usize, nr: [usize; 2], limited: bool, rows: &Rows) -> bool {
+        let [nr_rows, most_rows] = nr;
+        let row_bytes = round_up(nr_rows * ROW_STRIDE, page);
+        let room = row_bytes.max(round_up(most_rows * ROW_STRIDE, page));
+        let small = round_up(SMALL + nr_rows * SMALL_PER_ROW, page);
+        // A limit counts what lies between rows.
+        let are_whole = row_bytes <= WHOLE_ROWS && !limited;
+        let first_part = page + if are_whole { row_bytes } else { 0 };
+        let mut elements = round_up(MOST_ELEMENTS, page);
+        let (header, mapped) = loop {
             let block = page + room + small + elements;
             // The rows of zeros lie behind it.
             let zeros = page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE;
             let bytes = if cfg!(target_arch = "x86_64") { block.max(zeros) } else { block };
             // Header and rows lie in one page of the page tables, and small tables and the first
             // elements in another: a fork copies each.
-            match address_range::take(bytes, HUGE_PAGE.max(page)) {
-                Some(header) => break header,
+            match address_range::take(bytes, HUGE_PAGE.max(page), first_part) {
+                Some(taken) => break taken,
                 None if elements > LEAST_ELEMENTS => {
-                    elements = (elements / 2).next_multiple_of(page);
+                    elements = round_up(elements / 2, page);
                 }
                 None => return false,
             }
         };
         let base = header + page;
         let (small_at, elements_at) = (base + room, base + room + small);
-        let end = elements_at + FIRST_ELEMENTS.next_multiple_of(page);
-        let first = first_row_bytes(page);
+        let end = elements_at + round_up(FIRST_ELEMENTS, page);
+        let first = round_up(FIRST_ROW_BYTES, page).min(ROW_STRIDE);
+        self.mapped_of_row.store(if are_whole { ROW_STRIDE } else { first }, Ordering::Relaxed);
         // Nothing lies in front of the header that it could be merged with.
-        // A limit counts what lies between them.
-        let is_there = if row_bytes <= WHOLE_ROWS && process::address_limit().is_none() {
-            self.mapped_of_row.store(ROW_STRIDE, Ordering::Relaxed);
-            map_here(header, page + row_bytes)
-        } else {
-            self.mapped_of_row.store(first, Ordering::Relaxed);
-            map_here(header, page) && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, first))
-        } && (!cfg!(target_arch = "x86_64")
-            || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
+        let is_there = mapped == first_part
+            && (are_whole || (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, first)))
+            && (!cfg!(target_arch = "x86_64")
+                || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
             && map_here(small_at, end - small_at)
-            && self.remember(header, elements_at + elements, Use::Table);
+            && self.remember(header, elements_at + elements, end - header, Use::Table);
         if !is_there {
             return false;
         }
@@ -182,8 +182,8 @@ impl Reservations {
             // Rows use a page each of what lies between them.
             keep_small_pages(base, row_bytes);
         }
-        set(&self.usable, header, end);
-        set(&self.small, small_at, elements_at);
+        self.small[0].store(small_at, Ordering::Relaxed);
+        self.small[1].store(elements_at, Ordering::Relaxed);
         // SAFETY: mapped above, for ever.
         unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
         rows.set_row_bytes(first);
@@ -199,12 +199,14 @@ impl Reservations {
     ) -> Option<usize> {
         if what == Use::Table
             && align <= page
-            && let Some(address) = self.take_small(bytes.next_multiple_of(page))
+            && let Some(address) = self.take_small(round_up(bytes, page))
         {
             return Some(address);
         }
-        let address = address_range::take(bytes, align.max(page))?;
-        self.remember(address, address + bytes, what).then_some(address)
+        // A table is used at once, so its begin is mapped without a look at what is there.
+        let first = if what == Use::Table { round_up(FIRST_OF_TABLE, page) } else { 0 };
+        let (address, mapped) = address_range::take(bytes, align.max(page), first.min(bytes))?;
+        self.remember(address, address + bytes, mapped, what).then_some(address)
     }
 
     /// A part of the room for small tables, which is usable already.
@@ -222,17 +224,16 @@ impl Reservations {
         if fresh >= address + bytes {
             return true;
         }
-        let Some(reservation) = self.reservation(address) else {
-            return false;
-        };
-        reservation.grows_by(address + bytes - fresh);
-        reservation.map(fresh, address + bytes - fresh)
+        self.reservation(address).is_some_and(|reservation| {
+            reservation.grows_by(address + bytes - fresh);
+            reservation.map(fresh, address + bytes - fresh)
+        })
     }
 
-    /// The address, or where what is usable from the start ends if it is there.
+    /// The address, or where what was mapped as it was reserved ends if it is there.
     fn behind_usable(&self, address: usize) -> usize {
-        let [first, end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
-        if (first..end).contains(&address) { end } else { address }
+        let known = self.reservation(address).map(|r| r.mapped_end.load(Ordering::Relaxed));
+        address.max(known.unwrap_or(0))
     }
 
     /// Unmaps the pages that are mapped from an address on, without a gap, `most` bytes of it.
@@ -270,16 +271,6 @@ impl Reservations {
         }
         keep_small_pages(address, bytes);
     }
-}
-
-/// Bytes of each row that are usable from the start.
-fn first_row_bytes(page: usize) -> usize {
-    FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
-}
-
-fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
-    range[0].store(first, Ordering::Relaxed);
-    range[1].store(end, Ordering::Relaxed);
 }
 
 /// Maps usable memory at an address, if nothing is there.
