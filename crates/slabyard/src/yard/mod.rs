@@ -142,10 +142,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
+        // The first pass comes a tick later: a short program has none.
+        self.last_tick.store(p.now_ms(), Ordering::Relaxed);
         if !(self.heap.init(settings.reserve_bytes) && self.idle_stacks.init(p)) {
             return false;
         }
-        let page_order = (p.page_bytes() / GRANULE).ilog2();
+        let page_order = (p.page_bytes() / GRANULE).trailing_zeros();
         let caches = self.caches.classes().iter().zip(classes::ROWS).enumerate();
         for (class, (cache, (size, order))) in caches {
             let geometry = cache.engine.geometry(size, order, page_order);
