@@ -22,7 +22,7 @@ impl Library for Preload {
     type Counting = Uncounted;
     type Engine = Sheaves;
 
-    const START: Start = Start::InConstructor;
+    const START: Start = Start::AtFirstCall;
     const IS_MALLOC: bool = true;
     const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
 

@@ -15,9 +15,10 @@ use slabyard::yard::Yard;
 /// When a library's yard starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At the first call, which is the constructor's at the latest: what serves malloc.
+    /// At the first call, which is the constructor's at the latest.
     InConstructor,
-    /// At the first call of the program, so that a program which makes none has no yard.
+    /// At the first call of the program, so that a program which makes none has no yard; where malloc
+    /// has an option, in the constructor.
     AtFirstCall,
 }
 

@@ -41,9 +41,15 @@ impl LibraryOptions {
 pub struct Options {
     values: [u64; OPTIONS.len()],
     further: [u64; ENGINE_OPTIONS.len()],
+    are_given: bool,
 }
 
 impl Options {
+    /// True if the environment has a variable of the library.
+    pub(crate) fn are_given(&self) -> bool {
+        self.are_given
+    }
+
     /// The value of an option.
     pub fn get(&self, key: Key) -> u64 {
         self.values[key as usize]
@@ -56,7 +62,8 @@ impl Options {
 
     /// Reads them from the environment.
     pub fn read(further: &LibraryOptions) -> Self {
-        let mut all = Options { values: [0; OPTIONS.len()], further: [0; ENGINE_OPTIONS.len()] };
+        let (values, further_values) = ([0; OPTIONS.len()], [0; ENGINE_OPTIONS.len()]);
+        let mut all = Options { values, further: further_values, are_given: false };
         for (value, row) in all.each_value(further) {
             *value = row.default;
         }
@@ -75,6 +82,7 @@ impl Options {
         if !name.starts_with(b"SLABYARD_") || OTHERS.contains(&name) {
             return;
         }
+        self.are_given = true;
         let shown = |bytes| core::str::from_utf8(bytes).unwrap_or("?");
         let named = self.each_value(further).find(|(_, row)| row.env.as_bytes() == name);
         let Some((to, row)) = named else {

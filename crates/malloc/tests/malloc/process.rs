@@ -50,6 +50,7 @@ programs! {
     buffers: "c/buffers.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq libc;
     cpus: "c/cpus.c" in rseq own_rseq slots slab_rseq libc;
     strict: "c/strict.c" in rseq own_rseq slots tiny_rseq slab_rseq libc;
+    late: "c/late.c" in rseq own_rseq slots slab_rseq libc;
     rest: "c/rest.c" in rseq own_rseq slots;
     locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
     // SLOB has no classes: what it moves is its own affair.

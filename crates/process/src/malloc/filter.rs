@@ -20,6 +20,7 @@
 use super::Malloc;
 use super::vfork::{after_clone, before_clone, vfork};
 use crate::errno::set_errno;
+use crate::start;
 use crate::state::ready;
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_long};
@@ -38,13 +39,18 @@ const PR_SET_SECCOMP: u32 = 22;
 extern "C" fn comes<L: Malloc>(number: u32, first: u32, second: usize, third: usize) {
     const STRICT_BY_PRCTL: usize = 1;
     const STRICT_BY_SECCOMP: u32 = 0;
-    if !ready() {
+    // An area, its length, and flags: 0 to register it.
+    if number == SYS_RSEQ {
+        if third == 0 && ready() {
+            L::yard().platform().give_way();
+        }
+        return;
+    }
+    // The start makes calls that a filter may not allow.
+    if !start::ensure::<L>() {
         return;
     }
     let strict = match number {
-        // An area, its length, and flags: 0 to register it.
-        SYS_RSEQ if third == 0 => return L::yard().platform().give_way(),
-        SYS_RSEQ => return,
         SYS_PRCTL => second == STRICT_BY_PRCTL,
         // With flags or an argument it is refused.
         _ => first == STRICT_BY_SECCOMP && second == 0 && third == 0,

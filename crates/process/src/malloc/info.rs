@@ -5,7 +5,7 @@
 use super::Malloc;
 use crate::library::Name;
 use crate::text::Line;
-use crate::{say, state};
+use crate::{say, start};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
 use core::ops::{Deref, DerefMut};
@@ -62,7 +62,7 @@ impl<L: Malloc> Drop for Counts<L> {
 /// memory for the counters.
 #[inline(never)]
 pub(crate) fn count<L: Malloc>() -> Option<Counts<L>> {
-    if !state::ready() {
+    if !start::ensure::<L>() {
         return None;
     }
     let mut counts = Counts::<L>::new()?;
@@ -79,7 +79,7 @@ pub(crate) fn count<L: Malloc>() -> Option<Counts<L>> {
 /// Counts the yard alone.
 #[inline(never)]
 fn count_yard<L: Malloc>() -> Option<YardCounters> {
-    if !state::ready() {
+    if !start::ensure::<L>() {
         return None;
     }
     count_each::<L>(&mut |_, _| {})
@@ -231,7 +231,7 @@ pub fn mallopt(parameter: c_int, _value: c_int) -> c_int {
 /// Checks the whole yard: 0 if it is sound, 1 if it is not (and reports why), 2 if it cannot be
 /// checked now.
 pub fn slabyard_verify<L: Malloc>() -> c_int {
-    if !state::ready() {
+    if !start::ensure::<L>() {
         return 2;
     }
     match L::yard().verify() {

@@ -100,14 +100,19 @@ impl Mode {
 
     fn set_up(self, command: &mut Command) {
         let word = match self {
-            Mode::Rseq | Mode::TinyRseq | Mode::SlabRseq | Mode::SlobRseq => "rseq",
+            // As users run it: without an option the yard starts at the first call.
+            Mode::Rseq => {
+                command.env("LD_PRELOAD", library());
+                return;
+            }
+            Mode::Libc => return,
+            Mode::TinyRseq | Mode::SlabRseq | Mode::SlobRseq => "rseq",
             Mode::CpuSlabs(..) | Mode::Mixed(_) | Mode::SlabNodes | Mode::SlubNodes => "rseq",
             Mode::OwnRseq => {
                 command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
                 "own-rseq"
             }
             Mode::Slots | Mode::TinySlots | Mode::SlabSlots | Mode::CpuSlabsSlots(_) => "slots",
-            Mode::Libc => return,
         };
         let mut cpu_slabs = |front, release, accounting| {
             command.env("SLABYARD_FRONT", front).env("SLABYARD_RELEASE", release);
@@ -220,6 +225,10 @@ impl Program {
     pub fn start_with(&self, mode: Mode, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
         let mut command = self.command();
         mode.set_up(&mut command);
+        if mode == Mode::Rseq {
+            // With an option it has a yard before its first call.
+            command.env("SLABYARD_MODE", "rseq");
+        }
         command.envs(variables.iter().copied());
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().expect("the program starts")
