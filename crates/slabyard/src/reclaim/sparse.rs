@@ -34,7 +34,7 @@ use crate::reclaim::walk::Stacks;
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::pass::Pass;
-use crate::yard::sparse::{Flushing, bit, is_among};
+use crate::yard::sparse::{Flushing, TOKENS_A_LOOK, bit, is_among};
 
 /// This many bytes of slabs that would go are worth a flush: an eighth of what may stay.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -67,11 +67,7 @@ pub(crate) fn look_at_parked<P: Platform, E: Engine>(
 ) {
     let Some(cache) = cache else { return };
     let sparse = &yard.surplus.sparse;
-    let shape = cache.shape();
-    let slabs = u64::from(cache.nr_slabs());
-    let most_stacked = 2 * u64::from(shape.stack_objects) * yard.platform().rows_used() as u64;
-    let may_be = slabs * bytes_of(shape) >= LEAST_BYTES
-        && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked;
+    let may_be = may_be_sparse(yard, cache);
     if (may_be || spent || sparse.is_watching())
         && !sparse.is_asked()
         && yard.surplus.is_on()
@@ -109,7 +105,7 @@ fn find_sparse<P: Platform, E: Engine>(
     }
     let (mut caches, mut lacks) = (0, false);
     let tokens = sparse.refill(p.now_ms(), yard.heap.region.top() as u64);
-    let mut spent = sparse.price();
+    let mut spent = TOKENS_A_LOOK;
     for number in yard.caches.used.caches() {
         if let Some(parked) = parked_of_sparse(yard, yard.caches.get(number)) {
             let after = spent + parked + TOKENS_A_CACHE;
@@ -123,6 +119,16 @@ fn find_sparse<P: Platform, E: Engine>(
     }
     sparse.spent.fetch_add(spent, Ordering::Relaxed);
     sparse.found(caches, lacks);
+}
+
+/// False if a cache has few slabs, or more live objects than slabs however much the stacks hold.
+#[inline]
+fn may_be_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
+    let shape = cache.shape();
+    let slabs = u64::from(cache.nr_slabs());
+    let most_stacked = 2 * u64::from(shape.stack_objects) * yard.platform().rows_used() as u64;
+    slabs * bytes_of(shape) >= LEAST_BYTES
+        && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked
 }
 
 /// True if one of the next few caches is sparse. Called with the drain lock held.
@@ -139,11 +145,11 @@ fn is_one_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 
 /// The parked objects of a cache that is sparse by as much as is worth the flush.
 fn parked_of_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> Option<u64> {
-    let shape = cache.shape();
-    let slabs = u64::from(cache.nr_slabs());
-    if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.facts().parks_in_sheaves {
+    // Before the sheaves' headers are read, which are in no cache.
+    if !may_be_sparse(yard, cache) || !cache.engine.facts().parks_in_sheaves {
         return None;
     }
+    let (shape, slabs) = (cache.shape(), u64::from(cache.nr_slabs()));
     let parked = cache.barn_objects() + stacked(yard, shape);
     let live = cache.out().saturating_sub(parked);
     let would_go = slabs.saturating_sub(live) * bytes_of(shape);
