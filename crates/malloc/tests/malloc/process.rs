@@ -57,6 +57,7 @@ programs! {
     growth: "c/growth.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
     sized: "c/sized.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
     steps: "c/steps.c" in rseq own_rseq slots slob_rseq slab_rseq libc;
+    fifo: "c/fifo.c" in rseq own_rseq slots slab_rseq libc;
     killed: "c/killed.c" in rseq own_rseq slots slab_rseq;
     stack: "c/stack.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
 }
