@@ -5,7 +5,7 @@
  * Each of THREADS threads makes PAIRS pairs, of mixed sizes, in cycles: an
  * array of objects is filled, random ones are replaced, all are freed in
  * random order. If there are several threads, some of the frees are of other
- * threads' objects. Objects are written outside of what is timed.
+ * threads' objects (of threads 16 apart they count as one's own). Objects are written outside of what is timed.
  *
  * `thread` reads CLOCK_THREAD_CPUTIME_ID before and after each call: time in
  * which the thread did not run is not counted. `tsc` reads the processor's
@@ -13,10 +13,12 @@
  * Every fourth pair two readings are made with nothing between them: what the
  * clock itself takes. It says, times in nanoseconds:
  *
- *   empty|malloc|free COUNT P50 P99 P99.9 P99.99 MAX
+ *   empty|malloc|free|handed COUNT P50 P99 P99.9 P99.99 MAX N1 N2 N4...
  *   faults MINOR SWITCHES
  *
- * with the process's minor page faults and involuntary context switches.
+ * where `handed` is a free of what another thread allocated, `free` of one's own,
+ * and N1, N2... are calls of 1 to 2 us, 2 to 4, and so on, without the clock's
+ * median: what one call may have to do for others. Further with the process's minor page faults and involuntary context switches.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -36,9 +38,13 @@
 #include "load.h"
 
 enum { MAX_THREADS = 64, SLOTS = 20000, CHURN = 3 * SLOTS, SHARED = 1024 };
-enum { EMPTY, MALLOC, FREE, KINDS };
+enum { EMPTY, MALLOC, FREE, HANDED, KINDS };
+/* Powers of two of microseconds; the last one is open. */
+enum { SLOW_BINS = 11 };
+/* What malloc returns has these bits free: who allocated it, of up to 16. */
+enum { OWNERS = 16 };
 
-static const char *const kind_names[KINDS] = {"empty", "malloc", "free"};
+static const char *const kind_names[KINDS] = {"empty", "malloc", "free", "handed"};
 
 struct thread {
     pthread_t id;
@@ -90,6 +96,11 @@ static size_t drawn(struct thread *t)
     return r == 0 ? octave(t, 64 << 10, 4) : r % 8 ? octave(t, 16, 6) : octave(t, 1024, 5);
 }
 
+static uintptr_t owner_of(const struct thread *t)
+{
+    return (uintptr_t)(t - threads) % OWNERS;
+}
+
 static void *timed_malloc(struct thread *t)
 {
     size_t size = drawn(t);
@@ -100,6 +111,7 @@ static void *timed_malloc(struct thread *t)
     if (!object)
         die("out of memory");
     touch(object);
+    object = (char *)object + owner_of(t);
     if (t->pairs-- % 4 == 0) {
         start = reading();
         end = reading();
@@ -115,10 +127,13 @@ static void timed_free(struct thread *t, void *object)
         object = atomic_exchange(&shared[next_random(&t->random) % SHARED], object);
     if (!object)
         return;
+    uintptr_t owner = (uintptr_t)object % OWNERS;
+    int kind = owner == owner_of(t) ? FREE : HANDED;
+    object = (char *)object - owner;
     uint64_t start = reading();
     free(object);
     uint64_t end = reading();
-    count(&t->histograms[FREE], end - start);
+    count(&t->histograms[kind], end - start);
 }
 
 static void *work(void *argument)
@@ -143,15 +158,34 @@ static void *work(void *argument)
     return NULL;
 }
 
+static void count_slow(const struct histogram *h, double unit_ns, uint64_t slow[SLOW_BINS])
+{
+    double clock = percentile(&sums[EMPTY], 0.5);
+
+    for (unsigned bucket = 0; bucket < BUCKETS; bucket++) {
+        double us = (value_of(bucket) - clock) * unit_ns / 1000;
+        int bin = -1;
+        for (; bin + 1 < SLOW_BINS && us >= 1; us /= 2)
+            bin++;
+        if (bin >= 0)
+            slow[bin] += h->buckets[bucket];
+    }
+}
+
 static void tell(const char *name, const struct histogram *h, double unit_ns)
 {
     static const double shares[] = {0.5, 0.99, 0.999, 0.9999};
-    char line[200];
+    uint64_t slow[SLOW_BINS] = {0};
+    char line[500];
     int n = snprintf(line, sizeof line, "%s %" PRIu64, name, h->count);
     for (int i = 0; i < 4; i++)
         n += snprintf(line + n, sizeof line - (size_t)n, " %.1f",
                       percentile(h, shares[i]) * unit_ns);
-    n += snprintf(line + n, sizeof line - (size_t)n, " %.1f\n", (double)h->max * unit_ns);
+    n += snprintf(line + n, sizeof line - (size_t)n, " %.1f", (double)h->max * unit_ns);
+    count_slow(h, unit_ns, slow);
+    for (int i = 0; i < SLOW_BINS; i++)
+        n += snprintf(line + n, sizeof line - (size_t)n, " %" PRIu64, slow[i]);
+    line[n++] = '\n';
     if (write(1, line, (size_t)n) != n)
         _exit(3);
 }
@@ -197,7 +231,7 @@ int main(int argc, char **argv)
     double elapsed_ns = (double)(monotonic_ns() - start_ns);
     double unit_ns = by_tsc ? elapsed_ns / (double)(tsc() - start_tsc) : 1.0;
     for (int i = 0; i < SHARED; i++)
-        free(shared[i]);
+        free((char *)shared[i] - (uintptr_t)shared[i] % OWNERS);
 
     for (int kind = 0; kind < KINDS; kind++) {
         for (int i = 0; i < nr_threads; i++)

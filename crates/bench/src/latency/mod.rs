@@ -19,7 +19,7 @@ use crate::measured::Measured;
 use crate::peers::{Absent, AllAllocators, everybody};
 use crate::stats::{Estimate, PairedSamples, median, ratio};
 use crate::{interrupt, screen};
-use said::{CALLS, Call, P999, Run, SHARES, run_of};
+use said::{CALLS, Call, P999, Run, SHARES, SLOW, run_of};
 
 /// Ours to mimalloc's, of the calls' 99.9th percentile.
 const LIMIT: f64 = 1.10;
@@ -80,13 +80,40 @@ impl LatencyPart {
     fn table(&self, allocators: &[Allocator]) -> Table {
         let mut rows = Vec::new();
         for (a, allocator) in allocators.iter().enumerate() {
-            for call in CALLS {
+            for call in self.calls() {
                 rows.push(self.row(a, allocator.name, call));
             }
         }
         let mut heading = vec!["allocator", "call"];
         heading.extend(SHARES);
         heading.extend(["max", "ours to it, p99.9", "without the clock", "faults", "switches"]);
+        screen::table(&heading, rows)
+    }
+
+    /// One thread gets nothing from another.
+    fn calls(&self) -> impl Iterator<Item = Call> {
+        let several = self.threads > 1;
+        CALLS.into_iter().filter(move |&call| several || call != Call::Handed)
+    }
+
+    /// How many of a million calls took so long that they did work for others.
+    fn slow_table(&self, allocators: &[Allocator]) -> Table {
+        let mut rows = Vec::new();
+        for (a, allocator) in allocators.iter().enumerate() {
+            for call in self.calls().filter(|&call| call != Call::Empty) {
+                let share = |bin: usize| {
+                    self.over(a, |run| {
+                        let times = run.of(call);
+                        times.slow[bin] as f64 * 1e6 / times.count.max(1) as f64
+                    })
+                };
+                let mut row = vec![allocator.name.to_owned(), call.word().to_owned()];
+                row.extend((0..SLOW.len()).map(|bin| format!("{:.0}", share(bin))));
+                rows.push(row);
+            }
+        }
+        let mut heading = vec!["allocator", "of a million, us:"];
+        heading.extend(SLOW);
         screen::table(&heading, rows)
     }
 
@@ -253,13 +280,18 @@ fn text(report: &Report) -> String {
         "Nanoseconds of single calls, {} pairs of mixed sizes a process; medians of {} rounds.\n\
          empty: the clock read twice with nothing between. No sample is dropped.\n\
          Ratios are ours to the allocator's of the row in the same round, the median over rounds; \
-         `without the clock` takes the median of `empty` in the same process off both.\n",
+         `without the clock` takes the median of `empty` in the same process off both. `handed` is \
+         a free of what another thread allocated.\n",
         report.pairs, report.rounds
     );
     for part in report.parts {
         let threads = part.threads;
         text += &format!("\nthreads: {threads}; {}.\n{}\n", part.clock.title(), part.warning());
         text += &format!("\n{}\n", part.table(report.allocators));
+        text += &format!(
+            "\nCalls from so many microseconds to twice as many, without the clock, of a million:\n\n{}\n",
+            part.slow_table(report.allocators)
+        );
     }
     text
 }
@@ -271,9 +303,10 @@ mod tests {
 
     fn made_up(p999: u32) -> Run {
         let text = format!(
-            "empty 5 500.0 510.0 520.0 530.0 540.0\n\
-             malloc 20 510.0 600.0 {p999}.0 9000.0 10000.0\n\
-             free 20 510.0 600.0 1500.0 9000.0 10000.0\nfaults 3 1\n"
+            "empty 5 500.0 510.0 520.0 530.0 540.0 0 0 0 0 0 0 0 0 0 0 0\n\
+             malloc 20 510.0 600.0 {p999}.0 9000.0 10000.0 0 0 0 2 0 0 0 0 0 0 0\n\
+             free 20 510.0 600.0 1500.0 9000.0 10000.0 0 0 0 0 0 0 0 0 0 0 0\n\
+             handed 0 0.0 0.0 0.0 0.0 0.0 0 0 0 0 0 0 0 0 0 0 0\nfaults 3 1\n"
         );
         run_of(&text).unwrap()
     }
@@ -315,11 +348,16 @@ mod tests {
             version: String::new(),
             flags: "",
         };
-        let part = part(Clock::Thread, 1600, 1500);
+        let mut part = part(Clock::Thread, 1600, 1500);
+        let slow = part.slow_table(&["ours", "mimalloc"].map(allocator)).to_string();
+        assert_eq!((slow.lines().count(), slow.matches(" 100000 ").count()), (2 + 4, 2), "{slow}");
         let text = part.table(&["ours", "mimalloc"].map(allocator)).to_string();
         assert_eq!(text.lines().count(), 2 + 6, "{text}");
         let rows: Vec<&str> = text.lines().filter(|line| line.contains("malloc |")).collect();
         assert!(text.contains("1.067 (") && text.contains("1.100 ("), "{rows:?}");
+        part.threads = 4;
+        let text = part.table(&["ours", "mimalloc"].map(allocator)).to_string();
+        assert_eq!(text.lines().count(), 2 + 8, "{text}");
     }
 
     #[test]
@@ -339,11 +377,15 @@ mod tests {
                     assert_eq!(run.of(Call::Malloc).count, pairs);
                     assert_eq!(run.of(Call::Empty).count, pairs / 4);
                     // What is still in the places of exchange is not timed.
-                    assert!((pairs - 1024..=pairs).contains(&run.of(Call::Free).count));
+                    let handed = run.of(Call::Handed).count;
+                    let frees = run.of(Call::Free).count + handed;
+                    assert!((pairs - 1024..=pairs).contains(&frees));
+                    assert_eq!(handed > 0, threads > 1);
                     for call in CALLS {
                         let times = run.of(call);
                         assert!(times.percentiles.is_sorted(), "{times:?}");
                         assert!(times.percentiles[3] <= times.max * 1.01, "{times:?}");
+                        assert!(times.slow.iter().sum::<u64>() <= times.count, "{times:?}");
                     }
                     let p50 = run.of(Call::Malloc).percentiles[0];
                     assert!(p50 > 1.0 && p50 < 100_000.0, "{p50} ns");
