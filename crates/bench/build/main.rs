@@ -76,6 +76,7 @@ fn main() {
         compile(LOAD_FLAGS, &[], &[source], &out.join(name));
     }
     compile(LOAD_FLAGS, &[], &sources_in("loads/life"), &out.join("life"));
+    compile_walked(&out);
     let mut kernel = sources_in("loads/kernel");
     kernel.push(PathBuf::from("loads/life/shared.c"));
     compile(LOAD_FLAGS, &[], &kernel, &out.join("kernel"));
@@ -89,6 +90,29 @@ fn main() {
     println!("cargo:rustc-env=BENCH_CC={}", compiler_version(Language::C));
 
     peers::write_table(&out);
+}
+
+/// The loads of `life`, each of whose accesses goes through the model in `loads/walks`.
+fn compile_walked(out: &Path) {
+    let called = [
+        "-fsanitize=kernel-address",
+        "--param=asan-instrumentation-with-call-threshold=0",
+        "--param=asan-stack=0",
+        "--param=asan-globals=0",
+        "-fno-builtin-memset",
+        "-fno-builtin-memcpy",
+    ];
+    let mut objects = Vec::new();
+    let model = sources_in("loads/walks").into_iter().map(|source| (source, &called[..0]));
+    let loads = sources_in("loads/life").into_iter().map(|source| (source, &called[..]));
+    for (source, more) in model.chain(loads) {
+        let name = source.file_stem().expect("a C file").to_string_lossy().into_owned();
+        let object = out.join(format!("walked-{name}.o"));
+        compile(&[LOAD_FLAGS, more, &["-c"]].concat(), &[], &[source], &object);
+        objects.push(object);
+    }
+    let linked = [LOAD_FLAGS, &["-Wl,--wrap=memset,--wrap=memcpy"]].concat();
+    compile(&linked, &[], &objects, &out.join("walked"));
 }
 
 /// The C files of a directory, in the order of their names.

@@ -29,6 +29,7 @@ Examples:
   target/release/slabyard-bench compare --earlier old/libslabyard_malloc.so --scale 0.5
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
+  target/release/slabyard-bench walks --only tree,web --thp always
   target/release/slabyard-bench compare --program kernel --rounds 3
   target/release/slabyard-bench compare --fronts sheaves,6.1,6.8 --peers ours,glibc --rounds 5
   target/release/slabyard-bench programs --list
@@ -77,6 +78,9 @@ pub enum Suite {
     /// Time of single calls: percentiles of malloc and of free, beside all peers
     #[command(after_help = EXAMPLES)]
     Latency(LatencyOptions),
+    /// Page walks of the loads of `compare`, in a model of a TLB, beside all peers
+    #[command(after_help = EXAMPLES)]
+    Walks(WalksOptions),
     /// One load in the shape of those that kernel developers use, on any allocators
     #[command(after_help = shapes::EXAMPLES)]
     Load(LoadOptions),
@@ -396,6 +400,28 @@ pub struct LatencyOptions {
     /// Measure with so many threads, in turn; several share two CPUs
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = LATENCY_THREADS, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub gperftools: Option<PathBuf>,
+}
+
+/// Options of `walks`.
+#[derive(clap::Args)]
+pub struct WalksOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Only these loads
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Only these peers
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
+    pub peers: Vec<String>,
+    /// Set the system's THP to each of these in turn [default: leave it]
+    #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
+    pub thp: Vec<Thp>,
+    /// Size of the loads, to their own
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.3, value_parser = positive)]
+    pub scale: f64,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub gperftools: Option<PathBuf>,

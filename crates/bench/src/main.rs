@@ -4,7 +4,8 @@
 //! instructions of one pair of calls under callgrind; the allocators are ours, mimalloc and the C
 //! library's. `compare` runs many loads to completion, on ours and all `peers`; `programs` runs
 //! real programs. `rest` measures how much memory is returned after a burst, `latency` how long
-//! single calls take, `look` what a reader costs. `load` runs one load on any allocators, `series`
+//! single calls take, `look` what a reader costs. `walks` counts page walks in a model of
+//! a TLB. `load` runs one load on any allocators, `series`
 //! runs two loads on CPU slabs with eager and with delayed freezing, `lists` compares the claims of
 //! CPU partial lists with their contents. `all` runs the suites that compare against all peers; it
 //! writes `raw`, from which `page` generates the document. `caches` compares typed caches with
@@ -50,6 +51,7 @@ mod share;
 mod speed;
 mod stats;
 mod thp;
+mod walks;
 mod worker;
 
 use std::process::ExitCode;
@@ -87,6 +89,7 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Programs(options) => programs::run(options)?.publish(&options.common),
         Suite::Rest(options) => rest::run(options)?.publish(&options.common),
         Suite::Latency(options) => latency::run(options)?.publish(&options.common),
+        Suite::Walks(options) => walks::run(options)?.publish(&options.common),
         Suite::Load(options) => load::run(options),
         Suite::Series(options) => series::run(options),
         Suite::Lists(options) => lists::run(options),

@@ -1,0 +1,218 @@
+//! Page walks of the loads of `compare`: their own accesses through a model of a TLB.
+//!
+//! `loads/walks/walks.c` is the model, which `build/` links with the same loads; it counts in the
+//! process itself and says what it counted at the end. Counts do not depend on what else runs.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::allocators::{Allocator, Bench, without_settings};
+use crate::args::WalksOptions;
+use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::peers::{Absent, AllAllocators, everybody};
+use crate::{interrupt, screen, thp};
+
+/// What one run counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Walks {
+    accesses: u64,
+    /// Of the first level.
+    misses: u64,
+    /// Misses of both levels.
+    walks: u64,
+    /// Accesses to huge pages.
+    huge: u64,
+}
+
+impl Walks {
+    fn per_thousand(self) -> f64 {
+        self.walks as f64 * 1000.0 / self.accesses.max(1) as f64
+    }
+
+    fn huge_part(self) -> f64 {
+        self.huge as f64 * 100.0 / self.accesses.max(1) as f64
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    format: u32,
+    suite: &'static str,
+    machine: &'a Machine,
+    allocators: &'a [Allocator],
+    absent: &'a [Absent],
+    scale: f64,
+    /// By setting of THP, then by load: a place for each allocator.
+    settings: BTreeMap<String, BTreeMap<String, Vec<Walks>>>,
+}
+
+/// Runs the suite.
+pub fn run(options: &WalksOptions) -> Result<Measured> {
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    check_model(&bench, None)?;
+    let machine = Machine::read()?;
+    let AllAllocators { mut allocators, mut absent } =
+        everybody(&bench, options.gperftools.as_deref());
+    if !options.peers.is_empty() {
+        let wanted = |name: &str| options.peers.iter().any(|peer| peer == name);
+        allocators = allocators
+            .into_iter()
+            .enumerate()
+            .filter(|(place, a)| *place == 0 || wanted(a.name))
+            .map(|(_, allocator)| allocator)
+            .collect();
+        absent.retain(|absent| wanted(absent.name));
+    }
+    let loads = chosen(&bench, &options.only)?;
+    let mut settings = BTreeMap::new();
+    if options.thp.is_empty() {
+        let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
+        settings.insert(word, all(&bench, &loads, &allocators, options.scale)?);
+    }
+    for setting in &options.thp {
+        let _setting = thp::Setting::set(setting.word())?;
+        let counted = all(&bench, &loads, &allocators, options.scale)?;
+        settings.insert(setting.word().to_owned(), counted);
+    }
+    let report = Report {
+        format: 1,
+        suite: "walks",
+        machine: &machine,
+        allocators: &allocators,
+        absent: &absent,
+        scale: options.scale,
+        settings,
+    };
+    Measured::new(screen::heading(&machine, &allocators), text(&report), &report, Vec::new())
+}
+
+/// Fails unless the model counts for known strides what is computed by hand. `second` is another
+/// second level.
+fn check_model(bench: &Bench, second: Option<&str>) -> Result<()> {
+    let mut command = without_settings(&bench.program("walked"));
+    command.env("WALKS_CHECK", "1");
+    command.envs(second.map(|ways| ("WALKS_SECOND", ways)));
+    let out = command.output().context("walked")?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{}", said.trim());
+    Ok(())
+}
+
+fn chosen(bench: &Bench, only: &[String]) -> Result<Vec<String>> {
+    let out = without_settings(&bench.program("life")).arg("--list").output().context("life")?;
+    let text = String::from_utf8(out.stdout).context("life --list")?;
+    let names: Vec<String> =
+        text.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect();
+    if let Some(name) = only.iter().find(|name| !names.contains(name)) {
+        bail!("{name}: no such load; there are {}", names.join(", "));
+    }
+    Ok(names.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect())
+}
+
+fn all(
+    bench: &Bench,
+    loads: &[String],
+    allocators: &[Allocator],
+    scale: f64,
+) -> Result<BTreeMap<String, Vec<Walks>>> {
+    let bar = screen::progress(loads.len() * allocators.len());
+    let mut counted = BTreeMap::new();
+    for load in loads {
+        let mut of_load = Vec::new();
+        for allocator in allocators {
+            bar.set_message(format!("{load}, {}", allocator.name));
+            of_load.push(count(bench, load, allocator, scale)?);
+            bar.inc(1);
+        }
+        counted.insert(load.clone(), of_load);
+    }
+    bar.finish_and_clear();
+    Ok(counted)
+}
+
+fn count(bench: &Bench, load: &str, allocator: &Allocator, scale: f64) -> Result<Walks> {
+    let mut command = allocator.command(&bench.program("walked"));
+    let out = command.arg(load).arg("--scale").arg(scale.to_string()).output().context("walked")?;
+    interrupt::check()?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    let name = allocator.name;
+    ensure!(out.status.success(), "{load} on {name}: {}: {}", out.status, said.trim());
+    counted(&said).with_context(|| format!("{load} on {name} said {said:?}"))
+}
+
+/// Reads the last line `walks 1 accesses 2 misses 3 walks 4 huge`.
+fn counted(text: &str) -> Option<Walks> {
+    let line = text.lines().rev().find_map(|line| line.strip_prefix("walks "))?;
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |nth: usize, name: &str| {
+        (words.get(nth + 1) == Some(&name)).then(|| words[nth].parse().ok())?
+    };
+    Some(Walks {
+        accesses: number(0, "accesses")?,
+        misses: number(2, "misses")?,
+        walks: number(4, "walks")?,
+        huge: number(6, "huge")?,
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = screen::left_out(report.absent);
+    text += "Page walks of a thousand of the load's accesses, and the percentage of accesses to \
+             huge pages.\n";
+    let mut heading = vec!["load"];
+    heading.extend(report.allocators.iter().map(|allocator| allocator.name));
+    for (setting, loads) in &report.settings {
+        let rows = loads.iter().map(|(load, counted)| {
+            let cell = |w: &Walks| format!("{:.2} {:.0}%", w.per_thousand(), w.huge_part());
+            std::iter::once(load.clone()).chain(counted.iter().map(cell)).collect()
+        });
+        text += &format!("\nTHP {setting}\n{}\n", screen::table(&heading, rows.collect()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn bench() -> Bench {
+        Bench::open(Some(Path::new("mimalloc"))).unwrap()
+    }
+
+    #[test]
+    fn model_counts_what_is_computed_by_hand() {
+        let bench = bench();
+        match check_model(&bench, None) {
+            Err(error) if error.to_string().contains("CAP_SYS_ADMIN") => {
+                println!("skipped: {error}");
+                return;
+            }
+            checked => checked.unwrap(),
+        }
+        let planted = check_model(&bench, Some("24")).unwrap_err().to_string();
+        assert!(planted.contains("computed: 6656, 6656, 0"), "{planted}");
+        let glibc = &bench.allocators[crate::allocators::GLIBC];
+        let walks = count(&bench, "lifo", glibc, 0.01).unwrap();
+        assert!(walks.accesses > 10_000, "{walks:?}");
+        assert!(walks.walks <= walks.misses && walks.misses < walks.accesses, "{walks:?}");
+    }
+
+    #[test]
+    fn line_of_counts_is_read() {
+        let text = "noise\nwalks 9 accesses 4 misses 2 walks 5 huge\n";
+        let walks = Walks { accesses: 9, misses: 4, walks: 2, huge: 5 };
+        assert_eq!(counted(text), Some(walks));
+        assert_eq!(counted("walks 9 accesses 4 misses\n"), None);
+        assert_eq!(counted("walks 9 misses 4 accesses 2 walks 5 huge\n"), None);
+    }
+
+    #[test]
+    fn unknown_load_is_named() {
+        let error = chosen(&bench(), &["nothing".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("nothing: no such load"), "{error}");
+    }
+}
