@@ -2,9 +2,8 @@
 //! it, and the fence that aborts sequences on other CPUs.
 //!
 //! Neighbours: [`crate::stack`] draws a row; [`crate::stops`] stops stacks, by marks and a fence;
-//! [`crate::rseq`] implements the sequences on real CPUs.
-//! Invariant: a stack is changed only by the owner of its row, by one committing store, or by a
-//! thread that [stopped](crate::stop) it.
+//! [`crate::rseq`] implements the sequences on real CPUs. Invariant: a stack is changed only by the
+//! owner of its row, by one committing store, or by a thread that [stopped](crate::stop) it.
 
 use crate::FastPath;
 use crate::stack::{Rows, Slot, Stack, Stopped};

@@ -48,10 +48,9 @@ pub const SLOTS: usize = ROW_STRIDE / ENTRY_BYTES;
 pub const ENTRY_BYTES: usize = 8;
 /// Bytes of a row that are usable from the start: a page, so that it is on its CPU's node.
 pub const FIRST_ROW_BYTES: usize = 4096;
-/// From one row to the next; a row has as many bytes. The sequences read the CPU number
-/// where it counts in this unit, and need no shift.
-/// The address space between rows is never touched; where rows would fill a huge page, the kernel
-/// is advised against it.
+/// From one row to the next; a row has as many bytes. The sequences read the CPU number where it
+/// counts in this unit, and need no shift. The address space between rows is never touched; where
+/// rows would fill a huge page, the kernel is advised against it.
 pub const ROW_STRIDE: usize = 1 << 16;
 /// The offset in a row of its countdown word, in place of slot 1's entry. Each free that begins the
 /// sequence counts it down; one that finds it below zero takes the slow path.

@@ -9,27 +9,29 @@
 use crate::PerCpu;
 use crate::stack::{STOPPED, Slot};
 
+/// Row, slot and top of a stack to stop.
+type Stop = (usize, Slot, u32);
+
+/// Stores the top of a stack as soon as it is marked, and `None` before and where the mark is gone.
+/// A fork may come between any two instructions: its child finds the objects of all stacks but one.
+type Keep<'a> = &'a dyn Fn(usize, Slot, Option<u32>);
+
 /// Stops stacks, and returns true. `stops` gives row and slot of each; its third part receives the
-/// top that each had. False if the kernel refuses a fence: no stack is stopped then.
-///
-/// A stack in use may take several fences.
-pub fn stop<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) -> bool {
-    mark(p, stops);
-    // An owner that had read its top before the mark may still overwrite
-    // it by its committing store. After the fence no such store is on its
-    // way; a mark that got lost is made again.
+/// top that each had. False if the kernel refuses a fence: no stack is stopped then. (A stack in use
+/// may take several fences.)
+pub fn stop<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) -> bool {
+    stops.iter_mut().for_each(|stop| mark(p, stop, keep));
+    // An owner that had read its top before the mark may still overwrite it by its committing store.
+    // After the fence no such store is on its way; a mark that got lost is made again.
     loop {
         if !p.fence() {
-            unmark(p, stops);
+            unmark(p, stops, keep);
             return false;
         }
         let mut lost = false;
-        for (row, slot, top) in stops.iter_mut() {
-            let entry = p.rows().entry(*row, *slot);
-            if !entry.is_stopped() {
-                *top = entry.mark_stopped();
-                lost = true;
-            }
+        for stop in stops.iter_mut().filter(|stop| !is_stopped(p, stop)) {
+            mark(p, stop, keep);
+            lost = true;
         }
         if !lost {
             return true;
@@ -37,31 +39,33 @@ pub fn stop<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) -> bool {
     }
 }
 
-/// As [`stop`], by one fence: a stack whose owner used it meanwhile is
-/// not stopped, and its third part says [`STOPPED`]; so does that of each if
-/// the kernel refuses the fence.
-pub fn stop_idle<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) {
-    mark(p, stops);
+/// As [`stop`], by one fence: a stack whose owner used it meanwhile is not stopped, and its third part
+/// says [`STOPPED`]; so does that of each if the kernel refuses the fence.
+pub fn stop_idle<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) {
+    stops.iter_mut().for_each(|stop| mark(p, stop, keep));
     if !p.fence() {
-        unmark(p, stops);
-        stops.iter_mut().for_each(|(.., top)| *top = STOPPED);
+        unmark(p, stops, keep);
     }
-    for (row, slot, top) in stops.iter_mut() {
-        if !p.rows().entry(*row, *slot).is_stopped() {
-            *top = STOPPED;
-        }
+    for stop in stops.iter_mut().filter(|stop| !is_stopped(p, stop)) {
+        keep(stop.0, stop.1, None);
+        stop.2 = STOPPED;
     }
 }
 
-fn mark<P: PerCpu>(p: &P, stops: &mut [(usize, Slot, u32)]) {
-    for (row, slot, top) in stops {
-        *top = p.rows().entry(*row, *slot).mark_stopped();
-    }
+fn is_stopped<P: PerCpu>(p: &P, (row, slot, _): &Stop) -> bool {
+    p.rows().entry(*row, *slot).is_stopped()
+}
+
+fn mark<P: PerCpu>(p: &P, (row, slot, top): &mut Stop, keep: Keep<'_>) {
+    keep(*row, *slot, None);
+    *top = p.rows().entry(*row, *slot).mark_stopped();
+    keep(*row, *slot, Some(*top));
 }
 
 /// Takes marks back after a refused fence.
-fn unmark<P: PerCpu>(p: &P, stops: &[(usize, Slot, u32)]) {
+fn unmark<P: PerCpu>(p: &P, stops: &[Stop], keep: Keep<'_>) {
     for (row, slot, top) in stops {
         p.rows().entry(*row, *slot).unmark(*top);
+        keep(*row, *slot, None);
     }
 }

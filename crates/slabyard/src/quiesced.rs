@@ -55,7 +55,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
             yard.idle_stacks.forget_top(row, slot);
-            yard.idle_stacks.keep_top(row, slot, rows.entry(row, slot).mark_stopped());
+            yard.idle_stacks.keep_top(row, slot, Some(rows.entry(row, slot).mark_stopped()));
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
         // As in `platform::stop`: it marks again where a committing store overwrote the mark.

@@ -164,9 +164,8 @@ impl<C: Counting> OnLinux<C> {
         self.rows.cs_offset()
     }
 
-    /// Registers the process for [`PerCpu::fence`]. With one thread this is
-    /// cheap, with several it takes milliseconds: the malloc library calls it
-    /// from its constructor.
+    /// Registers the process for [`PerCpu::fence`]. With one thread this is cheap, with several it
+    /// takes milliseconds: the malloc library calls it from its constructor.
     pub fn prepare_fence(&self) {
         if self.mode() != Mode::Slots {
             self.fence.prepare();

@@ -255,7 +255,7 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     );
     // Stopped with the stacks of all other rows, which no thread uses.
     let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, 7)).collect();
-    assert!(stop(p, &mut stops));
+    assert!(stop(p, &mut stops, &|_, _, _| ()));
     let three = stack(p, objects, 3, CAPACITY);
     for (r, _, top) in &stops {
         assert_eq!(*top, if *r == row { three.top } else { 0 });

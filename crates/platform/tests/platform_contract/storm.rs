@@ -4,6 +4,8 @@
 use crate::checks::{array_of, arrays, element, stack};
 use slabyard_platform::stack::STOPPED;
 use slabyard_platform::{Platform, Slot, Takes, stop, stop_idle};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -100,10 +102,17 @@ impl Storm {
 
     fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>, idle: bool) {
         let mut stops: Vec<_> = rows.map(|row| (row, SLOT, 0)).collect();
+        let kept = RefCell::new(BTreeMap::new());
+        let keep = |row, _, top| _ = kept.borrow_mut().insert(row, top);
         if idle {
-            stop_idle(p, &mut stops);
-        } else if !stop(p, &mut stops) {
+            stop_idle(p, &mut stops, &keep);
+        } else if !stop(p, &mut stops, &keep) {
+            assert!(kept.into_inner().into_values().all(|top| top.is_none()), "none is marked");
             return;
+        }
+        for (row, _, top) in &stops {
+            let marked = (*top != STOPPED).then_some(*top);
+            assert_eq!(kept.borrow()[row], marked, "what was kept of row {row}");
         }
         for (row, slot, top) in stops.into_iter().filter(|(.., top)| *top != STOPPED) {
             let mut taken = self.contents(p, top);

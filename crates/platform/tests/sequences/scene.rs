@@ -242,7 +242,7 @@ impl Scene {
     /// Stops this slot in all rows and leaves `keep` of the objects in each.
     fn stop(&self, keep: fn(u32) -> u32) {
         let mut stops: Vec<_> = (0..LINUX.rows().len()).map(|row| (row, SLOT, 0)).collect();
-        assert!(stop(&LINUX, &mut stops));
+        assert!(stop(&LINUX, &mut stops, &|_, _, _| ()));
         for (row, _, top) in stops {
             let places = contents(top);
             let kept = keep(places.len() as u32);

@@ -59,7 +59,7 @@ impl SheafPool {
     }
 
     /// As [`SheafPool::elements`], of a sheaf on a list.
-    #[inline]
+    #[inline(never)]
     pub(super) fn listed(&self, index: u32) -> View<'_> {
         let (size, nr) = self.spot(index);
         self.elements_at(self.begin_of(size) + nr * STRIDES[size] + GUARD, ROOM[size] as u32)
@@ -237,7 +237,7 @@ impl SheafPool {
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
-    #[inline]
+    #[inline(never)]
     pub fn objects_of(&self, top: u32) -> &[AtomicUsize] {
         self.locate(top).map_or(&[], |(room, guard, count)| {
             &self.elements_at(guard, room).objects[..count as usize]

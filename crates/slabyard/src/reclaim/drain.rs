@@ -12,7 +12,6 @@ use crate::cache::Cache;
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu, purge};
-use crate::platform::stack::STOPPED;
 use crate::platform::{GRANULE, Platform, Slot, Stack, stop};
 use crate::reclaim::countdown::kick_all_rows;
 use crate::reclaim::walk::{Stacks, caches_of, entries, next_stack};
@@ -84,10 +83,10 @@ pub(crate) fn stop_each<P: Platform, E: Engine>(
             return true;
         }
         let stops = &mut stops[..n];
-        if !stop(yard.platform(), stops) {
+        let keep = |row, slot, top| yard.idle_stacks.keep_top(row, slot, top);
+        if !stop(yard.platform(), stops, &keep) {
             return false;
         }
-        keep_tops(yard, stops);
         stops.iter().for_each(|&(row, slot, top)| f(row, slot, top));
     }
 }
@@ -97,13 +96,6 @@ fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
     while let Some(slot) = next_stack(yard, stacks, next) {
         drain_own(yard, slot);
         next = slot.0 + 1;
-    }
-}
-
-/// Keeps the tops of stacks that were just stopped, for the child of a fork.
-pub(crate) fn keep_tops<P: Platform, E: Engine>(yard: &Yard<P, E>, stops: &[(usize, Slot, u32)]) {
-    for &(row, slot, top) in stops.iter().filter(|(.., top)| *top != STOPPED) {
-        yard.idle_stacks.keep_top(row, slot, top);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::pages::purge;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot, stop_idle};
 use crate::reclaim::clock::{has_clock, reap_in_pass};
-use crate::reclaim::drain::{drain_own, flush_stopped, keep_tops};
+use crate::reclaim::drain::{drain_own, flush_stopped};
 use crate::reclaim::live::{is_large_warm, is_slow};
 use crate::reclaim::surplus::purge_old;
 use crate::reclaim::walk::{Stacks, next_stack};
@@ -123,8 +123,7 @@ pub(crate) fn drain_idle<P: Platform, E: Engine>(
     if n == 0 {
         return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
     }
-    stop_idle(p, &mut stops[..n]);
-    keep_tops(yard, &stops[..n]);
+    stop_idle(p, &mut stops[..n], &|row, slot, top| yard.idle_stacks.keep_top(row, slot, top));
     let mut flushed = 0;
     for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {
         // The stack may have grown since the search read its count.

@@ -75,7 +75,7 @@ fn an_empty_slab_that_no_cpu_can_park_gives_its_pages_back() {
         let mut stops = [(machine.row_hint().expect("a row"), shape.spare(), 0)];
         let has_list = machine.rows().entry(stops[0].0, shape.spare()).top() != Stack::NONE.top;
         assert_eq!(has_list, kind.cpu_partial_lists, "{kind:?}");
-        assert!(!has_list || stop(machine, &mut stops));
+        assert!(!has_list || stop(machine, &mut stops, &|_, _, _| ()));
         let before = cache.nr_slabs();
         let slab = slab::resolve(&yard.heap.region, &shape.geometry, shape.slot, first[0])
             .expect("live")

@@ -167,6 +167,48 @@ fn fork_often_on<E: Engine>(nodes: usize) {
     }
 }
 
+/// Caches of which the child of a fork lost objects, where one thread drains many stacks at once.
+fn caches_lost_in_a_drain(seed: u64, planted: Option<Planted>) -> usize {
+    let yard = yard_on::<Sheaves>(Config { nodes: 1, ..config(seed, true) });
+    planted.into_iter().for_each(|bug| yard.platform().plant(bug));
+    let lost = Mutex::new(0);
+    let drainer: Body<'_> = Box::new(|machine| {
+        loop {
+            for bytes in (16..400).step_by(16) {
+                let object = yard.alloc_fast(bytes, 16).expect("memory");
+                yard.free_fast(object).expect("a live object");
+            }
+            yard.trim();
+            machine.step();
+        }
+    });
+    let forker: Body<'_> = Box::new(|machine| {
+        // Then it has been through a slow path before, and the drainer's time is known.
+        yard.alloc_fast(16, 16).expect("memory");
+        for _ in 0..seed % 2000 {
+            machine.step();
+        }
+        machine.begin_child();
+        yard.trim();
+        let all = yard.caches().numbers().filter(|number| yard.caches().get(*number).out() > 0);
+        *lost.lock().unwrap() = all.count();
+    });
+    yard.platform().run(vec![drainer, forker]);
+    lost.into_inner().unwrap()
+}
+
+/// A thread that stops many stacks with one fence has one of them in its hands.
+#[test]
+fn a_drain_loses_one_stack_to_a_fork() {
+    for seed in 0..1000 {
+        let lost = caches_lost_in_a_drain(seed, None);
+        // And the object that the child holds.
+        assert!(lost <= 2, "seed {seed}: objects of {lost} caches are lost");
+    }
+    let bug = Some(Planted::Unrepaired(Repair::Stopped));
+    assert!((0..1000).any(|seed| caches_lost_in_a_drain(seed, bug) > 2));
+}
+
 #[test]
 fn a_child_repairs_sheaves() {
     fork_often_on::<Sheaves>(1);

@@ -90,9 +90,8 @@ macro_rules! rseq_pop {
     };
 }
 
-/// `top >= end` (a stopped stack's top is above all), or the object is on top
-/// already: slow; store the object; commit its element. `rows` is the register of row 0, `object`
-/// that of the object.
+/// `top >= end` (a stopped stack's top is above all), or the object is on top already: slow; store
+/// the object; commit its element. `rows` is the register of row 0, `object` that of the object.
 #[macro_export]
 macro_rules! rseq_push {
     ($rows:literal) => {

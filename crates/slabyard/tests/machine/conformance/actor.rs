@@ -321,7 +321,7 @@ impl<'a, E: Engine> Actor<'a, E> {
             .filter(|slot| !machine.rows().entry(row, Slot(*slot)).is_none())
             .map(|slot| (row, Slot(slot), 0))
             .collect();
-        assert!(stop(machine, &mut stops));
+        assert!(stop(machine, &mut stops, &|_, _, _| ()));
         for _ in 0..20 {
             let request = self.request();
             match self.random.below(4) {
