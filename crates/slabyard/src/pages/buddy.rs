@@ -9,7 +9,6 @@
 //! grows when no block is free.
 
 use super::blocks::{Lists, each_block};
-use super::descriptor::GranuleKind;
 use super::region::Region;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
@@ -197,7 +196,7 @@ impl Lists {
                 break;
             }
             let descriptor = region.descriptor(buddy);
-            if descriptor.kind() != GranuleKind::Free || descriptor.order() != order {
+            if !descriptor.is_free_block(order) {
                 break;
             }
             // The coalesced block is as old as its older dirty part.

@@ -3,8 +3,9 @@
 //!
 //! Cutting a run into blocks and coalescing each with its buddy reads a dozen descriptors that are
 //! not in the CPU's caches, which takes most of the time of freeing a large object. So a freed run
-//! first stays whole on a short list: a request for a run of its size takes it as it is, and if the
-//! list grows, later slow paths coalesce its runs, one block per slow path (`crate::slow_path`).
+//! first stays whole on a short list: a request for a run of its size takes it as it is. A request
+//! above 64 KiB of another size coalesces the list, and if it grows, later slow paths coalesce its
+//! runs, one block per slow path (`crate::slow_path`).
 //! This is the lazy buddy system of Barkley and Lee ("A lazy buddy system bounded by two coalescing
 //! delays per class", SOSP 1989), with the list's length as the delay.
 //!
@@ -61,9 +62,6 @@ impl Lists {
         region: &Region,
         wanted: &Wanted,
     ) -> Option<u32> {
-        if wanted.granules > LARGEST {
-            self.coalesce_all_freed(region);
-        }
         let (align, granules) = (wanted.alignment(), wanted.granules as u32);
         // The run before it on the list, or `NIL` for the head; and the run itself.
         let mut found: Option<(u32, u32)> = None;

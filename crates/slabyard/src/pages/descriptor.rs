@@ -88,6 +88,12 @@ impl Descriptor {
         self.head.load(Ordering::Relaxed) >> 8 & 0xff
     }
 
+    /// True if a free block of this order begins here.
+    #[inline]
+    pub(super) fn is_free_block(&self, order: u32) -> bool {
+        self.kind() == GranuleKind::Free && self.order() == order
+    }
+
     /// Slot of a slab's cache.
     #[inline]
     pub fn slot(&self) -> u16 {

@@ -38,7 +38,7 @@ impl<P: Platform> PageHeap<P> {
     /// Takes a range behind a run, if it is free; returns how many of its granules are clean.
     fn take_at(&self, start: usize, end: usize) -> Option<usize> {
         let mut lists = coalesce::all_lists(self);
-        if free_from(&self.region, start, end - start) < end - start {
+        if free_from(&self.region, start, end - start, usize::MAX) < end - start {
             return None;
         }
         let dirty = self.region.dirty_in(start, end - start);
@@ -52,7 +52,7 @@ impl<P: Platform> PageHeap<P> {
         let growing = region.growing(&self.platform);
         let lists = coalesce::all_lists(self);
         let top = region.top();
-        let is_last = start + free_from(region, start, top - start) == top;
+        let is_last = start + free_from(region, start, top - start, usize::MAX) == top;
         drop(lists);
         if !is_last || end <= top {
             return None;
