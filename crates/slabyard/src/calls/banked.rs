@@ -3,14 +3,15 @@
 //! Neighbour: [`crate::pages::bank`] implements the restartable sequences.
 
 use crate::engine::Engine;
+use crate::inside::free_inside;
 use crate::large::{SMALLEST_FAULTING, note_freed};
-use crate::pages::bank;
-use crate::pages::bank::Banked;
+use crate::pages::bank::{self, Banked};
 use crate::platform::Platform;
 use crate::reclaim::countdown::is_over;
+use crate::slow_path::{Background, enter_with};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::depth::is_inside;
+use crate::yard::depth::{RUN_CALLS, is_inside};
 
 /// The largest block that a bank may have.
 const LARGEST_BANKED: usize = 512 << 10;
@@ -31,7 +32,11 @@ pub(crate) fn take_banked<P: Platform, E: Engine>(
         Banked::Run(address) => Some(address),
         Banked::Nothing => None,
         Banked::Other(address) => {
-            let _ = yard.free(address);
+            // Without background work: the slow path that serves the request does it.
+            match enter_with(yard, RUN_CALLS, Background::None) {
+                Some(_slow_path) => _ = free_inside(yard, None, address),
+                None => _ = yard.free(address),
+            }
             None
         }
     }
