@@ -225,16 +225,20 @@ fn take_old<P: Platform>(
     Some((part, dirty))
 }
 
-/// Puts a block back into the buddy that is clean since then, with the number of
-/// [`slices`] made for it.
+/// Puts a block back into the buddy, clean since then, with the number of [`slices`] made for it.
 fn put_clean<P: Platform>(heap: &PageHeap<P>, index: u32, order: usize, since: u32, made: u32) {
     let start = index as usize;
     let descriptor = heap.region.descriptor(index);
     let mut lists = heap.buddy.lock(&heap.platform);
     descriptor.set(GranuleKind::None, 0, 0);
     lists.free_range(&heap.region, start, start + (1 << order), false, since);
-    // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
-    if descriptor.kind() == GranuleKind::Free && descriptor.order() == order as u32 {
+    // If it coalesced, the count begins anew: the buddy's first descriptor is not released. A block
+    // that is released whole goes behind the others, so that searches find those.
+    if descriptor.is_free_block(order as u32) {
+        if made == slices(order) {
+            lists.remove(&heap.region, index);
+            lists.insert(&heap.region, index, order as u32, false, since, false);
+        }
         descriptor.granules.store(made, Ordering::Relaxed);
     }
 }

@@ -105,3 +105,17 @@ fn a_large_heap_gives_its_descriptors_back_with_its_pages() {
     let (released, all) = released(&yard);
     assert!(released + 2 >= all && released > 0, "{released} of {all} are released");
 }
+
+/// As a heap of a tebibyte has blocks of the largest order: more than a search looks at.
+#[test]
+fn each_of_many_blocks_gives_its_descriptors_back() {
+    const BLOCKS: usize = 100;
+    let yard = yard();
+    let run = || yard.heap.alloc_run(512 << 10, 512 << 10).expect("memory");
+    // Every second one lives on, so that none coalesces.
+    let all: Vec<_> = (0..2 * BLOCKS).map(|_| run()).collect();
+    all.chunks(2).for_each(|pair| yard.free(pair[0]).expect("a live run"));
+    assert!(yard.trim());
+    let (released, all) = released(&yard);
+    assert!(all >= BLOCKS && released == all, "{released} of {all} are released");
+}
