@@ -4,6 +4,7 @@ use super::NodeSheaves;
 use crate::engine::slabs::{Held, Refill, Stacks};
 use crate::engine::{Counter, Moving, partial};
 use crate::slab::Word;
+use core::mem;
 
 /// Objects that a cache of few slabs puts into a sheaf.
 const FIRST_OBJECTS: u32 = Word::OBJECTS;
@@ -54,10 +55,12 @@ impl<C> NodeSheaves<C> {
         let spare = on.cache().shape().spare();
         if on.spare_len().is_some_and(|n| n > 0) {
             match Self::check_out(on, spare).ok().flatten() {
-                Some(sheaf) if !sheaf.is_empty() => {
-                    if let Some(empty) = empty {
-                        self.check_in_spare(on, empty);
+                Some(mut sheaf) if !sheaf.is_empty() => {
+                    let Some(mut empty) = empty else { return Ok(sheaf) };
+                    if Self::divide(on, &mut sheaf, &mut empty) {
+                        mem::swap(&mut sheaf, &mut empty);
                     }
+                    self.check_in_spare(on, empty);
                     return Ok(sheaf);
                 }
                 Some(second) => self.check_in_spare(on, second),

@@ -9,6 +9,11 @@ use super::NodeSheaves;
 use crate::engine::slabs::{Held, Stacks};
 use crate::platform::{Slot, Stopped};
 
+/// Objects, at most, that a full sheaf gives an empty one in exchange for its place. A program whose
+/// use swings by fewer around the boundary of two sheaves then takes no slow path: 32 objects that
+/// were allocated and freed again and again took two per swing, and twice the time.
+const SWING: u32 = 128;
+
 impl<C> NodeSheaves<C> {
     /// Checks this CPU's sheaf out; none if it has another node's objects, which go there.
     ///
@@ -44,6 +49,24 @@ impl<C> NodeSheaves<C> {
     pub(super) fn check_in_spare<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         // The fast path never pushes to a spare: its capacity is 0.
         self.check_in(on, on.cache().shape().spare(), sheaf, 0);
+    }
+
+    /// Moves top objects of a full sheaf into an empty one, which is to be the main sheaf. False if
+    /// none was moved.
+    pub(super) fn divide<S: Stacks<Chain = C>>(
+        on: S,
+        full: &mut S::Sheaf,
+        empty: &mut S::Sheaf,
+    ) -> bool {
+        if !on.rules().adapts || full.len() < on.cache().sheaf_capacity() {
+            return false;
+        }
+        // A sheaf of one object cannot be divided.
+        let nr = (full.len() / 2).min(SWING).min(on.room(empty));
+        let first = (full.len() - nr) as usize;
+        on.elements(full)[first..].iter().for_each(|element| on.push(empty, S::load(element)));
+        on.shorten(full, nr);
+        nr > 0
     }
 
     /// Puts a surplus sheaf into the barn.
