@@ -5,7 +5,8 @@
  * Each of THREADS threads makes PAIRS pairs, of mixed sizes, in cycles: an
  * array of objects is filled, random ones are replaced, all are freed in
  * random order. If there are several threads, some of the frees are of other
- * threads' objects (of threads 16 apart they count as one's own). Objects are written outside of what is timed.
+ * threads' objects (those of threads 16 apart count as one's own). Objects are
+ * written outside of what is timed.
  *
  * `thread` reads CLOCK_THREAD_CPUTIME_ID before and after each call: time in
  * which the thread did not run is not counted. `tsc` reads the processor's
@@ -16,9 +17,10 @@
  *   empty|malloc|free|handed COUNT P50 P99 P99.9 P99.99 MAX N1 N2 N4...
  *   faults MINOR SWITCHES
  *
- * where `handed` is a free of what another thread allocated, `free` of one's own,
- * and N1, N2... are calls of 1 to 2 us, 2 to 4, and so on, without the clock's
- * median: what one call may have to do for others. Further with the process's minor page faults and involuntary context switches.
+ * where `handed` is a free of what another thread allocated, `free` of one's
+ * own, and N1, N2... are the calls of 1 to 2 us, 2 to 4, and so on, less the
+ * clock's median: those that did work for others. The last line has the
+ * process's minor page faults and involuntary context switches.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>

@@ -422,6 +422,9 @@ pub struct WalksOptions {
     /// Size of the loads, to their own
     #[arg(long, value_name = "FACTOR", default_value_t = 0.3, value_parser = positive)]
     pub scale: f64,
+    /// Time after which a run has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = PROGRAM_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeout_s: u32,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub gperftools: Option<PathBuf>,

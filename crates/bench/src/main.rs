@@ -4,12 +4,11 @@
 //! instructions of one pair of calls under callgrind; the allocators are ours, mimalloc and the C
 //! library's. `compare` runs many loads to completion, on ours and all `peers`; `programs` runs
 //! real programs. `rest` measures how much memory is returned after a burst, `latency` how long
-//! single calls take, `look` what a reader costs. `walks` counts page walks in a model of
-//! a TLB. `load` runs one load on any allocators, `series`
-//! runs two loads on CPU slabs with eager and with delayed freezing, `lists` compares the claims of
-//! CPU partial lists with their contents. `all` runs the suites that compare against all peers; it
-//! writes `raw`, from which `page` generates the document. `caches` compares typed caches with
-//! object pools that are linked into this program. The loads are C programs (`loads/`), linked to
+//! single calls take, `look` what a reader costs. `walks` counts page walks in a model of a TLB.
+//! `load` runs one load on any allocators, `series` runs two loads on CPU slabs with eager and with
+//! delayed freezing, `lists` compares the claims of CPU partial lists with their contents. `all`
+//! runs the suites of the page, on all peers; it writes `raw`, from which `page` generates the
+//! document. `caches` compares typed caches with object pools that are linked into this program. The loads are C programs (`loads/`), linked to
 //! no allocator; `build/` builds them and the peers. `allocators` preloads allocators into
 //! programs, `worker` keeps a load process ready, `find` finds the allocators, `fronts` derives
 //! several from one library, and the measuring modules check results against `goals`.

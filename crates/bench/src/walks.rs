@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, without_settings};
 use crate::args::WalksOptions;
+use crate::compare::measures::Load;
+use crate::compare::runs::Runner;
+use crate::compare::{chosen_loads, chosen_peers, only_preloaded};
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, AllAllocators, everybody};
@@ -45,37 +48,33 @@ struct Report<'a> {
     allocators: &'a [Allocator],
     absent: &'a [Absent],
     scale: f64,
-    /// By setting of THP, then by load: a place for each allocator.
-    settings: BTreeMap<String, BTreeMap<String, Vec<Walks>>>,
+    /// By setting of THP.
+    settings: BTreeMap<String, Counted>,
 }
+
+/// By load, a place for each allocator: none on which it failed.
+type Counted = BTreeMap<String, Vec<Option<Walks>>>;
 
 /// Runs the suite.
 pub fn run(options: &WalksOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     check_model(&bench, None)?;
     let machine = Machine::read()?;
-    let AllAllocators { mut allocators, mut absent } =
-        everybody(&bench, options.gperftools.as_deref());
-    if !options.peers.is_empty() {
-        let wanted = |name: &str| options.peers.iter().any(|peer| peer == name);
-        allocators = allocators
-            .into_iter()
-            .enumerate()
-            .filter(|(place, a)| *place == 0 || wanted(a.name))
-            .map(|(_, allocator)| allocator)
-            .collect();
-        absent.retain(|absent| wanted(absent.name));
-    }
-    let loads = chosen(&bench, &options.only)?;
+    let loads = Runner::new(&bench, None, options.scale, options.timeout_s).loads()?;
+    let loads = chosen_loads(loads, &options.only)?;
+    let walked = bench.program("walked");
+    let runner = Runner::new(&bench, Some(&walked), options.scale, options.timeout_s);
+    let everybody = everybody(&bench, options.gperftools.as_deref());
+    let AllAllocators { allocators, absent } =
+        only_preloaded(chosen_peers(everybody, &options.peers), &runner)?;
     let mut settings = BTreeMap::new();
     if options.thp.is_empty() {
         let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
-        settings.insert(word, all(&bench, &loads, &allocators, options.scale)?);
+        settings.insert(word, all(&runner, &loads, &allocators)?);
     }
     for setting in &options.thp {
         let _setting = thp::Setting::set(setting.word())?;
-        let counted = all(&bench, &loads, &allocators, options.scale)?;
-        settings.insert(setting.word().to_owned(), counted);
+        settings.insert(setting.word().to_owned(), all(&runner, &loads, &allocators)?);
     }
     let report = Report {
         format: 1,
@@ -101,30 +100,21 @@ fn check_model(bench: &Bench, second: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn chosen(bench: &Bench, only: &[String]) -> Result<Vec<String>> {
-    let out = without_settings(&bench.program("life")).arg("--list").output().context("life")?;
-    let text = String::from_utf8(out.stdout).context("life --list")?;
-    let names: Vec<String> =
-        text.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect();
-    if let Some(name) = only.iter().find(|name| !names.contains(name)) {
-        bail!("{name}: no such load; there are {}", names.join(", "));
-    }
-    Ok(names.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect())
-}
-
-fn all(
-    bench: &Bench,
-    loads: &[String],
-    allocators: &[Allocator],
-    scale: f64,
-) -> Result<BTreeMap<String, Vec<Walks>>> {
+/// A load that fails on an allocator, or does not end, leaves its place empty.
+fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<Counted> {
     let bar = screen::progress(loads.len() * allocators.len());
-    let mut counted = BTreeMap::new();
-    for load in loads {
+    let mut counted = Counted::new();
+    for Load { name: load, .. } in loads {
         let mut of_load = Vec::new();
         for allocator in allocators {
-            bar.set_message(format!("{load}, {}", allocator.name));
-            of_load.push(count(bench, load, allocator, scale)?);
+            let name = allocator.name;
+            bar.set_message(format!("{load}, {name}"));
+            let walks = count(runner, load, allocator);
+            interrupt::check()?;
+            if let Err(error) = &walks {
+                bar.suspend(|| eprintln!("slabyard-bench: {load} on {name}: {error:#}"));
+            }
+            of_load.push(walks.ok());
             bar.inc(1);
         }
         counted.insert(load.clone(), of_load);
@@ -133,14 +123,9 @@ fn all(
     Ok(counted)
 }
 
-fn count(bench: &Bench, load: &str, allocator: &Allocator, scale: f64) -> Result<Walks> {
-    let mut command = allocator.command(&bench.program("walked"));
-    let out = command.arg(load).arg("--scale").arg(scale.to_string()).output().context("walked")?;
-    interrupt::check()?;
-    let said = String::from_utf8_lossy(&out.stderr);
-    let name = allocator.name;
-    ensure!(out.status.success(), "{load} on {name}: {}: {}", out.status, said.trim());
-    counted(&said).with_context(|| format!("{load} on {name} said {said:?}"))
+fn count(runner: &Runner, load: &str, allocator: &Allocator) -> Result<Walks> {
+    let (_, printed) = runner.run_with(load, &[], allocator)?;
+    counted(&printed).with_context(|| format!("the load said no `walks N`: {printed:?}"))
 }
 
 /// Reads the last line `walks 1 accesses 2 misses 3 walks 4 huge`.
@@ -166,7 +151,11 @@ fn text(report: &Report) -> String {
     heading.extend(report.allocators.iter().map(|allocator| allocator.name));
     for (setting, loads) in &report.settings {
         let rows = loads.iter().map(|(load, counted)| {
-            let cell = |w: &Walks| format!("{:.2} {:.0}%", w.per_thousand(), w.huge_part());
+            let cell = |walks: &Option<Walks>| {
+                walks.map_or("failed".to_owned(), |walks| {
+                    format!("{:.2} {:.0}%", walks.per_thousand(), walks.huge_part())
+                })
+            };
             std::iter::once(load.clone()).chain(counted.iter().map(cell)).collect()
         });
         text += &format!("\nTHP {setting}\n{}\n", screen::table(&heading, rows.collect()));
@@ -196,7 +185,9 @@ mod tests {
         let planted = check_model(&bench, Some("24")).unwrap_err().to_string();
         assert!(planted.contains("computed: 6656, 6656, 0"), "{planted}");
         let glibc = &bench.allocators[crate::allocators::GLIBC];
-        let walks = count(&bench, "lifo", glibc, 0.01).unwrap();
+        let runner =
+            |timeout_s| Runner::new(&bench, Some(&bench.program("walked")), 0.01, timeout_s);
+        let walks = count(&runner(60), "lifo", glibc).unwrap();
         assert!(walks.accesses > 10_000, "{walks:?}");
         assert!(walks.walks <= walks.misses && walks.misses < walks.accesses, "{walks:?}");
     }
@@ -211,8 +202,12 @@ mod tests {
     }
 
     #[test]
-    fn unknown_load_is_named() {
-        let error = chosen(&bench(), &["nothing".to_owned()]).unwrap_err().to_string();
-        assert!(error.starts_with("nothing: no such load"), "{error}");
+    fn load_that_fails_leaves_its_place_empty() {
+        let bench = bench();
+        let runner = Runner::new(&bench, Some(Path::new("/bin/false")), 1.0, 60);
+        let load = Load { name: "lifo".to_owned(), threads: 1, words: String::new() };
+        let glibc = bench.allocators[crate::allocators::GLIBC].clone();
+        let counted = all(&runner, &[load], &[glibc]).unwrap();
+        assert_eq!(counted["lifo"], [None]);
     }
 }

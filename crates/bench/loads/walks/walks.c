@@ -31,16 +31,11 @@
 enum { SMALL_SHIFT = 12, HUGE_SHIFT = 21, PAGES = 512, MOST_WAYS = 64 };
 enum { EXTENTS = 4096, LOOK_AGAIN = 1 << 17 };
 
-/* Sets of `ways` numbers of pages, the last used first; 0 is none. */
-struct level {
-    uint64_t *entries;
-    unsigned sets, ways;
-};
-
 struct counts {
     uint64_t accesses, misses, walks, huge;
 };
 
+/* Entries are the page's number and, in the lowest bit, whether it is huge; 0 is none. */
 struct tlb {
     uint64_t small_entries[64], huge_entries[32], second_entries[128 * MOST_WAYS];
     struct {
@@ -48,7 +43,7 @@ struct tlb {
         bool huge;
     } extents[EXTENTS];
     struct counts counts;
-    bool known;
+    bool is_added_at_exit;
 };
 
 static _Thread_local struct tlb tlb;
@@ -58,10 +53,11 @@ static int pagemap = -1;
 static bool ready;
 static pthread_key_t at_exit;
 
-static bool hits(struct level level, uint64_t page)
+/* The last used of a set is the first. */
+static bool hits(uint64_t *set, unsigned ways, uint64_t page)
 {
-    uint64_t *set = level.entries + page % level.sets * level.ways, before = page;
-    for (unsigned way = 0; way < level.ways; way++) {
+    uint64_t before = page;
+    for (unsigned way = 0; way < ways; way++) {
         uint64_t here = set[way];
         set[way] = before;
         if (here == page)
@@ -108,32 +104,26 @@ static void flush(void *unused)
         atomic_fetch_add(&sums[i], counts[i]);
     memset(&tlb.counts, 0, sizeof tlb.counts);
     memset(tlb.extents, 0, sizeof tlb.extents);
-    tlb.known = false;
+    tlb.is_added_at_exit = false;
 }
 
 static void access_page(uint64_t address)
 {
     if (!ready)
         return;
-    if (!tlb.known) {
-        tlb.known = true;
+    if (!tlb.is_added_at_exit) {
+        tlb.is_added_at_exit = true;
         pthread_setspecific(at_exit, &tlb);
     }
     tlb.counts.accesses++;
     bool huge = is_huge(address);
     tlb.counts.huge += huge;
-    uint64_t page = (address >> (huge ? HUGE_SHIFT : SMALL_SHIFT)) << 1 | huge;
-    struct level small = {tlb.small_entries, 16, 4}, large = {tlb.huge_entries, 8, 4};
-    /* The index is the page's number, without the bit that tells the sizes apart in a way. */
-    struct level first = huge ? large : small, second = {tlb.second_entries, 128, second_ways};
-    uint64_t number = page >> 1;
-    first.entries += number % first.sets * first.ways;
-    second.entries += number % second.sets * second.ways;
-    first.sets = second.sets = 1;
-    if (hits(first, page))
+    uint64_t number = address >> (huge ? HUGE_SHIFT : SMALL_SHIFT), page = number << 1 | huge;
+    uint64_t *first = huge ? tlb.huge_entries + number % 8 * 4 : tlb.small_entries + number % 16 * 4;
+    if (hits(first, 4, page))
         return;
     tlb.counts.misses++;
-    tlb.counts.walks += !hits(second, page);
+    tlb.counts.walks += !hits(tlb.second_entries + number % 128 * second_ways, second_ways, page);
 }
 
 static void access_range(const void *at, size_t size)
@@ -235,7 +225,6 @@ __attribute__((constructor)) static void begin(void)
     pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     uint64_t here = 0;
     off_t at = (off_t)(((uintptr_t)&tlb >> SMALL_SHIFT) * sizeof here);
-    tlb.known = false;
     if (pread(pagemap, &here, sizeof here, at) != sizeof here || !(here & (UINT64_MAX >> 9)))
         stop("/proc/self/pagemap has no frames: this needs CAP_SYS_ADMIN", 3);
     pthread_key_create(&at_exit, flush);
@@ -248,7 +237,7 @@ __attribute__((destructor)) static void end(void)
 {
     flush(NULL);
     ready = false;
-    dprintf(STDERR_FILENO, 
+    dprintf(STDOUT_FILENO,
             "walks %" PRIu64 " accesses %" PRIu64 " misses %" PRIu64 " walks %" PRIu64 " huge\n",
             sums[0], sums[1], sums[2], sums[3]);
 }

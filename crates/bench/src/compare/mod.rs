@@ -122,7 +122,7 @@ fn names_ours(peers: &[String]) -> bool {
 
 /// Leaves out peers that the loader does not map into this very program;
 /// without ours there is nothing to measure.
-fn only_preloaded(everybody: AllAllocators, runner: &Runner) -> Result<AllAllocators> {
+pub fn only_preloaded(everybody: AllAllocators, runner: &Runner) -> Result<AllAllocators> {
     let AllAllocators { allocators, mut absent } = everybody;
     let mut kept: Vec<Allocator> = Vec::new();
     for allocator in allocators {
@@ -135,7 +135,11 @@ fn only_preloaded(everybody: AllAllocators, runner: &Runner) -> Result<AllAlloca
     Ok(AllAllocators { allocators: kept, absent })
 }
 
-fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
+/// Those of these names, or all.
+///
+/// # Errors
+/// A name of no load.
+pub fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
     let names: Vec<&str> = loads.iter().map(|load| load.name.as_str()).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
         anyhow::bail!("no load {unknown:?}; there are {}", names.join(", "));

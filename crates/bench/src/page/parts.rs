@@ -121,11 +121,11 @@ pub fn programs(report: &str) -> Result<String> {
     ))
 }
 
-/// `27 loads, on a CPU with 2 CPUs`: of `compare`, in a few words.
+/// `27 loads, on 2 CPUs (AMD EPYC)`: of `compare`, in a few words.
 pub fn loads_and_machine(report: &str) -> Result<String> {
     let Loads { settings, machine, .. } = serde_json::from_str(report)?;
     let loads = settings.first().map_or(0, |setting| setting.loads.len());
-    Ok(format!("{loads} loads, on a {} with {} CPUs", machine.cpu, machine.cpus.len()))
+    Ok(format!("{loads} loads, on {} CPUs ({})", machine.cpus.len(), machine.cpu))
 }
 
 /// Ours to each peer's, of `compare`.

@@ -105,7 +105,7 @@ mod tests {
         let text = fs::read_to_string(&readme).unwrap();
         assert!(text.starts_with(&format!("A\n{BEGIN}")) && text.ends_with(&format!("{END}B\n")));
         for words in [
-            "over 2 loads, on a A CPU with 2 CPUs, at abc1234 (2026-11-23)",
+            "over 2 loads, on 2 CPUs (A CPU), at abc1234 (2026-11-23)",
             "0.500 (0.400 to 0.600)",
             "takes 1.203 times (1.125 with huge pages for all) as long",
         ] {
