@@ -15,34 +15,34 @@ use crate::stats::median;
 const EXPLAINED_FROM: f64 = 1.25;
 
 #[derive(Deserialize)]
-struct Ratio {
-    value: f64,
+pub struct Ratio {
+    pub value: f64,
     low: f64,
     high: f64,
 }
 
 impl Ratio {
-    fn with_interval(&self) -> String {
+    pub fn with_interval(&self) -> String {
         format!("{:.3} ({:.3} to {:.3})", self.value, self.low, self.high)
     }
 }
 
 /// By peer, then measure.
-type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
+pub type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
 
 #[derive(Deserialize)]
-struct NamedMeasures {
-    name: String,
+pub struct NamedMeasures {
+    pub name: String,
 }
 
 #[derive(Deserialize)]
-struct Value {
+pub struct Value {
     value: f64,
     low: f64,
 }
 
 #[derive(Deserialize)]
-struct Loss {
+pub struct Loss {
     load: String,
     measure: String,
     best: String,
@@ -50,7 +50,7 @@ struct Loss {
 }
 
 #[derive(Deserialize)]
-struct Failure {
+pub struct Failure {
     load: String,
     allocator: String,
     why: String,
@@ -58,13 +58,13 @@ struct Failure {
 
 /// What was measured under one setting of huge pages; that of programs has no name.
 #[derive(Deserialize)]
-struct Setting {
+pub struct Setting {
     #[serde(default)]
     thp: String,
-    means: Means,
+    pub means: Means,
     losses: Vec<Loss>,
     failures: Vec<Failure>,
-    loads: Vec<NamedMeasures>,
+    pub loads: Vec<NamedMeasures>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +168,7 @@ fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
 }
 
 /// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
-fn losses(settings: &[Setting]) -> String {
+pub fn losses(settings: &[Setting]) -> String {
     let mut text = "Losses, as ratios of ours to the best peer:\n\n".to_owned();
     let mut reasons: Vec<String> = Vec::new();
     for setting in settings {
