@@ -4,11 +4,11 @@
 //! [`entry`] implements the two most frequent calls as the pop and push sequences; [`slow`] serves
 //! calls that these cannot. [`handles`] stores the handles of caches, and [`caches`] checks those
 //! that a program passes. [`create`] creates and destroys caches, and [`aliases`] publishes the
-//! additional names of merged ones. The other calls are in [`bulk`] and [`objects`] (on objects), [`sheaf`]
-//! (prefilled sheaves), [`kmalloc`] (requests of any size), [`rcu`] (read sections, and frees after
-//! them), [`mempool`] (reserves) and [`shrinkers`] (what a program can free on request). [`tools`]
-//! reports objects to valgrind and AddressSanitizer; [`stats`] samples what caches hold, and
-//! [`json`] formats it. The first call to any function starts the yard ([`state`]).
+//! additional names of merged ones. The other calls are in [`bulk`] and [`objects`] (on objects),
+//! [`sheaf`] (prefilled sheaves), [`kmalloc`] (requests of any size), [`rcu`] (read sections, and
+//! frees after them), [`mempool`] (reserves) and [`shrinkers`] (what a program can free on request).
+//! [`tools`] reports objects to valgrind and AddressSanitizer; [`stats`] samples what caches hold,
+//! and [`json`] formats it. The first call to any function starts the yard ([`state`]).
 //!
 //! `slabyard-process` contains the code that this library shares with malloc's (start, options,
 //! fork, misuse, helper); [`object_caches`] contains the differences.

@@ -1,7 +1,8 @@
 //! The start: the first call of any function makes the yard ready. The rest of the start needs a C
 //! library that is ready, and so is done by the constructor at the earliest. Where the yard
-//! [starts](Start) at the first call, a program that makes none has no yard: before, `true` took 242
-//! µs more with the library than without (64406c18), and takes 84 more, 54 of which are the loader's.
+//! [starts](Start) at the first call, a program that makes none has no yard: `true` took 418 µs more
+//! with the library than without before, and takes 133 more (`perf stat -r 250 env LD_PRELOAD=…`,
+//! medians of five in turns; 64406c18).
 //! Options are read in the constructor, because a program may change its environment later.
 //!
 //! Neighbours: this module starts the crate's others, then what each [`Library`] adds.
@@ -195,7 +196,8 @@ pub extern "C" fn constructor<L: Library>() {
 fn complete<L: Library>() {
     // With one thread this is cheap; later it would take milliseconds.
     L::yard().platform().prepare_fence();
-    // What an environment without options asks for is nothing.
+    // Without options there is nothing to do, and this may be within an allocation, which must not
+    // make a thread.
     if READ.try_get().is_none_or(Options::are_given) {
         L::before_threads();
         helper::begin::<L>();
