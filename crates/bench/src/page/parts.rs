@@ -15,34 +15,34 @@ use crate::stats::median;
 const EXPLAINED_FROM: f64 = 1.25;
 
 #[derive(Deserialize)]
-pub struct Ratio {
-    pub value: f64,
+struct Ratio {
+    value: f64,
     low: f64,
     high: f64,
 }
 
 impl Ratio {
-    pub fn with_interval(&self) -> String {
+    fn with_interval(&self) -> String {
         format!("{:.3} ({:.3} to {:.3})", self.value, self.low, self.high)
     }
 }
 
 /// By peer, then measure.
-pub type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
+type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
 
 #[derive(Deserialize)]
-pub struct NamedMeasures {
-    pub name: String,
+struct NamedMeasures {
+    name: String,
 }
 
 #[derive(Deserialize)]
-pub struct Value {
+struct Value {
     value: f64,
     low: f64,
 }
 
 #[derive(Deserialize)]
-pub struct Loss {
+struct Loss {
     load: String,
     measure: String,
     best: String,
@@ -50,7 +50,7 @@ pub struct Loss {
 }
 
 #[derive(Deserialize)]
-pub struct Failure {
+struct Failure {
     load: String,
     allocator: String,
     why: String,
@@ -58,13 +58,13 @@ pub struct Failure {
 
 /// What was measured under one setting of huge pages; that of programs has no name.
 #[derive(Deserialize)]
-pub struct Setting {
+struct Setting {
     #[serde(default)]
     thp: String,
-    pub means: Means,
+    means: Means,
     losses: Vec<Loss>,
     failures: Vec<Failure>,
-    pub loads: Vec<NamedMeasures>,
+    loads: Vec<NamedMeasures>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +168,7 @@ fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
 }
 
 /// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
-pub fn losses(settings: &[Setting]) -> String {
+fn losses(settings: &[Setting]) -> String {
     let mut text = "Losses, as ratios of ours to the best peer:\n\n".to_owned();
     let mut reasons: Vec<String> = Vec::new();
     for setting in settings {
