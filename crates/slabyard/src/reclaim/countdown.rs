@@ -87,10 +87,9 @@ fn mark_row<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize) {
     yard.checks.mark(row);
 }
 
-/// Makes the next free of each cache on each row take the slow path: ends the countdowns,
-/// and kicks the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be
-/// lost: the first to the owner's concurrent count, the second to a slow path that puts
-/// another stack into the entry.
+/// Makes the next free of each cache on each row take the slow path: ends the countdowns, and kicks
+/// the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be lost: the first to
+/// the owner's concurrent count, the second to a slow path that puts another stack into the entry.
 ///
 /// A slow path under way may have read the interval before it changed, and then restart its
 /// row's countdown at the old one. So a slow path kicks again at its end if the count changed

@@ -200,9 +200,8 @@ fn purge_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     purged.is_some()
 }
 
-/// Raises the purge backlog to the dirty free pages that are too many beside the live
-/// memory. Not where large blocks come and go: there the allocation of one makes room
-/// ([`crate::large`]).
+/// Raises the purge backlog to the dirty free pages that are too many beside the live memory. Not
+/// where large blocks come and go: there the allocation of one makes room ([`crate::large`]).
 fn raise_backlog<P: Platform, E: Engine>(yard: &Yard<P, E>, interval: u32) {
     let dirty = yard.heap.buddy.purgeable_hint();
     if dirty > BACKLOG_GRANULES && !is_large_warm(yard) {
