@@ -8,10 +8,11 @@
 //! `load` runs one load on any allocators, `series` runs two loads on CPU slabs with eager and with
 //! delayed freezing, `lists` compares the claims of CPU partial lists with their contents. `all`
 //! runs the suites of the page, on all peers; it writes `raw`, from which `page` generates the
-//! document. `caches` compares typed caches with object pools that are linked into this program. The loads are C programs (`loads/`), linked to
-//! no allocator; `build/` builds them and the peers. `allocators` preloads allocators into
-//! programs, `worker` keeps a load process ready, `find` finds the allocators, `fronts` derives
-//! several from one library, and the measuring modules check results against `goals`.
+//! document. `caches` compares typed caches with object pools that are linked into this program.
+//! The loads are C programs (`loads/`), linked to no allocator; `build/` builds them and the peers.
+//! `allocators` preloads allocators into programs, `worker` keeps a load process ready, `find` finds
+//! the allocators, `fronts` derives several from one library, and the measuring modules check
+//! results against `goals`.
 //!
 //! The crate is on floor 6 of the workspace, whose crates depend only on lower floors; it is never
 //! published, so that nobody gets the peers as dependencies.

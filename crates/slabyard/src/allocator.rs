@@ -154,12 +154,16 @@ allocator! {
     /// Collections whose memory is of the yard's size classes, runs and mappings.
     ///
     /// ```
-    /// use hashbrown::HashMap; use slabyard::ProcessYard; use std::hash::RandomState;
+    /// use hashbrown::HashMap;
+    /// use slabyard::ProcessYard;
+    /// use std::hash::RandomState;
     ///
     /// static YARD: ProcessYard = ProcessYard::new();
     ///
-    /// let mut ages = HashMap::with_hasher_in(RandomState::new(), &YARD); ages.insert("Ada", 36);
-    /// assert_eq!(ages["Ada"], 36); ```
+    /// let mut ages = HashMap::with_hasher_in(RandomState::new(), &YARD);
+    /// ages.insert("Ada", 36);
+    /// assert_eq!(ages["Ada"], 36);
+    /// ```
     [E: Engine] &'static ProcessYard<E>, yard => yard.start().ok()
 }
 

@@ -104,9 +104,8 @@ pub(crate) fn enter<'a, P: Platform, E: Engine>(
     Some(slow_path)
 }
 
-/// Before a thread leaves its slow path: looks at the clock now and then, makes a slice of
-/// what there is to reclaim, and starts this row's countdown again. Returns the thread's
-/// depth word.
+/// Before a thread leaves its slow path: looks at the clock now and then, makes a slice of what
+/// there is to reclaim, and starts this row's countdown again. Returns the thread's depth word.
 fn serve_background<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     before: u32,

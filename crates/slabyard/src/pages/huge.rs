@@ -52,8 +52,7 @@ impl PageSizes {
         PageSizes { decided: AtomicUsize::new(0), small: AtomicU32::new(0) }
     }
 
-    /// Decides the page size of what is below `end`, and below `most`, if it is not decided
-    /// yet.
+    /// Decides the page size of what is below `end`, and below `most`, if it is not decided yet.
     pub(super) fn decide<P: Platform>(
         &self,
         p: &P,

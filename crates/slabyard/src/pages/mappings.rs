@@ -297,8 +297,7 @@ impl Mappings {
         }
     }
 
-    /// True if an address is in a live mapping. Looks at all of them: used for messages
-    /// only.
+    /// True if an address is in a live mapping. Looks at all of them: used for messages only.
     pub fn contains(&self, address: usize) -> bool {
         self.tables.iter().flat_map(Table::entries).any(|entry| {
             let key = entry.key.load(Ordering::Acquire);

@@ -31,8 +31,7 @@ const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
 /// stack of a slow path, which may be a small one.
 const PARTS: usize = 32;
 
-/// Smallest order of a free block whose metadata is released: 512 KiB, two pages of
-/// descriptors.
+/// Smallest order of a free block whose metadata is released: 512 KiB, two pages of descriptors.
 const SMALLEST_RELEASED: usize = 7;
 /// In a heap of up to this many granules, 256 MiB with 4 MiB of descriptors, a block must be
 /// clean for so long before its metadata is released.
@@ -114,9 +113,8 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// Makes one call for at most this many granules, and for no further part once `enough` dirty
-/// ones are among them; returns how many dirty ones the kernel took, and for how many the
-/// call was.
+/// Makes one call for at most this many granules, and for no further part once `enough` dirty ones
+/// are among them; returns how many dirty ones the kernel took, and for how many the call was.
 fn purge_parts<P: Platform>(
     heap: &PageHeap<P>,
     now: u32,

@@ -60,8 +60,7 @@ pub(crate) fn forget_readers<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     }
 }
 
-/// Calls `f` with slot and address of each object of a cache that waits for readers (for
-/// `verify`).
+/// Calls `f` with slot and address of each object of a cache that waits for readers (for `verify`).
 pub(crate) fn each_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>, f: OnObject<'_>) {
     if let Some(calls) = yard.waiting.on_some.try_get() {
         (calls.each_object)(yard, f);

@@ -48,7 +48,7 @@ impl IdleStacks {
             && self.created.ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS) * rows)
     }
 
-    /// The word of an entry. (Inlined it made the preload library 160 bytes longer.)
+    /// The word of an entry. Not inlined, as the text of the preload library has a limit.
     #[inline(never)]
     pub(crate) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
         let (slot, rows) = (usize::from(slot.0), self.rows.load(Ordering::Relaxed));

@@ -8,8 +8,8 @@ use crate::cache::slots::number_of;
 use crate::platform::stack::Slot;
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Tokens that a millisecond adds: 1 % of the time. With 0.2 % the load `relay` kept 47 MiB at rest, not
-/// 10, and `strings` 16 to 52, not 5 to 8 (`ci/rest-by-hand`).
+/// Tokens that a millisecond adds: 1 % of the time. With 0.2 % the load `relay` kept 47 MiB at
+/// rest, not 10, and `strings` 16 to 52, not 5 to 8 (`ci/rest-by-hand`).
 pub(crate) const A_MS: u64 = 100;
 
 /// The most that there are at a time, for each granule of the region: 0.4 us, which is what it takes

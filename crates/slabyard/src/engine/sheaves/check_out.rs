@@ -11,7 +11,7 @@ use crate::platform::{Slot, Stopped};
 
 /// Objects, at most, that a full sheaf gives an empty one in exchange for its place. A program whose
 /// use swings by fewer around the boundary of two sheaves then takes no slow path: 32 objects that
-/// were allocated and freed again and again took two per swing, and twice the time.
+/// were allocated and freed again and again took two per swing.
 const SWING: u32 = 128;
 
 impl<C> NodeSheaves<C> {
