@@ -3,7 +3,6 @@
 //! Neighbour: [`crate::pages::bank`] implements the restartable sequences.
 
 use crate::engine::Engine;
-use crate::inside::free_inside;
 use crate::large::{SMALLEST_FAULTING, note_freed};
 use crate::pages::bank::{self, Banked};
 use crate::platform::Platform;
@@ -32,10 +31,10 @@ pub(crate) fn take_banked<P: Platform, E: Engine>(
         Banked::Run(address) => Some(address),
         Banked::Nothing => None,
         Banked::Other(address) => {
-            // Without background work: the slow path that serves the request does it.
-            match enter_with(yard, RUN_CALLS, Background::None) {
-                Some(_slow_path) => _ = free_inside(yard, None, address),
-                None => _ = yard.free(address),
+            // Without background work, and without what the free of a large run gives back: the slow
+            // path that serves the request does its share. (The thread is in none, so it enters.)
+            if let Some(_slow_path) = enter_with(yard, RUN_CALLS, Background::None) {
+                yard.heap.free_parked_run(address);
             }
             None
         }

@@ -84,7 +84,7 @@ const _: () = {
 pub(crate) enum Banked {
     /// A run as it was asked for, live.
     Run(usize),
-    /// Another run, live, for which the bank has no room any more: the caller frees it.
+    /// Another run, parked, for which the bank has no room any more: the caller frees it.
     Other(usize),
     /// The bank is empty, or its run does not fit the request.
     Nothing,
@@ -129,18 +129,17 @@ pub(crate) fn take<P: Platform>(heap: &PageHeap<P>, bytes: usize, align: usize) 
         descriptor.set(GranuleKind::Run, 0, BANKED);
         return Banked::Run(address);
     }
-    put_back(&heap.platform, slot, address, descriptor)
+    put_back(&heap.platform, slot, address)
 }
 
 /// What was on top is for other requests.
 #[cold]
 #[inline(never)]
-fn put_back<P: Platform>(p: &P, slot: Slot, address: usize, descriptor: &Descriptor) -> Banked {
-    if p.push(slot, address, Takes::Each) {
-        return Banked::Nothing;
+fn put_back<P: Platform>(p: &P, slot: Slot, address: usize) -> Banked {
+    match p.push(slot, address, Takes::Each) {
+        true => Banked::Nothing,
+        false => Banked::Other(address),
     }
-    descriptor.set(GranuleKind::Run, 0, BANKED);
-    Banked::Other(address)
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use slabyard::bound;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
-use slabyard::platform::Planted;
+use slabyard::platform::{GRANULE, Planted};
 use slabyard::reclaim::surplus;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
@@ -230,6 +230,35 @@ fn no_call_of_an_engine_exceeds_its_bound<E: Engine>() {
     // These bounds were reached: it was work that is bounded.
     let [_, fences, give_backs, bytes] = most;
     assert_eq!((fences, give_backs, bytes), (1, 1, bound::GIVE_BACK_BYTES));
+}
+
+/// Threads on one CPU share a bank of runs of several sizes: one finds another's run there, which does
+/// not fit, and the bank full as it puts it back.
+#[test]
+fn no_call_about_a_bank_of_others_runs_exceeds_its_bound() {
+    for seed in 0..5 {
+        let scene = <Scene>::new(
+            Config { seed, cpus: 1, preemption: 300, max_steps: u64::MAX, ..Config::default() },
+            CLASSES,
+        );
+        let body = |n: u64| -> Body<'_> {
+            let scene = &scene;
+            Box::new(move |machine| {
+                let mut random = Random::new(seed << 8 ^ n);
+                for _ in 0..20 {
+                    let many: Vec<_> = (0..20).map(|_| scene.alloc(LARGEST_RUN)).collect();
+                    many.into_iter().for_each(|run| scene.free(run));
+                    machine.advance(10);
+                    for _ in 0..100 {
+                        let runs = [(); 3].map(|()| scene.alloc((65 + random.below(32)) * GRANULE));
+                        runs.into_iter().for_each(|run| scene.free(run));
+                    }
+                }
+            })
+        };
+        scene.yard.platform().run((0..3).map(body).collect());
+        scene.check();
+    }
 }
 
 #[test]
