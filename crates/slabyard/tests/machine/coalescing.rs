@@ -103,6 +103,30 @@ fn frees_leave_freed_runs_to_the_allocations() {
     assert_sound(&yard);
 }
 
+/// Wherever they lie.
+#[test]
+fn of_dirty_gaps_a_run_takes_the_shortest_that_fits() {
+    const UNIT: usize = 32;
+    for gaps in [[2, 3, 4], [3, 2, 4], [4, 3, 2]] {
+        let yard = yard(256 << 20);
+        // Without room to grow.
+        let alloc = |granules| yard.heap.alloc_run(granules * GRANULE, GRANULE).expect("memory");
+        let mut runs: Vec<_> = (0..20).map(|_| alloc(UNIT)).collect();
+        runs.sort_unstable();
+        assert!(runs[..13].windows(2).all(|pair| pair[1] - pair[0] == UNIT * GRANULE), "{runs:x?}");
+        let (mut next, mut shortest) = (1, 0);
+        for units in gaps {
+            runs[next..next + units].iter().for_each(|run| free_run(&yard, *run));
+            shortest = if units == 2 { runs[next] } else { shortest };
+            next += units + 1;
+        }
+        let run = alloc(2 * UNIT - 4);
+        let within = shortest..=shortest + 4 * GRANULE;
+        assert!(within.contains(&run), "{run:#x}, not {shortest:#x}, of {gaps:?}");
+        assert_sound(&yard);
+    }
+}
+
 #[test]
 fn an_allocation_finds_all_free_memory() {
     let yard = yard(64 << 20);

@@ -3,7 +3,8 @@
 
 use slabyard::pages::Sheaf;
 use slabyard::pages::sheaf::NO_SHEAF;
-use slabyard::platform::Time;
+use slabyard::platform::{Threads, Time};
+use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Config, Machine};
 
@@ -157,4 +158,31 @@ fn a_list_that_is_a_circle_ends() {
     let mut seen = 0;
     pool.each_listed(list, &mut |_| seen += 1);
     assert_eq!(seen, objects);
+}
+
+/// A use that swings around any number of live objects, by fewer than two sheaves share, takes slow
+/// paths as it comes there, and few afterwards: 100 swings around the boundary of two sheaves took 200.
+#[test]
+fn a_swing_around_any_boundary_takes_few_slow_paths() {
+    const SWING: usize = 32;
+    // What a slow path about objects adds to its thread's word.
+    const A_PATH: u32 = 128;
+    let yard = yard();
+    let slow_paths = || yard.platform().thread().depth.load(Ordering::Relaxed);
+    let alloc = || yard.alloc_fast(64, 16).expect("memory");
+    let free = |object| assert_eq!(yard.free_fast(object), Ok(()));
+    let warm: Vec<_> = (0..4000).map(|_| alloc()).collect();
+    warm.into_iter().for_each(free);
+    let mut held = Vec::new();
+    let mut most = 0;
+    for _ in 0..2000 / SWING {
+        held.extend((0..SWING).map(|_| alloc()));
+        let before = slow_paths();
+        for _ in 0..100 {
+            let objects: Vec<_> = (0..SWING).map(|_| alloc()).collect();
+            objects.into_iter().rev().for_each(free);
+        }
+        most = most.max((slow_paths() - before) / A_PATH);
+    }
+    assert!(most <= 20, "{most} slow paths of 100 swings");
 }
