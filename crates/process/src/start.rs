@@ -1,8 +1,6 @@
 //! The start: the first call of any function makes the yard ready. The rest of the start needs a C
 //! library that is ready, and so is done by the constructor at the earliest. Where the yard
-//! [starts](Start) at the first call, a program that makes none has no yard: `true` took 418 µs more
-//! with the library than without before, and takes 133 more (`perf stat -r 250 env LD_PRELOAD=…`,
-//! medians of five in turns; 64406c18).
+//! [starts](Start) at the first call, a program that makes none has no yard, and does not wait for one.
 //! Options are read in the constructor, because a program may change its environment later.
 //!
 //! Neighbours: this module starts the crate's others, then what each [`Library`] adds.
