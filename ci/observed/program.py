@@ -20,9 +20,10 @@ MOST_ROUNDS = 900  # it ends by itself if nobody says stop
 
 
 def burst():
-    """Makes objects of a size that the rounds do not use, and frees all: three slabs of them, so few
-    that the library does not give them back by itself at once."""
-    return len([bytes(800) for _ in range(54)])
+    """Makes objects of a size that the rounds do not use, and frees all: five slabs of them, more
+    than the interpreter's own objects of that size leave room for, and so few that the library does
+    not give them back by itself at once."""
+    return len([bytes(800) for _ in range(90)])
 
 
 def main():
