@@ -25,7 +25,8 @@ pub struct Measured {
     pub exchange: f64,
     /// Lock and release of a line that is here.
     pub lock: f64,
-    /// A line's move from CPU to CPU, its exchange included; `None` on a single CPU.
+    /// A line's move from CPU to CPU, its exchange included; `None` on a single CPU, and where
+    /// others had the second one all the time.
     pub moved: Option<f64>,
     /// Linking a slab into a list.
     pub link: f64,
@@ -40,7 +41,7 @@ impl Measured {
         Measured {
             exchange: effort.ns(|n| (0..n).for_each(|_| exchange(&line))),
             lock: effort.ns(|n| (0..n).for_each(|_| lock(&another))),
-            moved: (cpus > 1).then(|| moved(effort)),
+            moved: (cpus > 1).then(|| moved(effort)).flatten(),
             link: links(effort),
         }
     }
@@ -49,15 +50,12 @@ impl Measured {
 impl Effort {
     /// The median window's nanoseconds for a turn.
     fn ns(self, mut window: impl FnMut(u64)) -> f64 {
-        let mut windows: Vec<f64> = (0..self.windows.max(1))
-            .map(|_| {
-                let begun = Instant::now();
-                window(self.turns);
-                begun.elapsed().as_nanos() as f64 / self.turns as f64
-            })
-            .collect();
-        windows.sort_by(f64::total_cmp);
-        windows[windows.len() / 2]
+        let window = |_| {
+            let begun = Instant::now();
+            window(self.turns);
+            begun.elapsed().as_nanos() as f64 / self.turns as f64
+        };
+        median((0..self.windows.max(1)).map(window).collect()).expect("a window at least")
     }
 }
 
@@ -78,24 +76,47 @@ fn lock(line: &Line) {
     line.0.store(0, Release);
 }
 
-/// A cache line that two CPUs write in turn: a turn has two moves.
-fn moved(effort: Effort) -> f64 {
+/// A cache line that two CPUs write in turn: a turn has two moves. A window in which the other
+/// thread has no CPU is not counted: on a busy machine each of its turns would take a time slice.
+fn moved(effort: Effort) -> Option<f64> {
+    // Tries; they take some hundred microseconds, and a move takes a few.
+    const PATIENCE: u32 = 1 << 14;
     let (line, stop) = (Line::default(), AtomicBool::new(false));
     let pass = |from: u64, to: u64| {
-        while line.0.compare_exchange(from, to, AcqRel, Relaxed).is_err() {
-            if stop.load(Relaxed) {
-                return false;
+        let passes = || line.0.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
+        (0..PATIENCE).any(|_| {
+            let passed = passes();
+            if !passed {
+                spin_loop();
             }
-            spin_loop();
+            passed
+        })
+    };
+    let window = || {
+        let begun = Instant::now();
+        let whole = (0..effort.turns).all(|_| pass(0, 1));
+        if !whole {
+            thread::yield_now();
         }
-        true
+        whole.then(|| begun.elapsed().as_nanos() as f64 / effort.turns as f64)
     };
     thread::scope(|scope| {
-        scope.spawn(|| while pass(1, 0) {});
-        let took = effort.ns(|turns| (0..turns).for_each(|_| assert!(pass(0, 1))));
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                if !pass(1, 0) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let took = median((0..effort.windows.max(1)).filter_map(|_| window()).collect());
         stop.store(true, Relaxed);
-        took / 2.0
+        took.map(|ns| ns / 2.0)
     })
+}
+
+fn median(mut windows: Vec<f64>) -> Option<f64> {
+    windows.sort_by(f64::total_cmp);
+    windows.get(windows.len() / 2).copied()
 }
 
 /// Slabs on a list, each in a cache line of its own, among so many that most are in no near cache.
@@ -112,4 +133,23 @@ fn links(effort: Effort) -> f64 {
         }
         black_box(&mut slabs);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+    /// The line's second CPU is not to be had where both threads are held on one; with a time slice
+    /// for each turn it took minutes.
+    #[test]
+    fn a_move_between_threads_on_one_cpu_is_no_measurement() {
+        let measured = thread::spawn(|| {
+            let mut one = CpuSet::new();
+            one.set(sched_getcpu());
+            sched_setaffinity(None, &one).expect("a CPU that this thread is on");
+            moved(Effort { windows: 21, turns: 4000 })
+        });
+        assert_eq!(measured.join().expect("a result"), None);
+    }
 }
