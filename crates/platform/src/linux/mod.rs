@@ -11,7 +11,7 @@
 //!
 //! The CPU number selects the row, not the denser `mm_cid`. A thread whose registration failed has
 //! the CPU number -2, which selects a row of zeros, but the `mm_cid` 0, which would select another
-//! thread's row.
+//! thread's row (`docs/scale.md`).
 //!
 //! [`on_linux`] holds the platform's state; the engines use it through [`memory`], [`per_cpu`],
 //! [`threads`], [`time`] and [`counted`]. [`process`] finds out what this process and machine

@@ -61,6 +61,8 @@ pub struct Tally {
     pub locks: u64,
     /// Fences that it requested.
     pub fences: u64,
+    /// Sum over these fences of the CPUs whose sequences each aborts.
+    pub fenced_cpus: u64,
     /// Calls of `give_back`.
     pub give_backs: u64,
     /// Bytes of these calls.

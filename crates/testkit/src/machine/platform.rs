@@ -181,7 +181,10 @@ impl PerCpu for Machine {
     fn fence(&self) -> bool {
         assert!(self.config.can_stop, "a fence on a machine that cannot stop");
         self.called();
-        self.note(|tally| tally.fences += 1);
+        self.note(|tally| {
+            tally.fences += 1;
+            tally.fenced_cpus += self.config.cpus as u64;
+        });
         let succeeds = self
             .fences_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
