@@ -35,11 +35,6 @@ pub trait PerCpu {
     /// This CPU's row, if it has one now. A hint: the thread may move at once.
     fn row_hint(&self) -> Option<usize>;
 
-    /// No thread can have used a row from this number on: of private slots, few are given out.
-    fn rows_used(&self) -> usize {
-        self.rows().len()
-    }
-
     /// True if another CPU's sequence can be fenced, as far as is known: the kernel may refuse
     /// [`PerCpu::fence`] all the same, and then this is false from then on.
     fn can_stop(&self) -> bool;
@@ -81,11 +76,11 @@ pub trait PerCpu {
     /// room. None if the first of them is on its top already.
     fn push_many(&self, slot: Slot, objects: &[usize], takes: Takes) -> usize;
 
-    /// Replaces this CPU's stack as a whole and returns the one that was there.
+    /// Replaces this CPU's stack as a whole, and returns the one before. Its row is in use from now on.
     ///
     /// # Errors
-    /// [`Stopped`] if the stack is stopped, this thread has no row, or it was preempted in the midst;
-    /// nothing has changed then.
+    /// [`Stopped`] if the stack is stopped, this thread has no row, or it was preempted or moved in the
+    /// midst; nothing has changed then.
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped>;
 }
 

@@ -60,6 +60,12 @@ pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
 pub const ZERO_ROWS_AT: usize = u32::MAX as usize - (ZERO_ROWS * ROW_STRIDE - 1);
 /// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
+/// Rows that there are at most: as many as the kernel's masks have bits.
+pub const MOST_ROWS: usize = 8192;
+/// So far in front of row 0 are their bits of use, and behind these the element -1.
+pub const USED_BEFORE: usize = MOST_ROWS / 8 + ELEMENT_BYTES;
+/// So far in front of row 0 is the number of bits of use that are set.
+pub const NR_USED_BEFORE: usize = USED_BEFORE + 8;
 /// An address: a stack's elements are what the fast path hands out.
 pub const ELEMENT_BYTES: usize = 8;
 
@@ -275,6 +281,37 @@ impl Entry {
     }
 }
 
+/// A word so far in front of row 0: of the bits of use, or their number.
+///
+/// # Safety
+/// `rows` is the base of valid rows.
+unsafe fn before<'a>(rows: usize, bytes: usize) -> &'a AtomicU64 {
+    // SAFETY: `Rows::set` found room for them in front of the rows, which stay for ever.
+    unsafe { &*((rows - bytes) as *const AtomicU64) }
+}
+
+/// From now on a row may have stacks, as an exchange says before it puts the first one there.
+///
+/// The exchange that sets the bit is SeqCst, and so is the load in [`Rows::next_used`]. Who must find
+/// the stacks of slow paths that ended has ordered these before. Who counts a kick first and then
+/// looks at the rows finds the bit, or the slow path finds the kick at its end, and kicks again. A
+/// countdown that started before would be long, and no kick ended it: it begins at 0.
+///
+/// # Safety
+/// `rows` is the base of valid rows, and `row` the number of one.
+pub unsafe fn begin_use(rows: usize, row: usize) {
+    // SAFETY: the caller's promise.
+    let (bits, nr) =
+        unsafe { (before(rows, USED_BEFORE - row / 64 * 8), before(rows, NR_USED_BEFORE)) };
+    let bit = 1 << (row % 64);
+    if bits.load(Ordering::Relaxed) & bit == 0 && bits.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+        // SAFETY: the countdown of this row.
+        let countdown = unsafe { &*((rows + row * ROW_STRIDE + COUNTDOWN_AT) as *const AtomicU32) };
+        countdown.store(0, Ordering::Relaxed);
+        nr.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// All rows of a platform, the elements behind them and the header before them.
 pub struct Rows {
     header: AtomicUsize,
@@ -312,16 +349,16 @@ impl Rows {
     /// the sequences only. The elements are reserved, not committed.
     ///
     /// # Panics
-    /// If elements are below the rows or out of the reach of their numbers, or the header
-    /// is too small.
+    /// If there are too many rows, elements are below them or out of the reach of their numbers, or
+    /// the header is too small.
     pub unsafe fn set(&self, header: usize, base: usize, count: usize, elements: (usize, usize)) {
-        assert!(elements.0 >= base + count * ROW_STRIDE, "elements lie behind the rows");
+        assert!(count <= MOST_ROWS && elements.0 >= base + count * ROW_STRIDE, "where all lie");
         assert!(
             (elements.0 + elements.1 - base) / ELEMENT_BYTES < 1 << 31,
             "elements are numbered"
         );
         // A pop from a stopped stack reads the element below row 0: it stays zero.
-        assert!(base - header >= size_of::<Header>() + ELEMENT_BYTES, "the header has room");
+        assert!(base - header >= size_of::<Header>() + NR_USED_BEFORE, "the header has room");
         self.header.store(header, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         self.elements[0].store(elements.0, Ordering::Relaxed);
@@ -373,6 +410,41 @@ impl Rows {
     #[inline]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// From now on a row may have stacks: nobody looks at other rows ([`begin_use`]).
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn begin_use(&self, row: usize) {
+        assert!(row < self.len());
+        // SAFETY: `set` was promised zeroed memory there.
+        unsafe { begin_use(self.base(), row) }
+    }
+
+    /// The first row that may have stacks, from a number on.
+    #[inline(never)]
+    pub fn next_used(&self, row: usize) -> Option<usize> {
+        let mut from = u64::MAX << (row % 64);
+        (row / 64..self.len().div_ceil(64)).find_map(|word| {
+            // SAFETY: as in `begin_use`. SeqCst: with the exchange there.
+            let bits = unsafe { before(self.base(), USED_BEFORE - word * 8) };
+            let bits = bits.load(Ordering::SeqCst) & from;
+            from = !0;
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+
+    /// Those of which walks look at the stacks, in order.
+    pub fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        core::iter::successors(self.next_used(0), |row| self.next_used(row + 1))
+    }
+
+    /// How many these are, as of a moment ago.
+    #[inline]
+    pub fn nr_used(&self) -> usize {
+        // SAFETY: as in `begin_use`. Relaxed: a hint.
+        unsafe { before(self.base(), NR_USED_BEFORE) }.load(Ordering::Relaxed) as usize
     }
 
     /// Bytes of each row that are usable.

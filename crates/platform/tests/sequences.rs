@@ -18,7 +18,7 @@ mod scene;
 use iced_x86::{Code, Decoder, DecoderOptions};
 use scene::{ACTIONS, CAPACITY, Scene};
 use slabyard_platform::linux::{Linux, Mode};
-use slabyard_platform::{PerCpu, Slot, rseq};
+use slabyard_platform::{PerCpu, Slot, Stack, rseq};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The slot that all cases use.
@@ -174,6 +174,21 @@ fn every_instruction_can_be_interrupted() {
             Ok(nr_cases) => println!("{name}: {nr_cases} cases"),
             Err(what) => panic!("{what}"),
         }
+    }
+}
+
+/// Walks look at rows in use alone.
+#[test]
+fn an_exchange_begins_the_use_of_its_row() {
+    static OTHER: Linux = Linux::new();
+    let Some(_turn) = begin() else { return };
+    let rows = OTHER.rows();
+    assert!(OTHER.init(None) && rows.nr_used() == 0 && rows.used().next().is_none());
+    let here = OTHER.row_hint().expect("a row");
+    scene::go_to(here);
+    for _ in 0..3 {
+        assert!((0..100).any(|_| OTHER.exchange(Slot(300), Stack::NONE).is_ok()));
+        assert!(rows.used().eq([here]) && rows.nr_used() == 1);
     }
 }
 

@@ -196,7 +196,7 @@ fn sample_once<P: Platform, E: Engine>(
 fn read_tops<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>, tops: &mut Tops) {
     let p = yard.platform();
     let shape = cache.shape();
-    for row in 0..p.rows_used() {
+    for row in p.rows().used() {
         for (nth, slot) in [shape.main(), shape.spare()].into_iter().enumerate() {
             let count = objects_in(yard, row, slot);
             if let Some(near) = tops.near.get_mut(2 * row + nth) {

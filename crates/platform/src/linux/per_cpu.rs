@@ -6,7 +6,6 @@
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
-use super::slots;
 use crate::rseq::{self, flags};
 use crate::stack::{Rows, Slot, Stack, Stopped};
 use crate::sync::Ordering;
@@ -45,11 +44,6 @@ impl<C: Counting> PerCpu for OnLinux<C> {
         // Without a number, below 0, it is beyond all rows.
         let row = rseq::cpu_id(self.rows.cs_offset().wrapping_sub(8)).cast_unsigned() as usize;
         (row < self.rows.len()).then_some(row)
-    }
-
-    fn rows_used(&self) -> usize {
-        let rows = self.rows.len();
-        if self.mode() == Mode::Slots { slots::given().min(rows) } else { rows }
     }
 
     fn can_stop(&self) -> bool {

@@ -6,7 +6,7 @@
 //! thread-specific key of the C library finds the thread block.
 
 use super::Thread;
-use crate::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag};
+use crate::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag, begin_use};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Signature of an abort address: none here.
@@ -181,5 +181,10 @@ pub unsafe fn exchange(
     _cs_offset: usize,
     new: Stack,
 ) -> Result<Stack, Stopped> {
-    entry(rows, slot).ok_or(Stopped)?.replace(new)
+    let entry = entry(rows, slot).ok_or(Stopped)?;
+    if entry.is_none() {
+        // SAFETY: the caller's promise.
+        unsafe { begin_use(rows, cpu_id(0) as usize) };
+    }
+    entry.replace(new)
 }

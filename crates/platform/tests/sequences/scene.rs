@@ -372,8 +372,15 @@ fn exchanged(new: Stack) -> Stack {
     (0..TRIES).find_map(|_| LINUX.exchange(SLOT, new).ok()).expect("a row")
 }
 
-/// An exchange by the platform, for a stack with one object.
+/// An exchange by the platform, for a stack with one object, and one that finds no stack.
 pub fn exchange(scene: &Scene) {
+    exchange_once(scene);
+    let old = LINUX.exchange(SLOT, Stack::NONE).unwrap_or(Stack::NONE);
+    scene.held.borrow_mut().extend(contents(old.top));
+    exchange_once(scene);
+}
+
+fn exchange_once(scene: &Scene) {
     let (Some(object), Some(array)) = (scene.take(), scene.spares.borrow_mut().pop()) else {
         return;
     };
@@ -451,7 +458,7 @@ fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Moves this thread to a CPU; it is there when the call returns.
-fn go_to(cpu: usize) {
+pub fn go_to(cpu: usize) {
     // SAFETY: a zeroed set is an empty one; the call reads it only.
     let moved = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -13,7 +13,8 @@
 //! with peaks 2.5 % higher (22fc58f).
 //!
 //! A *kick* makes the next free of each cache on each row take the slow path, by ending the
-//! countdowns and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
+//! countdowns and marking the stacks ([`Entry::ask`](crate::platform::Entry::ask)). On a row
+//! without a stack each call takes the slow path anyway.
 //!
 //! Neighbours: each slow path ([`crate::slow_path`]) restarts the countdown, and kicks again at its
 //! end if there was a kick meanwhile; [`super::ticker`] sets the interval and kicks,
@@ -73,18 +74,7 @@ pub(crate) fn restart_countdown<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             let most = if yard.checks.are_close() { 0 } else { most };
             word.store(most as u32, Ordering::Relaxed);
         }
-        // A row of which the word is 0 was not used before, and the store above may be why no
-        // free of it runs out soon.
-        if before <= 0 {
-            mark_row(yard, row);
-        }
     }
-}
-
-#[cold]
-#[inline(never)]
-fn mark_row<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize) {
-    yard.checks.mark(row);
 }
 
 /// Makes the next free of each cache on each row take the slow path: ends the countdowns, and kicks
@@ -112,9 +102,7 @@ pub(crate) fn kicks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u32 {
 #[inline(never)]
 pub(crate) fn kick_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let rows = yard.platform().rows();
-    (0..yard.platform().rows_used()).for_each(|row| {
-        rows.countdown(row).store(0, Ordering::Relaxed);
-    });
+    rows.used().for_each(|row| rows.countdown(row).store(0, Ordering::Relaxed));
     for (row, slot) in entries(yard, Stacks::Caches) {
         // A spare stack takes no push.
         if number_of(slot).is_some_and(|number| slot_of(number) == slot) {

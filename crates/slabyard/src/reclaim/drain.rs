@@ -197,7 +197,7 @@ pub(crate) fn drain_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
 fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
     let (p, spare) = (yard.platform(), cache.shape().spare());
     let has_list = |(row, slot): &(usize, Slot)| !p.rows().entry(*row, *slot).is_none();
-    let mut lists = (0..p.rows_used()).map(|row| (row, spare)).filter(has_list).peekable();
+    let mut lists = p.rows().used().map(|row| (row, spare)).filter(has_list).peekable();
     if lists.peek().is_some() && !p.can_stop() {
         return false;
     }

@@ -101,10 +101,13 @@ pub(crate) fn drain_idle<P: Platform, E: Engine>(
     }
     let mut stops: Stops = [(0, Slot(0), 0); BATCH];
     let (mut n, mut objects, mut looks) = (0, 0, 0);
-    let end = p.rows_used();
-    while pass.at.0 < end && looks < LOOKS && n < BATCH {
+    let row_at = |at: usize| p.rows().next_used(at);
+    while let Some(row) = row_at(pass.at.0)
+        && looks < LOOKS
+        && n < BATCH
+    {
         looks += 1;
-        let (row, slot) = pass.at;
+        let slot = if row == pass.at.0 { pass.at.1 } else { 0 };
         let Some(slot) = next_stack(yard, stacks, slot) else {
             pass.at = (row + 1, 0);
             continue;
@@ -121,7 +124,7 @@ pub(crate) fn drain_idle<P: Platform, E: Engine>(
         pass.at = (row, slot.0 + 1);
     }
     if n == 0 {
-        return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
+        return row_at(pass.at.0).map_or(Slice::PhaseDone, |_| Slice::Searched);
     }
     stop_idle(p, &mut stops[..n], &|row, slot, top| yard.idle_stacks.keep_top(row, slot, top));
     let mut flushed = 0;

@@ -90,7 +90,7 @@ fn find_sparse<P: Platform, E: Engine>(
         return;
     }
     // It looks at each row: where there are many, more rarely.
-    let rare = (yard.platform().rows_used() as u32 / 4).max(1);
+    let rare = (yard.platform().rows().nr_used() as u32 / 4).max(1);
     let is_sparse =
         may_be && cache.begun().is_multiple_of(rare) && parked_of_sparse(yard, cache).is_some();
     let is_due = is_sparse || sparse.count_look();
@@ -126,7 +126,7 @@ fn find_sparse<P: Platform, E: Engine>(
 fn may_be_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
     let shape = cache.shape();
     let slabs = u64::from(cache.nr_slabs());
-    let most_stacked = 2 * u64::from(shape.stack_objects) * yard.platform().rows_used() as u64;
+    let most_stacked = 2 * u64::from(shape.stack_objects) * yard.platform().rows().nr_used() as u64;
     slabs * bytes_of(shape) >= LEAST_BYTES
         && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked
 }
@@ -159,7 +159,7 @@ fn parked_of_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>)
 /// Objects in a cache's stacks, as of a moment ago.
 fn stacked<P: Platform, E: Engine>(yard: &Yard<P, E>, shape: &Shape) -> u64 {
     let p = yard.platform();
-    let objects = (0..p.rows_used()).map(|row| {
+    let objects = p.rows().used().map(|row| {
         let count = |slot| yard.heap.sheaves.count_of(p.rows().entry(row, slot).top());
         u64::from(count(shape.main()).unwrap_or(0) + count(shape.spare()).unwrap_or(0))
     });

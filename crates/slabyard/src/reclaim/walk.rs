@@ -1,7 +1,8 @@
 //! Walks over the stacks of all rows, visiting the entries that a drain, a pass or a check needs.
 //!
-//! Neighbours: [`crate::cache::used`] records which slots are in use, so a walk costs in proportion
-//! to them; [`super`] and [`crate::observe`] use these walks.
+//! Neighbours: [`crate::cache::used`] records which slots are in use, and the platform which rows
+//! ([`crate::platform::Rows::used`]), so a walk costs in proportion to them; [`super`] and
+//! [`crate::observe`] use these walks.
 //! Invariant: the caller holds the drain lock during a walk over the stacks of created caches.
 
 use crate::cache::slots::slot_of;
@@ -81,8 +82,11 @@ impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
     #[inline(never)]
     fn next(&mut self) -> Option<(usize, Slot)> {
         let p = self.yard.platform();
-        while self.row < p.rows_used() {
-            let (row, stacks) = (self.row, self.stacks);
+        while let Some(row) = p.rows().next_used(self.row) {
+            if row != self.row {
+                (self.row, self.slot) = (row, 0);
+            }
+            let stacks = self.stacks;
             let skipped =
                 matches!(stacks, Stacks::Cache(_)) && p.has_planted(Planted::SkippedRow(row));
             let next = if skipped { None } else { next_stack(self.yard, stacks, self.slot) };

@@ -93,9 +93,6 @@ pub(crate) fn check_free<P: Platform, E: Engine>(
     if !slab::begins_object(&yard.heap.region, &shape.geometry, address) {
         return Err(yard.place_of(address));
     }
-    if let Some(row) = yard.platform().row_hint() {
-        yard.checks.mark(row);
-    }
     yard.checks.take();
     let twice = is_free(yard, class, address);
     if twice {
@@ -157,7 +154,7 @@ fn any_stack<P: Platform, E: Engine>(
     let cache = yard.caches.get(class);
     let slots = [cache.shape().main(), cache.shape().spare()];
     let slots = if cache.engine.facts().has_objects_in_spare { &slots[..] } else { &slots[..1] };
-    yard.checks.any_row(p.rows().len(), |row| {
+    p.rows().used().any(|row| {
         slots.iter().any(|&slot| {
             let entry = p.rows().entry(row, slot);
             !entry.is_none() && f(yard.heap.sheaves.objects_of(entry.top()))

@@ -1,5 +1,5 @@
-//! The state of the close checks for misuse: how many frees are still to be checked, the rows on
-//! which objects may be parked, and the table of bitmap words for the check at process exit.
+//! The state of the close checks for misuse: how many frees are still to be checked, and the table
+//! of bitmap words for the check at process exit.
 //!
 //! Neighbour: [`crate::verify::close`] does the checks.
 
@@ -18,56 +18,18 @@ pub(crate) const MOST_WORDS: usize = WORDS / 4 * 3;
 /// each.
 const ALL_LOOKS: usize = 32 << 10;
 
-/// Rows on which slow paths began, a bit each; rows this far apart share one.
-pub(crate) const ROWS: usize = 256;
-
 /// The state of the close checks.
 pub(crate) struct Checks {
     /// How many more frees are checked closely.
     pub(crate) left: AtomicU32,
     /// 1: [`Checks::left`] was set above 0.
     pub(crate) began: AtomicU32,
-    pub(crate) rows: [AtomicU64; ROWS / 64],
     pub(crate) table: Table,
 }
 
 impl Checks {
     pub(crate) const fn new() -> Self {
-        Checks {
-            left: AtomicU32::new(0),
-            began: AtomicU32::new(0),
-            rows: [const { AtomicU64::new(0) }; ROWS / 64],
-            table: Table::new(),
-        }
-    }
-
-    /// Records that objects may be parked on a row.
-    #[inline]
-    pub(crate) fn mark(&self, row: usize) {
-        let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    /// True if `f` is true of any of the first `nr` rows on which objects may be parked. (Plain
-    /// loops: iterators took a third of the time of the check at the end.)
-    #[inline]
-    pub(crate) fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
-        for (i, word) in self.rows.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                let mut row = 64 * i + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                while row < nr {
-                    if f(row) {
-                        return true;
-                    }
-                    row += ROWS;
-                }
-            }
-        }
-        false
+        Checks { left: AtomicU32::new(0), began: AtomicU32::new(0), table: Table::new() }
     }
 
     /// True while frees are checked closely.

@@ -4,9 +4,9 @@
 //! the last drain request that the row has served.
 //!
 //! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write the words, under the drain
-//! lock. Invariant: each slot's words follow those of the slot before, so that slots without a
-//! cache need no memory. The words of created caches' slots are in a separate table, which most
-//! processes do not reserve.
+//! lock. Invariant: a row's words lie together, so that rows without stacks need no memory. Those of
+//! created caches' slots are in a separate table, which most processes do not reserve, in blocks of
+//! slots: those without a cache need none.
 
 use crate::cache::classes::CLASSES;
 use crate::cache::slots::slot_of;
@@ -17,6 +17,9 @@ use crate::table::Table;
 
 /// Slots of the lists of runs and of malloc's classes, and those in front of them.
 const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
+
+/// Created caches' slots of a block, whose words of one row lie together: four lines.
+const BLOCK: usize = 32;
 
 /// In a word: the rest is the top of a stopped stack.
 const KEPT: u64 = 1 << 63;
@@ -44,8 +47,11 @@ impl IdleStacks {
     /// Called with the drain lock held.
     pub(crate) fn ensure<P: Platform>(&self, p: &P, last: Slot) -> bool {
         let rows = self.rows.load(Ordering::Relaxed);
-        (self.created.is_reserved() || self.created.reserve(p, (SLOTS - FIRST_SLOTS) * rows))
-            && self.created.ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS) * rows)
+        (self.created.is_reserved()
+            || self.created.reserve(p, (SLOTS - FIRST_SLOTS).next_multiple_of(BLOCK) * rows))
+            && self
+                .created
+                .ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS).next_multiple_of(BLOCK) * rows)
     }
 
     /// The word of an entry. Not inlined, as the text of the preload library has a limit.
@@ -53,8 +59,8 @@ impl IdleStacks {
     pub(crate) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
         let (slot, rows) = (usize::from(slot.0), self.rows.load(Ordering::Relaxed));
         match slot.checked_sub(FIRST_SLOTS) {
-            None => self.first.get(slot * rows + row),
-            Some(slot) => self.created.get(slot * rows + row),
+            None => self.first.get(row * FIRST_SLOTS + slot),
+            Some(slot) => self.created.get((slot / BLOCK * rows + row) * BLOCK + slot % BLOCK),
         }
     }
 

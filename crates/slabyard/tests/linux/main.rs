@@ -6,6 +6,7 @@
 mod dense;
 mod grows;
 mod huge_pages;
+mod rows;
 mod small_pages;
 mod sparse;
 mod typed;

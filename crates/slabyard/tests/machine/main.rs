@@ -35,6 +35,7 @@ mod page_lists;
 mod rcu;
 mod reclaim_slab;
 mod refused;
+mod rows;
 mod scale;
 mod sheaves;
 mod slab_numbers;

@@ -98,18 +98,19 @@ fn measure(visited: usize, cpus: usize) -> Found {
         locks: after.locks - before.locks,
         ..Tally::default()
     };
-    Found { rows: yard.platform().rows_used(), parked: parked_first, left, ms, trim }
+    Found { rows: yard.platform().rows().nr_used(), parked: parked_first, left, ms, trim }
 }
 
 /// The generated part.
 fn text() -> String {
     let mut text = format!(
         "To regenerate it, {COMMAND}.\n\n\
-         | CPUs | visited | rows looked at, KiB | parked on CPUs, KiB | ms until a twentieth is left | KiB left | trim: fences | CPUs fenced |\n\
+         | CPUs | visited | rows in use, KiB | parked on CPUs, KiB | ms until a twentieth is left | KiB left | trim: fences | CPUs fenced |\n\
          |---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for (cpus, visited) in MACHINES {
         let Found { rows, parked, left, ms, trim } = measure(visited, cpus);
+        assert_eq!(rows, visited, "rows in use");
         assert!(left <= 64 << 10, "{left} bytes stay on {visited} of {cpus} CPUs");
         let row_kib = rows * GRANULE / 1024;
         let (parked, left) = (parked.div_ceil(1024), left.div_ceil(1024));

@@ -195,7 +195,7 @@ fn gives_back_at_once<E: Engine>(yard: &Yard<Machine, E>) -> bool {
     yard.cache(class).engine.debug().is_some()
 }
 
-fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
+pub(crate) fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
     let before = yard.platform().thread().depth.load(Ordering::Relaxed);
     for _ in 0..pairs {
         let object = yard.alloc_fast(448, 16).expect("memory");

@@ -46,6 +46,9 @@ pub enum Broken {
     None,
     /// Sequences commit without a check of the CPU's token.
     CommitWithoutCheck,
+    /// An exchange begins the use of the row that it found, and commits on the one that it is on
+    /// then.
+    ExchangeOnAnotherRow,
     /// A fence ends no sequence.
     FenceDoesNothing,
     /// A fence of readers delivers no store.

@@ -162,18 +162,6 @@ impl PerCpu for Machine {
         self.row()
     }
 
-    fn rows_used(&self) -> usize {
-        let rows = self.rows.len();
-        if self.config.can_stop {
-            return rows;
-        }
-        self.threads
-            .iter()
-            .take(rows)
-            .rposition(|thread| thread.had_row())
-            .map_or(0, |last| last + 1)
-    }
-
     fn can_stop(&self) -> bool {
         self.config.can_stop && !self.fence_was_refused.load(Ordering::Relaxed)
     }

@@ -204,21 +204,35 @@ impl Machine {
         })
     }
 
+    /// On a row that is not in use it begins anew once it is.
     pub(super) fn exchange_in_steps(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
-        self.or_slow(Err(Stopped), |token| {
-            let Some(row) = self.row() else {
-                return Some(Err(Stopped));
-            };
-            self.inside(token)?;
-            let entry = self.rows.entry(row, slot);
-            let old = entry.load();
-            if old.top == STOPPED {
-                return Some(Err(Stopped));
-            }
-            self.before_commit(token)?;
-            store(entry, new);
-            Some(Ok(old))
-        })
+        let mut looks = true;
+        loop {
+            let mut unused = None;
+            let done = self.or_slow(Err(Stopped), |token| {
+                let Some(row) = self.row() else {
+                    return Some(Err(Stopped));
+                };
+                self.inside(token)?;
+                let entry = self.rows.entry(row, slot);
+                let old = entry.load();
+                if old.is_none() && looks && self.rows.next_used(row) != Some(row) {
+                    unused = Some(row);
+                    return None;
+                }
+                if old.top == STOPPED {
+                    return Some(Err(Stopped));
+                }
+                self.before_commit(token)?;
+                store(entry, new);
+                Some(Ok(old))
+            });
+            let Some(row) = unused else { return done };
+            self.step();
+            self.rows.begin_use(row);
+            looks = self.config.broken != Broken::ExchangeOnAnotherRow;
+            self.step();
+        }
     }
 }
 

@@ -23,8 +23,6 @@ pub(super) struct VirtualThread {
     pub(super) own: ThreadWords,
     pub(super) cpu: AtomicUsize,
     pub(super) registered: AtomicU32,
-    /// 1 if this thread, or an earlier one of this number, ever had a row.
-    pub(super) had_row: AtomicU32,
     pub(super) tally: Mutex<Tally>,
     pub(super) announced: Mutex<Option<PendingStore>>,
 }
@@ -35,7 +33,6 @@ impl VirtualThread {
             own: ThreadWords::default(),
             cpu: AtomicUsize::new(0),
             registered: AtomicU32::new(u32::from(!late)),
-            had_row: AtomicU32::new(u32::from(!late)),
             tally: Mutex::default(),
             announced: Mutex::new(None),
         }
@@ -47,11 +44,6 @@ impl VirtualThread {
 
     pub(super) fn register(&self) {
         self.registered.store(1, Ordering::Relaxed);
-        self.had_row.store(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn had_row(&self) -> bool {
-        self.had_row.load(Ordering::Relaxed) == 1
     }
 
     pub(super) fn is_registered(&self) -> bool {

@@ -25,7 +25,9 @@
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
 use super::Thread;
-use crate::stack::{ROW_STRIDE, STOPPED, Stack, Stopped};
+use crate::stack::{
+    COUNTDOWN_AT, NR_USED_BEFORE, ROW_STRIDE, STOPPED, Stack, Stopped, USED_BEFORE,
+};
 use core::arch::{global_asm, naked_asm};
 
 /// Signature in front of an abort address, as the C library registers it.
@@ -193,8 +195,9 @@ unsafe extern "sysv64" fn push_if_raw(
     )
 }
 
-// No row (negative CPU number): slow. Load the entry; stopped: slow; commit the
-// new one by one aligned store.
+// No row (negative CPU number): slow. Load the entry; no stack, and the row's bit of use is not set:
+// set it and begin anew (who has a stack has the bit). Stopped: slow; commit the new one by one
+// aligned store. `lock bts`: as `crate::stack::begin_use`.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn exchange_raw(
     new: u64,
@@ -205,15 +208,20 @@ unsafe extern "sysv64" fn exchange_raw(
     naked_asm!(
         "mov r10, rdx",
         "mov r9, rcx",
-        "lea rdx, [rip + 25f]",
+        "20: lea rdx, [rip + 25f]",
         "mov fs:[r9], rdx",
         "21: movsxd rcx, dword ptr fs:[r9 - 4]",
         "test ecx, ecx",
         "js 29f",
+        "mov edx, ecx",
         "shl rcx, 16",
         "add rcx, rsi",
         "mov rax, qword ptr [rcx + r10]",
-        "cmp eax, -1",
+        "test eax, eax",
+        "jnz 24f",
+        "bt dword ptr [rsi - {used}], edx",
+        "jnc 28f",
+        "24: cmp eax, -1",
         "je 29f",
         "mov qword ptr [rcx + r10], rdi",
         "22:",
@@ -221,6 +229,14 @@ unsafe extern "sysv64" fn exchange_raw(
         "ret",
         "29: mov rax, -1",
         "ret",
+        "28: lock bts dword ptr [rsi - {used}], edx",
+        "jc 20b",
+        "mov dword ptr [rcx + {countdown}], 0",
+        "lock inc dword ptr [rsi - {nr_used}]",
+        "jmp 20b",
+        used = const USED_BEFORE,
+        countdown = const COUNTDOWN_AT,
+        nr_used = const NR_USED_BEFORE,
     )
 }
 
@@ -258,7 +274,7 @@ pub unsafe fn push_if(rows: usize, slot: usize, cs_offset: usize, object: usize)
     unsafe { push_if_raw(object, rows, cs_offset, slot) != 0 }
 }
 
-/// Exchanges this CPU's stack.
+/// Exchanges this CPU's stack, whose row is in use from then on.
 ///
 /// # Errors
 /// [`Stopped`] if it is stopped or this thread has no row.
