@@ -43,6 +43,9 @@ pub trait PerCpu {
     /// if the kernel refuses: nothing is known of them then.
     fn fence(&self) -> bool;
 
+    /// As [`PerCpu::fence`], of the sequences on the rows in use from one to another.
+    fn fence_rows(&self, first: usize, last: usize) -> bool;
+
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.
     fn pop(&self, slot: Slot) -> Option<usize>;
 

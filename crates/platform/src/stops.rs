@@ -24,7 +24,7 @@ pub fn stop<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) -> bool {
     // An owner that had read its top before the mark may still overwrite it by its committing store.
     // After the fence no such store is on its way; a mark that got lost is made again.
     loop {
-        if !p.fence() {
+        if !fence(p, stops) {
             unmark(p, stops, keep);
             return false;
         }
@@ -43,12 +43,22 @@ pub fn stop<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) -> bool {
 /// says [`STOPPED`]; so does that of each if the kernel refuses the fence.
 pub fn stop_idle<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) {
     stops.iter_mut().for_each(|stop| mark(p, stop, keep));
-    if !p.fence() {
+    if !fence(p, stops) {
         unmark(p, stops, keep);
     }
     for stop in stops.iter_mut().filter(|stop| !is_stopped(p, stop)) {
         keep(stop.0, stop.1, None);
         stop.2 = STOPPED;
+    }
+}
+
+/// Of the rows' CPUs, which are in order: on one of them runs what may have read an entry before its
+/// mark.
+fn fence<P: PerCpu>(p: &P, stops: &[Stop]) -> bool {
+    debug_assert!(stops.is_sorted_by_key(|stop| stop.0));
+    match (stops.first(), stops.last()) {
+        (Some(first), Some(last)) => p.fence_rows(first.0, last.0),
+        _ => true,
     }
 }
 

@@ -177,6 +177,13 @@ fn every_instruction_can_be_interrupted() {
     }
 }
 
+/// As few rows as one are fenced by the CPU's name, where there are four or more.
+#[test]
+fn a_fence_of_one_cpu_ends_its_sequences() {
+    let Some(_turn) = begin() else { return };
+    assert!(scene::stays_stopped(50_000), "a sequence changed a stopped stack");
+}
+
 /// Walks look at rows in use alone.
 #[test]
 fn an_exchange_begins_the_use_of_its_row() {

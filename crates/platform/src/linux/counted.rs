@@ -68,7 +68,7 @@ impl<C: Counting> OnLinux<C> {
         [self.counts.refusals(), self.counts.drained()].map(|count| count.as_ptr() as usize)
     }
 
-    /// Fences of all CPUs until now; `None` where nothing is counted.
+    /// Fences until now; `None` where nothing is counted.
     pub fn fences(&self) -> Option<u64> {
         let fences = self.counts.fences(self.rows.len()).filter(|_| C::COUNTS)?;
         Some(fences.load(Ordering::Relaxed))

@@ -20,9 +20,16 @@ const REFUSED: u32 = 2;
 /// Whether the process is registered.
 pub(super) struct Fence(AtomicU32);
 
-fn call(command: usize) -> isize {
-    // SAFETY: no memory is passed. Without a CPU argument it fences all that run our threads.
-    unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) }
+/// For a fence of all CPUs the kernel looks what each of them runs; for one of a CPU it looks at
+/// that alone, and interrupts none that runs no thread of ours (`kernel/sched/membarrier.c`). Of so
+/// small a part of the CPUs each is fenced by itself.
+pub(super) const PART: usize = 4;
+
+/// Of a CPU alone, if one is named (as old as the command).
+fn call(command: usize, cpu: Option<usize>) -> isize {
+    let flag = usize::from(cpu.is_some());
+    // SAFETY: no memory is passed.
+    unsafe { sys::call(sys::MEMBARRIER, [command, flag, cpu.unwrap_or(0), 0, 0, 0]) }
 }
 
 impl Fence {
@@ -34,9 +41,9 @@ impl Fence {
     pub(super) fn prepare(&self) {
         const COMMANDS: isize = (PRIVATE_EXPEDITED_RSEQ | REGISTER_PRIVATE_EXPEDITED_RSEQ) as isize;
         if self.0.load(Ordering::Relaxed) == NOT_READY
-            && call(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+            && call(REGISTER_PRIVATE_EXPEDITED_RSEQ, None) == 0
             // Who answers 0 to everything does not fence: the commands that are there must be named.
-            && call(QUERY) & COMMANDS == COMMANDS
+            && call(QUERY, None) & COMMANDS == COMMANDS
         {
             self.0.store(REGISTERED, Ordering::Relaxed);
         }
@@ -48,11 +55,16 @@ impl Fence {
 
     /// False if the kernel refuses it: a filter that the program installed after its start. It stays.
     pub(super) fn make(&self) -> bool {
-        let done = call(PRIVATE_EXPEDITED_RSEQ) == 0;
+        let done = call(PRIVATE_EXPEDITED_RSEQ, None) == 0;
         if !done {
             self.refuse();
         }
         done
+    }
+
+    /// Of the sequences on one CPU. False if the kernel refuses it, which may fence all CPUs then.
+    pub(super) fn make_on(&self, cpu: usize) -> bool {
+        call(PRIVATE_EXPEDITED_RSEQ, Some(cpu)) == 0
     }
 
     /// It is not called any more.

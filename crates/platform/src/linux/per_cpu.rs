@@ -4,6 +4,7 @@
 //! Neighbours: [`crate::rseq`] implements the sequences; [`super::fence`] aborts sequences on other
 //! CPUs; [`super::shared`] records when a thread has given up its row.
 
+use super::fence;
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
 use crate::rseq::{self, flags};
@@ -55,13 +56,16 @@ impl<C: Counting> PerCpu for OnLinux<C> {
     }
 
     fn fence(&self) -> bool {
-        may_call(self);
-        if C::COUNTS
-            && let Some(fences) = self.counts.fences(self.rows.len())
-        {
-            fences.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count_fence();
         self.fence.make()
+    }
+
+    fn fence_rows(&self, first: usize, last: usize) -> bool {
+        self.count_fence();
+        let next = |row| self.rows.next_used(row).filter(|row| *row <= last);
+        let cpus = || core::iter::successors(next(first), |row| next(row + 1));
+        let few = cpus().count() * fence::PART <= self.rows.len();
+        few && cpus().all(|cpu| self.fence.make_on(cpu)) || self.fence.make()
     }
 
     #[inline]
@@ -126,6 +130,15 @@ impl<C: Counting> PerCpu for OnLinux<C> {
 }
 
 impl<C: Counting> OnLinux<C> {
+    fn count_fence(&self) {
+        may_call(self);
+        if C::COUNTS
+            && let Some(fences) = self.counts.fences(self.rows.len())
+        {
+            fences.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// What a sequence needs to find a stack of this thread's row, if the thread has not left it:
     /// row 0, the slot's offset in a row, and where the row's number is.
     #[inline(always)]

@@ -9,7 +9,7 @@ use slabyard_platform::stack::{ELEMENT_BYTES, Tag};
 use slabyard_platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
 use std::cell::{Cell, RefCell};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Objects in a stack at most.
 pub const CAPACITY: u32 = 6;
@@ -254,6 +254,40 @@ impl Scene {
             }
         }
     }
+}
+
+/// A thread takes objects off a CPU's stack and puts them back, while another one, on another CPU,
+/// stops the stack so many times: false if a sequence changed it after a fence.
+pub fn stays_stopped(times: u32) -> bool {
+    let [cpu, other, ..] = allowed_cpus()[..] else {
+        return true;
+    };
+    let scene = Scene::new(Action::Nothing, CAPACITY, false).expect("two CPUs");
+    let done = AtomicBool::new(false);
+    let is_done = || done.load(Ordering::Relaxed);
+    let stays = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            LINUX.enter();
+            go_to(cpu);
+            while !is_done() {
+                let Some(object) = LINUX.pop(SLOT) else { continue };
+                while !LINUX.push(SLOT, object, Takes::Each) && !is_done() {}
+            }
+        });
+        go_to(other);
+        let entry = LINUX.rows().entry(cpu, SLOT);
+        let stays = (0..times).all(|_| {
+            let mut stops = [(cpu, SLOT, 0)];
+            assert!(stop(&LINUX, &mut stops, &|_, _, _| ()));
+            let stays = (0..100).all(|_| entry.is_stopped());
+            entry.start(stops[0].2);
+            stays
+        });
+        done.store(true, Ordering::Relaxed);
+        stays
+    });
+    drop(scene);
+    stays
 }
 
 /// Number of an array's first element: all scenes use the same arrays, which begin

@@ -167,25 +167,11 @@ impl PerCpu for Machine {
     }
 
     fn fence(&self) -> bool {
-        assert!(self.config.can_stop, "a fence on a machine that cannot stop");
-        self.called();
-        self.note(|tally| {
-            tally.fences += 1;
-            tally.fenced_cpus += self.config.cpus as u64;
-        });
-        let succeeds = self
-            .fences_left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok();
-        if !succeeds {
-            self.fence_was_refused.store(true, Ordering::Relaxed);
-        } else if self.config.broken != Broken::FenceDoesNothing {
-            for generation in &self.generations {
-                generation.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.take_step();
-        succeeds
+        self.fence_cpus(0..self.config.cpus)
+    }
+
+    fn fence_rows(&self, first: usize, last: usize) -> bool {
+        self.fence_cpus(self.rows.used().filter(|row| (first..=last).contains(row)))
     }
 
     fn pop(&self, slot: Slot) -> Option<usize> {
@@ -213,6 +199,28 @@ impl PerCpu for Machine {
 
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         self.exchange_in_steps(slot, new)
+    }
+}
+
+impl Machine {
+    fn fence_cpus(&self, cpus: impl Iterator<Item = usize>) -> bool {
+        assert!(self.config.can_stop, "a fence on a machine that cannot stop");
+        self.called();
+        self.note(|tally| tally.fences += 1);
+        let succeeds = self
+            .fences_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok();
+        if !succeeds {
+            self.fence_was_refused.store(true, Ordering::Relaxed);
+        } else if self.config.broken != Broken::FenceDoesNothing {
+            for cpu in cpus {
+                self.note(|tally| tally.fenced_cpus += 1);
+                self.generations[cpu].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.take_step();
+        succeeds
     }
 }
 
