@@ -28,9 +28,12 @@ use crate::memory::{Use, round_up};
 use crate::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Address space for the elements of stacks: 18 000 sheaves of each size; where addresses are few
-/// less, and 300 at least.
-const MOST_ELEMENTS: usize = 192 << 20;
+/// Address space for the elements of stacks: 18 000 sheaves of each size, and for each row 95, as
+/// many as malloc's classes and the lists of runs have stacks of one size; where addresses are few
+/// less, and 300 at least. All lie in front of the rows of zeros.
+const ELEMENTS: usize = 192 << 20;
+const ELEMENTS_PER_ROW: usize = 1 << 20;
+const MOST_ELEMENTS: usize = 3 << 30;
 const LEAST_ELEMENTS: usize = 4 << 20;
 /// Bytes of elements, and of another table, that are usable from the start.
 const FIRST_ELEMENTS: usize = 128 << 10;
@@ -147,7 +150,8 @@ impl Reservations {
         // A limit counts what lies between rows.
         let are_whole = row_bytes <= WHOLE_ROWS && !limited;
         let first_part = page + if are_whole { row_bytes } else { 0 };
-        let mut elements = round_up(MOST_ELEMENTS, page);
+        let elements = ELEMENTS + nr_rows * ELEMENTS_PER_ROW;
+        let mut elements = round_up(elements.min(MOST_ELEMENTS), page);
         let (header, mapped) = loop {
             let block = page + room + small + elements;
             // The rows of zeros lie behind it.

@@ -43,11 +43,9 @@ use slabyard_platform::{GRANULE, Memory, Planted};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use turns::{Schedule, VirtualThread};
 
-/// Bytes for the elements of stacks: at least so many, more of many rows, and at most as many as
-/// on Linux.
+/// Bytes for the elements of stacks, at least so many and more of many rows.
 const ELEMENTS: usize = 16 << 20;
 const ELEMENTS_PER_ROW: usize = 1 << 20;
-const MOST_ELEMENTS: usize = 192 << 20;
 /// Counters that there is room for.
 const COUNTERS: usize = 64;
 
@@ -89,7 +87,7 @@ impl Machine {
         // The header; then the rows; then the elements.
         let page = config.page_bytes;
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
-        let elements = (nr_rows * ELEMENTS_PER_ROW).clamp(ELEMENTS, MOST_ELEMENTS);
+        let elements = ELEMENTS.max(nr_rows * ELEMENTS_PER_ROW);
         let elements = elements.next_multiple_of(page);
         let header = memory.table(page + row_bytes + elements, page);
         let base = header + page;
