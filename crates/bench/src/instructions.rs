@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::allocators::{Allocator, Bench};
 use crate::args::InstructionsOptions;
 use crate::machine::Machine;
-use crate::measured::Measured;
+use crate::measured::{Head, Measured};
 use crate::peers::{Absent, AllAllocators, everybody};
 use crate::{interrupt, screen};
 
@@ -22,11 +22,8 @@ const SKIPPED: &str = "skipped: valgrind is not installed";
 
 #[derive(Serialize)]
 struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
+    #[serde(flatten)]
+    head: Head<'a>,
     /// Version, or why nothing was counted.
     valgrind: String,
     pairs: u64,
@@ -46,17 +43,12 @@ pub fn run(options: &InstructionsOptions) -> Result<Measured> {
     };
     let AllAllocators { allocators, absent } = everybody;
     let report = Report {
-        format: 2,
-        suite: "instructions",
-        machine: &machine,
-        allocators: &allocators,
-        absent: &absent,
+        head: Head::new(2, "instructions", &machine, &allocators, &absent),
         valgrind: version.unwrap_or_else(|| SKIPPED.to_owned()),
         pairs: options.pairs,
         instructions_per_pair,
     };
-    let heading = screen::heading(&machine, &allocators);
-    Measured::new(heading, text(&report), &report, Vec::new())
+    Measured::new(&report.head, &text(&report), &report, Vec::new())
 }
 
 /// valgrind's version, if it is installed.
@@ -132,15 +124,14 @@ fn collected(text: &str) -> Option<u64> {
 }
 
 fn text(report: &Report) -> String {
-    let absent = screen::left_out(report.absent);
     if report.instructions_per_pair.is_empty() {
-        return absent + &report.valgrind;
+        return report.valgrind.clone();
     }
-    let each = report.allocators.iter().zip(&report.instructions_per_pair);
+    let each = report.head.allocators.iter().zip(&report.instructions_per_pair);
     let row = |(a, n): (&Allocator, &f64)| vec![a.name.to_owned(), format!("{n:.2}")];
     let table = screen::table(&["allocator", "instructions"], each.map(row).collect());
     format!(
-        "{absent}Instructions of one malloc(64) and free ({}), the load's loop included.\n\
+        "Instructions of one malloc(64) and free ({}), the load's loop included.\n\
          valgrind has no restartable sequences: ours counts here in its mode of private slots.\n\n{table}",
         report.valgrind
     )

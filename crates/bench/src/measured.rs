@@ -6,9 +6,34 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::allocators::Allocator;
 use crate::args::Common;
 use crate::goals::{Goal, Verdict, judge};
+use crate::machine::Machine;
+use crate::peers::Absent;
 use crate::screen;
+
+/// What the report of a suite beside all peers begins with.
+#[derive(Serialize)]
+pub struct Head<'a> {
+    format: u32,
+    suite: &'static str,
+    pub machine: &'a Machine,
+    pub allocators: &'a [Allocator],
+    absent: &'a [Absent],
+}
+
+impl<'a> Head<'a> {
+    pub fn new(
+        format: u32,
+        suite: &'static str,
+        machine: &'a Machine,
+        allocators: &'a [Allocator],
+        absent: &'a [Absent],
+    ) -> Self {
+        Self { format, suite, machine, allocators, absent }
+    }
+}
 
 /// What a suite measured.
 pub struct Measured {
@@ -23,13 +48,15 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What is said below `heading`, and `report`, which holds it all.
+    /// Of `report`, which holds it all, and its tables.
     pub fn new(
-        heading: String,
-        body: String,
+        head: &Head,
+        tables: &str,
         report: &impl Serialize,
         goals: Vec<Goal>,
     ) -> Result<Self> {
+        let heading = screen::heading(head.machine, head.allocators);
+        let body = screen::left_out(head.absent) + tables;
         let report = RawValue::from_string(serde_json::to_string_pretty(report)?)?;
         Ok(Self { heading, body, report, goals })
     }
@@ -42,5 +69,30 @@ impl Measured {
         }
         screen::publish(&text, &self.report, common.json.as_deref())?;
         Ok(judge(&self.goals, common.check))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_json_begin_with_the_machine_and_who_was_measured() {
+        #[derive(Serialize)]
+        struct Report<'a> {
+            #[serde(flatten)]
+            head: Head<'a>,
+            rounds: u32,
+        }
+        let machine = Machine::read().unwrap();
+        let absent = [Absent { name: "tcmalloc", why: "not installed".to_owned() }];
+        let head = Head::new(1, "rest", &machine, &[], &absent);
+        let report = Report { head, rounds: 3 };
+        let measured = Measured::new(&report.head, "tables\n", &report, Vec::new()).unwrap();
+        assert!(measured.heading.contains(&machine.kernel), "{}", measured.heading);
+        assert_eq!(measured.body, "left out: tcmalloc: not installed\ntables\n");
+        let json: serde_json::Value = serde_json::from_str(measured.report.get()).unwrap();
+        assert_eq!((&json["suite"], &json["rounds"]), (&"rest".into(), &3.into()));
+        assert_eq!(json["absent"][0]["name"], "tcmalloc");
     }
 }

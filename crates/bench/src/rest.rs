@@ -12,8 +12,8 @@ use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::RestOptions;
 use crate::goals::Goal;
 use crate::machine::Machine;
-use crate::measured::Measured;
-use crate::peers::{Absent, AllAllocators, everybody};
+use crate::measured::{Head, Measured};
+use crate::peers::{AllAllocators, everybody};
 use crate::stats::median;
 use crate::{interrupt, screen};
 
@@ -155,11 +155,8 @@ impl RestPart {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
+    #[serde(flatten)]
+    head: Head<'a>,
     rounds: u32,
     parts: &'a [RestPart],
     goals: &'a [Goal],
@@ -174,17 +171,12 @@ pub fn run(options: &RestOptions) -> Result<Measured> {
     let parts = measure(&bench, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().filter_map(RestPart::goal).collect();
     let report = Report {
-        format: 1,
-        suite: "rest",
-        machine: &machine,
-        allocators: &allocators,
-        absent: &absent,
+        head: Head::new(1, "rest", &machine, &allocators, &absent),
         rounds: options.rounds,
         parts: &parts,
         goals: &goals,
     };
-    let heading = screen::heading(&machine, &allocators);
-    Measured::new(heading, text(&report), &report, goals.clone())
+    Measured::new(&report.head, &text(&report), &report, goals.clone())
 }
 
 fn helped(ours: &Allocator) -> Allocator {
@@ -275,8 +267,7 @@ fn percent(share: f64) -> String {
 }
 
 fn text(report: &Report) -> String {
-    let mut text = screen::left_out(report.absent);
-    text += &format!(
+    let mut text = format!(
         "Objects of 16 to 4096 bytes and some of 256 KiB to 8 MiB; 99 % freed at random.\n\
          empty: pages that were written to and hold no byte of an object that stays.\n\
          back: the share of them that is not in memory, some time after the last free.\n\
@@ -286,7 +277,7 @@ fn text(report: &Report) -> String {
     );
     for part in report.parts {
         let (name, title) = (part.name(), part.after.title());
-        text += &format!("\n{name} ({title}):\n\n{}\n", part.table(report.allocators));
+        text += &format!("\n{name} ({title}):\n\n{}\n", part.table(report.head.allocators));
     }
     text
 }

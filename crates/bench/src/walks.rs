@@ -14,8 +14,8 @@ use crate::compare::measures::Load;
 use crate::compare::runs::Runner;
 use crate::compare::{chosen_loads, chosen_peers, only_preloaded};
 use crate::machine::Machine;
-use crate::measured::Measured;
-use crate::peers::{Absent, AllAllocators, everybody};
+use crate::measured::{Head, Measured};
+use crate::peers::{AllAllocators, everybody};
 use crate::{interrupt, screen, thp};
 
 /// What one run counted.
@@ -42,11 +42,8 @@ impl Walks {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
+    #[serde(flatten)]
+    head: Head<'a>,
     scale: f64,
     /// By setting of THP.
     settings: BTreeMap<String, Counted>,
@@ -77,15 +74,11 @@ pub fn run(options: &WalksOptions) -> Result<Measured> {
         settings.insert(setting.word().to_owned(), all(&runner, &loads, &allocators)?);
     }
     let report = Report {
-        format: 1,
-        suite: "walks",
-        machine: &machine,
-        allocators: &allocators,
-        absent: &absent,
+        head: Head::new(1, "walks", &machine, &allocators, &absent),
         scale: options.scale,
         settings,
     };
-    Measured::new(screen::heading(&machine, &allocators), text(&report), &report, Vec::new())
+    Measured::new(&report.head, &text(&report), &report, Vec::new())
 }
 
 /// Fails unless the model counts for known strides what is computed by hand. `second` is another
@@ -144,11 +137,12 @@ fn counted(text: &str) -> Option<Walks> {
 }
 
 fn text(report: &Report) -> String {
-    let mut text = screen::left_out(report.absent);
-    text += "Page walks of a thousand of the load's accesses, and the percentage of accesses to \
-             huge pages.\n";
+    let mut text =
+        "Page walks of a thousand of the load's accesses, and the percentage of accesses \
+                    to huge pages.\n"
+            .to_owned();
     let mut heading = vec!["load"];
-    heading.extend(report.allocators.iter().map(|allocator| allocator.name));
+    heading.extend(report.head.allocators.iter().map(|allocator| allocator.name));
     for (setting, loads) in &report.settings {
         let rows = loads.iter().map(|(load, counted)| {
             let cell = |walks: &Option<Walks>| {

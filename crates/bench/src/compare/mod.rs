@@ -24,7 +24,7 @@ use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, AllAllocators, everybody};
-use crate::{fronts, screen, thp};
+use crate::{fronts, thp};
 use measures::Load;
 use report::{Report, Section};
 use results::Results;
@@ -48,8 +48,7 @@ pub fn run(options: &CompareOptions) -> Result<Measured> {
     let sections = sections(&runner, &loads, &everybody.allocators, options)?;
     let AllAllocators { allocators, absent } = &everybody;
     let report = Report::new(&machine, allocators, absent, sections, options);
-    let heading = screen::heading(&machine, allocators);
-    Measured::new(heading, text::body(&report), &report, goals(&report.sections))
+    Measured::new(&report.head, &text::body(&report), &report, goals(&report.sections))
 }
 
 /// Nobody has to build ours to measure fronts in its place.

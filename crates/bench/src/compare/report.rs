@@ -15,16 +15,14 @@ use crate::allocators::Allocator;
 use crate::args::CompareOptions;
 use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::measured::Head;
 use crate::peers::Absent;
 
 /// Everything that was measured.
 #[derive(Serialize)]
 pub struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    pub absent: &'a [Absent],
+    #[serde(flatten)]
+    pub head: Head<'a>,
     pub rounds: u32,
     pub most_rounds: u32,
     pub scale: f64,
@@ -42,11 +40,7 @@ impl<'a> Report<'a> {
         options: &CompareOptions,
     ) -> Self {
         Self {
-            format: 1,
-            suite: "compare",
-            machine,
-            allocators,
-            absent,
+            head: Head::new(1, "compare", machine, allocators, absent),
             rounds: options.rounds,
             most_rounds: options.most_rounds(),
             scale: options.scale,

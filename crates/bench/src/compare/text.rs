@@ -18,8 +18,7 @@ const FEW_ROUNDS: u32 = 10;
 
 /// All of it, below the machine and the allocators.
 pub fn body(report: &Report) -> String {
-    let mut text = screen::left_out(report.absent);
-    text += &method(report);
+    let mut text = method(report);
     for section in &report.sections {
         text += &results(section);
     }
@@ -132,11 +131,10 @@ mod tests {
     use super::*;
     use crate::args::{Args, Suite};
     use crate::machine::Machine;
-    use crate::peers::Absent;
     use clap::Parser;
 
     #[test]
-    fn text_holds_losses_failures_and_who_was_left_out() {
+    fn text_holds_losses_and_failures() {
         let results = made_up(
             &["ours", "mimalloc", "glibc"],
             &[
@@ -148,20 +146,18 @@ mod tests {
         let some = Some(Calls { madvise: 11, map: 22, mprotect: 33 });
         let calls = Ok(vec![vec![some; 3]; 3]);
         let machine = Machine::read().unwrap();
-        let absent = [Absent { name: "tcmalloc", why: "not installed".to_owned() }];
         let sections = vec![Section::new("madvise", results, calls)];
         let line = ["slabyard-bench", "compare", "--rounds", "3"];
         let Suite::Compare(options) = Args::try_parse_from(line).unwrap().suite else {
             unreachable!("the suite asked for")
         };
-        let report = Report::new(&machine, &[], &absent, sections, &options);
+        let report = Report::new(&machine, &[], &[], sections, &options);
 
         let text = body(&report);
         let losses = text.split("### Losses").nth(1).unwrap().split("###").next().unwrap();
         assert!(losses.contains("| lost") && losses.contains("1.500"), "{losses}");
         assert!(!losses.contains("| good") && losses.contains("not explained yet"), "{losses}");
         for words in [
-            "left out: tcmalloc: not installed",
             "- dead on glibc, round 1: signal 11",
             "### Transparent huge pages: madvise",
             "their intervals tell little",

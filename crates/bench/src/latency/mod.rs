@@ -15,8 +15,8 @@ use crate::allocators::{Allocator, Bench, MIMALLOC_AT, OURS};
 use crate::args::LatencyOptions;
 use crate::goals::Goal;
 use crate::machine::{Cpu, Machine};
-use crate::measured::Measured;
-use crate::peers::{Absent, AllAllocators, everybody};
+use crate::measured::{Head, Measured};
+use crate::peers::{AllAllocators, everybody};
 use crate::stats::{Estimate, PairedSamples, median, ratio};
 use crate::{interrupt, screen};
 use said::{CALLS, Call, P999, Run, SHARES, SLOW, run_of};
@@ -183,11 +183,8 @@ impl LatencyPart {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
+    #[serde(flatten)]
+    head: Head<'a>,
     rounds: u32,
     pairs: u64,
     parts: &'a [LatencyPart],
@@ -202,18 +199,13 @@ pub fn run(options: &LatencyOptions) -> Result<Measured> {
     let parts = measure(&bench, &machine, &allocators, options)?;
     let goals: Vec<Goal> = parts.iter().flat_map(LatencyPart::goals).collect();
     let report = Report {
-        format: 1,
-        suite: "latency",
-        machine: &machine,
-        allocators: &allocators,
-        absent: &absent,
+        head: Head::new(1, "latency", &machine, &allocators, &absent),
         rounds: options.rounds,
         pairs: options.pairs,
         parts: &parts,
         goals: &goals,
     };
-    let heading = screen::heading(&machine, &allocators);
-    Measured::new(heading, text(&report), &report, goals.clone())
+    Measured::new(&report.head, &text(&report), &report, goals.clone())
 }
 
 fn measure(
@@ -275,8 +267,7 @@ fn one(
 }
 
 fn text(report: &Report) -> String {
-    let mut text = screen::left_out(report.absent);
-    text += &format!(
+    let mut text = format!(
         "Nanoseconds of single calls, {} pairs of mixed sizes a process; medians of {} rounds.\n\
          empty: the clock read twice with nothing between. No sample is dropped.\n\
          Ratios are ours to the allocator's of the row in the same round, the median over rounds; \
@@ -287,10 +278,10 @@ fn text(report: &Report) -> String {
     for part in report.parts {
         let threads = part.threads;
         text += &format!("\nthreads: {threads}; {}.\n{}\n", part.clock.title(), part.warning());
-        text += &format!("\n{}\n", part.table(report.allocators));
+        text += &format!("\n{}\n", part.table(report.head.allocators));
         text += &format!(
             "\nCalls from so many microseconds to twice as many, without the clock, of a million:\n\n{}\n",
-            part.slow_table(report.allocators)
+            part.slow_table(report.head.allocators)
         );
     }
     text

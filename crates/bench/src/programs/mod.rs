@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use comfy_table::CellAlignment;
 use serde::Serialize;
 
-use crate::allocators::{Allocator, Bench, OURS};
+use crate::allocators::{Bench, OURS};
 use crate::args::{MOST_TIMES, ProgramsOptions};
 use crate::compare::measures::{CPU, FAULTS, Load, PEAK, WALL};
 use crate::compare::results::Results;
@@ -18,8 +18,8 @@ use crate::compare::runs::Rounds;
 use crate::compare::{self, judge, runs, tables};
 use crate::goals::{Goal, Verdict};
 use crate::machine::Machine;
-use crate::measured::Measured;
-use crate::peers::{Absent, everybody};
+use crate::measured::{Head, Measured};
+use crate::peers::everybody;
 use crate::real::{PROGRAMS, Prepared, Program};
 use crate::{fronts, screen};
 use runner::Runner;
@@ -38,11 +38,8 @@ struct ProgramStatus {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
+    #[serde(flatten)]
+    head: Head<'a>,
     rounds: u32,
     programs: &'a [ProgramStatus],
     goals: &'a [Goal],
@@ -89,19 +86,14 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
     let results = Results::new(names, loads, runs);
     let (goals, losses) = (judge::goals_of_each(&results), judge::losses(&results));
     let report = Report {
-        format: 1,
-        suite: "programs",
-        machine: &machine,
-        allocators,
-        absent,
+        head: Head::new(1, "programs", &machine, allocators, absent),
         rounds: options.rounds,
         programs: &places,
         goals: &goals,
         losses: &losses,
         results: compare::Raw::new(&results),
     };
-    let heading = screen::heading(&machine, allocators);
-    Measured::new(heading, text(&report, &results), &report, goals.clone())
+    Measured::new(&report.head, &text(&report, &results), &report, goals.clone())
 }
 
 /// Programs that run on a preloaded allocator, by name.
@@ -153,11 +145,10 @@ fn list(places: &[ProgramStatus]) -> comfy_table::Table {
 }
 
 fn text(report: &Report, results: &Results) -> String {
-    let mut text = screen::left_out(report.absent);
-    text += &format!(
+    let mut text = format!(
         "THP {}, {} rounds; a program runs on, up to {} times as often, while the interval of its \
          time beside the best peer's holds the limit.\n",
-        report.machine.thp, report.rounds, MOST_TIMES
+        report.head.machine.thp, report.rounds, MOST_TIMES
     );
     text += &format!("\n{}\n", list(report.programs));
     if !judge::is_ours(results) {
@@ -178,6 +169,7 @@ fn text(report: &Report, results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocators::Allocator;
     use crate::compare::measures::Run;
     use crate::compare::runs::Runs;
     use std::path::Path;
