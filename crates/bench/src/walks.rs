@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, without_settings};
 use crate::args::WalksOptions;
-use crate::compare::measures::Load;
-use crate::compare::runs::Runner;
-use crate::compare::{chosen_loads, chosen_peers, only_preloaded};
+use crate::compare::measures::{Load, OfLoad, Run};
+use crate::compare::runs::{Counting, Rounds, Runner};
+use crate::compare::{chosen_loads, chosen_peers, only_preloaded, runs};
 use crate::machine::Machine;
 use crate::measured::{Head, Measured};
 use crate::peers::{AllAllocators, everybody};
-use crate::{interrupt, screen, thp};
+use crate::{screen, thp};
 
 /// What one run counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -95,30 +95,14 @@ fn check_model(bench: &Bench, second: Option<&str>) -> Result<()> {
 
 /// A load that fails on an allocator, or does not end, leaves its place empty.
 fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<Counted> {
-    let bar = screen::progress(loads.len() * allocators.len());
-    let mut counted = Counted::new();
-    for Load { name: load, .. } in loads {
-        let mut of_load = Vec::new();
-        for allocator in allocators {
-            let name = allocator.name;
-            bar.set_message(format!("{load}, {name}"));
-            let walks = count(runner, load, allocator);
-            interrupt::check()?;
-            if let Err(error) = &walks {
-                bar.suspend(|| eprintln!("slabyard-bench: {load} on {name}: {error:#}"));
-            }
-            of_load.push(walks.ok());
-            bar.inc(1);
-        }
-        counted.insert(load.clone(), of_load);
-    }
-    bar.finish_and_clear();
-    Ok(counted)
+    let (runs, _) = runs::all(&counting(runner), loads, allocators, Rounds::just(1))?;
+    let once = |runs: Vec<Run<Walks>>| runs.first().map(|run| run.measures);
+    let by_allocator = |of: OfLoad<Walks>| of.into_iter().map(once).collect();
+    Ok(loads.iter().map(|load| load.name.clone()).zip(runs.into_iter().map(by_allocator)).collect())
 }
 
-fn count(runner: &Runner, load: &str, allocator: &Allocator) -> Result<Walks> {
-    let (_, printed) = runner.run_with(load, &[], allocator)?;
-    counted(&printed).with_context(|| format!("the load said no `walks N`: {printed:?}"))
+fn counting(runner: &Runner) -> Counting<'_, Walks> {
+    Counting { runner, more: Vec::new(), read: counted }
 }
 
 /// Reads the last line `walks 1 accesses 2 misses 3 walks 4 huge`.
@@ -160,6 +144,7 @@ fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::runs::Runs;
     use std::path::Path;
 
     fn bench() -> Bench {
@@ -179,9 +164,8 @@ mod tests {
         let planted = check_model(&bench, Some("24")).unwrap_err().to_string();
         assert!(planted.contains("computed: 6656, 6656, 0"), "{planted}");
         let glibc = &bench.allocators[crate::allocators::GLIBC];
-        let runner =
-            |timeout_s| Runner::new(&bench, Some(&bench.program("walked")), 0.01, timeout_s);
-        let walks = count(&runner(60), "lifo", glibc).unwrap();
+        let runner = Runner::new(&bench, Some(&bench.program("walked")), 0.01, 60);
+        let walks = counting(&runner).run("lifo", glibc, 0).unwrap().measures;
         assert!(walks.accesses > 10_000, "{walks:?}");
         assert!(walks.walks <= walks.misses && walks.misses < walks.accesses, "{walks:?}");
     }

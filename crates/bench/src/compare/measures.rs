@@ -65,15 +65,15 @@ pub struct Failure {
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// By measure, in the units of [`MEASURES`].
-    pub measures: [u64; NR_MEASURES],
+pub struct Run<M = [u64; NR_MEASURES]> {
+    /// By measure, in the units of [`MEASURES`]; or what the load itself counted.
+    pub measures: M,
     /// What it did, as a number: the same on all allocators.
     pub work: u64,
 }
 
-/// Runs of a load, by allocator, then round.
-pub type OfLoad = Vec<Vec<Run>>;
+/// Runs of a load, by allocator, then round; none on an allocator where one failed.
+pub type OfLoad<M = [u64; NR_MEASURES]> = Vec<Vec<Run<M>>>;
 
 /// Runs by load; and what failed.
-pub type All = (Vec<OfLoad>, Vec<Failure>);
+pub type All<M = [u64; NR_MEASURES]> = (Vec<OfLoad<M>>, Vec<Failure>);

@@ -17,7 +17,7 @@ pub struct Results {
     /// Names, ours first.
     pub allocators: Vec<&'static str>,
     pub loads: Vec<Load>,
-    /// What was done, by load; none if it never ran.
+    /// What was done, by load; none if it never ended.
     pub work: Vec<Option<u64>>,
     /// By load, then allocator; none if a run failed.
     pub samples: Vec<Vec<Option<Samples>>>,
@@ -36,17 +36,12 @@ pub struct Mean {
 }
 
 impl Results {
-    /// Keeps the samples of complete series.
+    /// By measure; what failed has no runs.
     pub fn new(allocators: Vec<&'static str>, loads: Vec<Load>, (runs, failures): All) -> Self {
-        let failed = |load: &Load, allocator: &str| {
-            failures.iter().any(|f| f.load == load.name && f.allocator == allocator)
-        };
-        let of_load = |(load, by_allocator): (&Load, &Vec<Vec<Run>>)| {
-            let pairs = allocators.iter().zip(by_allocator);
-            pairs.map(|(name, runs)| (!failed(load, name)).then(|| samples(runs))).collect()
-        };
+        let of = |runs: &Vec<Run>| (!runs.is_empty()).then(|| samples(runs));
         let work = runs.iter().map(|of| of.iter().flatten().next().map(|run| run.work)).collect();
-        let samples = loads.iter().zip(&runs).map(of_load).collect();
+        let samples =
+            runs.iter().map(|by_allocator| by_allocator.iter().map(of).collect()).collect();
         Self { work, samples, allocators, loads, failures }
     }
 

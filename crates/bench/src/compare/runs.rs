@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use fastrand::Rng;
+use indicatif::ProgressBar;
 
 use super::measures::{All, Failure, Load, NR_MEASURES, OfLoad, Run};
 use crate::allocators::{Allocator, Bench, without_settings};
@@ -32,11 +33,12 @@ pub struct Runner {
 
 /// What runs things on allocators.
 pub trait Runs {
+    type Measures;
     /// What [`Run::work`] is, in words after the number.
     const WORK: &'static str;
 
     /// One run, in a round; an error is the run's own.
-    fn run(&self, name: &str, allocator: &Allocator, round: u32) -> Result<Run>;
+    fn run(&self, name: &str, allocator: &Allocator, round: u32) -> Result<Run<Self::Measures>>;
 }
 
 impl Runner {
@@ -132,12 +134,33 @@ impl Runner {
 }
 
 impl Runs for Runner {
+    type Measures = [u64; NR_MEASURES];
     const WORK: &'static str = "operations";
 
     /// A round has a seed of its own: what holds for one may be that one's chance.
     fn run(&self, load: &str, allocator: &Allocator, round: u32) -> Result<Run> {
         let seed = ["--seed".to_owned(), (round + 1).to_string()];
         outcome(self.run_with(load, if self.has_seeds { &seed } else { &[] }, allocator)?)
+    }
+}
+
+/// Runs loads that print what they counted.
+pub struct Counting<'a, M> {
+    pub runner: &'a Runner,
+    /// Arguments besides the load's name.
+    pub more: Vec<String>,
+    pub read: fn(&str) -> Option<M>,
+}
+
+impl<M> Runs for Counting<'_, M> {
+    type Measures = M;
+    const WORK: &'static str = Runner::WORK;
+
+    fn run(&self, load: &str, allocator: &Allocator, _round: u32) -> Result<Run<M>> {
+        let (_, printed) = self.runner.run_with(load, &self.more, allocator)?;
+        let counts = (self.read)(&printed)
+            .with_context(|| format!("the load said no counts: {printed:?}"))?;
+        Ok(Run { measures: counts, work: operations(&printed)? })
     }
 }
 
@@ -148,11 +171,14 @@ fn load_of(line: &str) -> Option<Load> {
     Some(Load { name: name.to_owned(), threads, words: words.trim().to_owned() })
 }
 
-/// Reads the load's `ops N`.
 fn outcome((measures, text): ([u64; NR_MEASURES], String)) -> Result<Run> {
+    Ok(Run { measures, work: operations(&text)? })
+}
+
+/// Reads the load's `ops N`.
+fn operations(text: &str) -> Result<u64> {
     let ops = text.lines().find_map(|line| line.strip_prefix("ops "));
-    let work = ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")?;
-    Ok(Run { measures, work })
+    ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")
 }
 
 /// Reads launch's line, and gives what the program itself printed before it.
@@ -181,32 +207,39 @@ pub fn measured(out: &Output) -> Result<([u64; NR_MEASURES], String)> {
 
 /// How often each load runs.
 #[derive(Clone, Copy)]
-pub struct Rounds {
+pub struct Rounds<M = [u64; NR_MEASURES]> {
     /// Each load.
     pub each: u32,
     /// One that is not reported yet, at most.
     pub most: u32,
     /// True if a load's runs do not tell what they are for.
-    pub is_open: fn(&OfLoad) -> bool,
+    pub is_open: fn(&OfLoad<M>) -> bool,
+}
+
+impl<M> Rounds<M> {
+    /// So many, whatever they tell.
+    pub fn just(each: u32) -> Self {
+        Self { each, most: each, is_open: |_| false }
+    }
 }
 
 /// All rounds: in each, each load runs once on each allocator, in an order
 /// drawn anew. After a failure, that load runs on that allocator no more.
-pub fn all(
-    runner: &impl Runs,
+pub fn all<R: Runs>(
+    runner: &R,
     loads: &[Load],
     allocators: &[Allocator],
-    rounds: Rounds,
-) -> Result<All> {
-    let mut runs = vec![vec![Vec::new(); allocators.len()]; loads.len()];
+    rounds: Rounds<R::Measures>,
+) -> Result<All<R::Measures>> {
+    let none = || allocators.iter().map(|_| Vec::new()).collect();
+    let mut runs: Vec<OfLoad<R::Measures>> = loads.iter().map(|_| none()).collect();
     let mut failures: Vec<Failure> = Vec::new();
     let mut random = Rng::new();
     let a_round = |loads: usize| loads * allocators.len();
     let bar = screen::progress(rounds.each as usize * a_round(loads.len()));
     for round in 0..rounds.most {
-        let goes_on =
-            |runs: &[OfLoad], load: usize| round < rounds.each || (rounds.is_open)(&runs[load]);
-        let now: Vec<usize> = (0..loads.len()).filter(|load| goes_on(&runs, *load)).collect();
+        let goes_on = |load: &usize| round < rounds.each || (rounds.is_open)(&runs[*load]);
+        let now: Vec<usize> = (0..loads.len()).filter(goes_on).collect();
         if round >= rounds.each {
             bar.inc_length(a_round(now.len()) as u64);
         }
@@ -226,10 +259,8 @@ pub fn all(
                     Ok(run) => runs[l][a].push(run),
                     Err(error) => {
                         interrupt::check()?;
-                        let why = format!("{error:#}");
-                        bar.suspend(|| eprintln!("slabyard-bench: {} on {name}: {why}", load.name));
-                        let load = load.name.clone();
-                        failures.push(Failure { load, allocator: name, round: round + 1, why });
+                        runs[l][a].clear();
+                        failures.push(failure(&bar, load, name, round, &error));
                     }
                 }
             }
@@ -237,6 +268,19 @@ pub fn all(
     }
     bar.finish_and_clear();
     Ok((runs, failures))
+}
+
+/// Says at once why a run failed; the others go on.
+pub fn failure(
+    bar: &ProgressBar,
+    load: &Load,
+    allocator: &'static str,
+    round: u32,
+    error: &Error,
+) -> Failure {
+    let (load, why) = (load.name.clone(), format!("{error:#}"));
+    bar.suspend(|| eprintln!("slabyard-bench: {load} on {allocator}: {why}"));
+    Failure { load, allocator, round: round + 1, why }
 }
 
 /// A load does the same work in a round whatever the allocator: else two times
@@ -247,7 +291,7 @@ fn checked_run<R: Runs>(
     allocator: &Allocator,
     round: u32,
     others: &mut Option<u64>,
-) -> Result<Run> {
+) -> Result<Run<R::Measures>> {
     let run = runner.run(&load.name, allocator, round)?;
     let others = *others.get_or_insert(run.work);
     ensure!(run.work == others, "{} {}; others did {others}", run.work, R::WORK);
@@ -272,6 +316,7 @@ slow) sleep 30 ;;
 crash) echo "slot 3 is torn" >&2; kill -SEGV $$ ;;
 wrong) exit 1 ;;
 mute) ;;
+tired) test -e "$0.ran" && exit 1; touch "$0.ran"; echo "ops 7" ;;
 per) echo "ops ${#LD_PRELOAD}" ;;
 esac
 "#;
@@ -285,10 +330,6 @@ esac
 
     fn runner(bench: &Bench) -> Runner {
         Runner::new(bench, Some(&bench.program("stand-in")), 1.0, 1)
-    }
-
-    fn just(each: u32) -> Rounds {
-        Rounds { each, most: each, is_open: |_| false }
     }
 
     #[test]
@@ -368,10 +409,21 @@ esac
         let bench = bench();
         let load = |name: &str| Load { name: name.to_owned(), threads: 1, words: String::new() };
         let loads = [load("crash"), load("quick")];
-        let (runs, failures) = all(&runner(&bench), &loads, &bench.allocators, just(3)).unwrap();
+        let (runs, failures) =
+            all(&runner(&bench), &loads, &bench.allocators, Rounds::just(3)).unwrap();
         assert_eq!(failures.len(), 3, "one a allocator: {failures:?}");
         assert!(failures.iter().all(|f| f.load == "crash" && f.round == 1));
         assert!(runs[1].iter().all(|of| of.len() == 3));
+    }
+
+    #[test]
+    fn what_fails_once_has_no_runs() {
+        let bench = bench();
+        let load = Load { name: "tired".to_owned(), threads: 1, words: String::new() };
+        let glibc = [bench.allocators[crate::allocators::GLIBC].clone()];
+        let (runs, failures) = all(&runner(&bench), &[load], &glibc, Rounds::just(3)).unwrap();
+        assert!(runs[0][0].is_empty(), "{runs:?}");
+        assert_eq!(failures.iter().map(|f| f.round).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
@@ -395,7 +447,8 @@ esac
     fn different_work_is_a_failure() {
         let bench = bench();
         let load = Load { name: "per".to_owned(), threads: 1, words: String::new() };
-        let (_, failures) = all(&runner(&bench), &[load], &bench.allocators, just(1)).unwrap();
+        let (_, failures) =
+            all(&runner(&bench), &[load], &bench.allocators, Rounds::just(1)).unwrap();
         assert!(failures[0].why.contains("operations; others did"), "{failures:?}");
     }
 }

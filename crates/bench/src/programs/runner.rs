@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::allocators::{Allocator, Bench, digest, without_settings};
-use crate::compare::measures::Run;
+use crate::compare::measures::{NR_MEASURES, Run};
 use crate::compare::runs::{Runs, TICK_MS, measured};
 use crate::interrupt;
 use crate::real::Prepared;
@@ -42,6 +42,7 @@ impl<'a> Runner<'a> {
 }
 
 impl Runs for Runner<'_> {
+    type Measures = [u64; NR_MEASURES];
     const WORK: &'static str = "is the digest of its output";
 
     fn run(&self, name: &str, allocator: &Allocator, _round: u32) -> Result<Run> {
