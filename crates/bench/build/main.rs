@@ -77,6 +77,9 @@ fn main() {
     }
     compile(LOAD_FLAGS, &[], &sources_in("loads/life"), &out.join("life"));
     compile_walked(&out);
+    let mut handed = sources_in("loads/handed");
+    handed.push(PathBuf::from("loads/life/shared.c"));
+    compile(LOAD_FLAGS, &[], &handed, &out.join("handed"));
     let mut kernel = sources_in("loads/kernel");
     kernel.push(PathBuf::from("loads/life/shared.c"));
     compile(LOAD_FLAGS, &[], &kernel, &out.join("kernel"));

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::allocators::Bench;
 use crate::args::{
-    AllOptions, COUNTED_PAIRS, CompareOptions, InstructionsOptions, LATENCY_PAIRS, LATENCY_THREADS,
-    LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, PeerSuite, ProgramsOptions, REST_OBJECTS,
-    REST_SECONDS, RestOptions,
+    AllOptions, COUNTED_PAIRS, CompareOptions, HANDED_REST_MS, HandedOptions, InstructionsOptions,
+    LATENCY_PAIRS, LATENCY_THREADS, LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, PeerSuite,
+    ProgramsOptions, REST_OBJECTS, REST_SECONDS, RestOptions,
 };
 use crate::fronts::Engines;
 use crate::goals::{Goal, Verdict, judge};
@@ -20,7 +20,10 @@ use crate::measured::Measured;
 use crate::page;
 use crate::peers::{AllAllocators, everybody};
 use crate::raw::{ResultsFile, SuiteResult, SuiteResults};
-use crate::{compare, instructions, interrupt, latency, machine, programs, rest, screen};
+use crate::{compare, handed, instructions, interrupt, latency, machine, programs, rest, screen};
+
+/// With these, `handed` takes less than five minutes.
+const MOST_HANDED_ROUNDS: u32 = 5;
 
 /// A suite: its name in the JSON, its title, and how it is run.
 struct Suite {
@@ -31,11 +34,12 @@ struct Suite {
 }
 
 /// In the order in which they are run and written.
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     Suite { which: PeerSuite::Loads, name: "compare", title: "Loads", run: loads },
     Suite { which: PeerSuite::Programs, name: "programs", title: "Real programs", run: real },
     Suite { which: PeerSuite::Rest, name: "rest", title: "Memory that comes back", run: back },
     Suite { which: PeerSuite::Latency, name: "latency", title: "Single calls", run: calls },
+    Suite { which: PeerSuite::Handed, name: "handed", title: "Handed-over objects", run: over },
     Suite {
         which: PeerSuite::Instructions,
         name: "instructions",
@@ -95,6 +99,20 @@ fn calls(all: &AllOptions) -> Result<Measured> {
         rounds: all.rounds,
         pairs: LATENCY_PAIRS,
         threads: LATENCY_THREADS.to_vec(),
+        gperftools: all.gperftools.clone(),
+    })
+}
+
+fn over(all: &AllOptions) -> Result<Measured> {
+    handed::run(&HandedOptions {
+        common: all.common.clone(),
+        // Most of what it says repeats; each takes half a minute.
+        rounds: all.rounds.div_ceil(3).min(MOST_HANDED_ROUNDS),
+        only: Vec::new(),
+        peers: Vec::new(),
+        scale: 1.0,
+        rest_ms: HANDED_REST_MS,
+        timeout_s: LOAD_TIMEOUT_S,
         gperftools: all.gperftools.clone(),
     })
 }

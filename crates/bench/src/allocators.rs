@@ -20,6 +20,7 @@ const LATENCY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/latency"));
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
 const LIFE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/life"));
 const WALKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walked"));
+const HANDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handed"));
 const KERNEL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernel"));
 const BURST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/burst"));
 const JSON_ROUNDS: &[u8] = include_bytes!("../loads/json_rounds.py");
@@ -115,6 +116,7 @@ impl Bench {
         bench.unpack("launch", LAUNCH)?;
         bench.unpack("life", LIFE)?;
         bench.unpack("walked", WALKED)?;
+        bench.unpack("handed", HANDED)?;
         bench.unpack(KERNEL_LOADS, KERNEL)?;
         bench.unpack("json_rounds.py", JSON_ROUNDS)?;
         Ok(bench)

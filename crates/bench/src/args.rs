@@ -29,6 +29,8 @@ Examples:
   target/release/slabyard-bench compare --earlier old/libslabyard_malloc.so --scale 0.5
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
+  target/release/slabyard-bench handed --rounds 5 --only ring_8,lines_passive
+  target/release/slabyard-bench handed --peers mimalloc,glibc --scale 0.2 --rest-ms 1000
   target/release/slabyard-bench walks --only tree,web --thp always
   target/release/slabyard-bench compare --program kernel --rounds 3
   target/release/slabyard-bench compare --fronts sheaves,6.1,6.8 --peers ours,glibc --rounds 5
@@ -78,6 +80,10 @@ pub enum Suite {
     /// Time of single calls: percentiles of malloc and of free, beside all peers
     #[command(after_help = EXAMPLES)]
     Latency(LatencyOptions),
+    /// Objects that one thread allocates and another frees, and cache lines of two threads, beside
+    /// all peers
+    #[command(after_help = EXAMPLES)]
+    Handed(HandedOptions),
     /// Page walks of the loads of `compare`, in a model of a TLB, beside all peers
     #[command(after_help = EXAMPLES)]
     Walks(WalksOptions),
@@ -104,6 +110,8 @@ pub const REST_OBJECTS: u64 = 300_000;
 pub const REST_SECONDS: u64 = 10;
 pub const LATENCY_PAIRS: u64 = 800_000;
 pub const LATENCY_THREADS: [u32; 2] = [1, 4];
+pub const HANDED_ROUNDS: u32 = 3;
+pub const HANDED_REST_MS: u64 = 3000;
 pub const COUNTED_PAIRS: u64 = 100_000;
 
 /// A load that is not told yet runs so many times as often as the others, at most.
@@ -279,6 +287,8 @@ pub enum PeerSuite {
     Rest,
     /// Single calls (`latency`)
     Latency,
+    /// Objects that change threads (`handed`)
+    Handed,
     /// Instructions of a malloc and free (`instructions`)
     Instructions,
 }
@@ -291,6 +301,7 @@ impl PeerSuite {
             Self::Programs => "programs",
             Self::Rest => "rest",
             Self::Latency => "latency",
+            Self::Handed => "handed",
             Self::Instructions => "instructions",
         }
     }
@@ -400,6 +411,34 @@ pub struct LatencyOptions {
     /// Measure with so many threads, in turn; several share two CPUs
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = LATENCY_THREADS, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub gperftools: Option<PathBuf>,
+}
+
+/// Options of `handed`.
+#[derive(clap::Args)]
+pub struct HandedOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Runs of each load on each allocator
+    #[arg(long, default_value_t = HANDED_ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these loads
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Only these peers
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
+    pub peers: Vec<String>,
+    /// Size of the loads, to their own
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    pub scale: f64,
+    /// Time without a call before memory at rest is read; a trickle of half as long follows
+    #[arg(long, value_name = "MS", default_value_t = HANDED_REST_MS, value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub rest_ms: u64,
+    /// Time after which a run has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = LOAD_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeout_s: u32,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub gperftools: Option<PathBuf>,

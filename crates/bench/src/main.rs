@@ -4,7 +4,8 @@
 //! instructions of one pair of calls under callgrind; the allocators are ours, mimalloc and the C
 //! library's. `compare` runs many loads to completion, on ours and all `peers`; `programs` runs
 //! real programs. `rest` measures how much memory is returned after a burst, `latency` how long
-//! single calls take, `look` what a reader costs. `walks` counts page walks in a model of a TLB.
+//! single calls take, `look` what a reader costs. `walks` counts page walks in a model of a TLB,
+//! `handed` measures objects that change threads.
 //! `load` runs one load on any allocators, `series` runs two loads on CPU slabs with eager and with
 //! delayed freezing, `lists` compares the claims of CPU partial lists with their contents. `all`
 //! runs the suites of the page, on all peers; it writes `raw`, from which `page` generates the
@@ -27,6 +28,7 @@ mod counts;
 mod find;
 mod fronts;
 mod goals;
+mod handed;
 mod instructions;
 mod interrupt;
 mod latency;
@@ -90,6 +92,7 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Rest(options) => rest::run(options)?.publish(&options.common),
         Suite::Latency(options) => latency::run(options)?.publish(&options.common),
         Suite::Walks(options) => walks::run(options)?.publish(&options.common),
+        Suite::Handed(options) => handed::run(options)?.publish(&options.common),
         Suite::Load(options) => load::run(options),
         Suite::Series(options) => series::run(options),
         Suite::Lists(options) => lists::run(options),

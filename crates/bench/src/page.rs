@@ -5,6 +5,7 @@
 //! measuring. `parts` makes each suite's tables, from those fields of its report that the page
 //! shows; the suite's own tables show the rest. `all` writes the document after measuring.
 
+mod handed;
 mod machine;
 mod parts;
 mod readme;
@@ -30,11 +31,12 @@ struct SuiteSection {
     text: fn(&str) -> Result<String>,
 }
 
-const SECTIONS: [SuiteSection; 5] = [
+const SECTIONS: [SuiteSection; 6] = [
     SuiteSection { name: "compare", title: "Loads", text: parts::loads },
     SuiteSection { name: "programs", title: "Real programs", text: parts::programs },
     SuiteSection { name: "rest", title: "Memory that comes back", text: parts::rest },
     SuiteSection { name: "latency", title: "Single calls", text: parts::calls },
+    SuiteSection { name: "handed", title: "Handed-over objects", text: handed::tables },
     SuiteSection { name: "instructions", title: "Instructions", text: parts::instructions },
 ];
 

@@ -4,8 +4,9 @@
 //! for all runs.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Error, Result, bail, ensure};
 use fastrand::Rng;
@@ -108,6 +109,27 @@ impl Runner {
         let out = self.command(load, allocator).args(more).output().context("launch")?;
         interrupt::check()?;
         measured(&out)
+    }
+
+    /// The same; `said` is called when the load has said its first line, or has ended.
+    pub fn run_beside(
+        &self,
+        load: &str,
+        more: &[String],
+        allocator: &Allocator,
+        said: impl FnOnce(),
+    ) -> Result<([u64; NR_MEASURES], String)> {
+        let mut command = self.command(load, allocator);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("launch")?;
+        let mut pipe = BufReader::new(child.stdout.take().context("launch")?);
+        let mut stdout = Vec::new();
+        let first = pipe.read_until(b'\n', &mut stdout);
+        said();
+        first.and_then(|_| pipe.read_to_end(&mut stdout)).context("launch")?;
+        let out = child.wait_with_output().context("launch")?;
+        interrupt::check()?;
+        measured(&Output { stdout, ..out })
     }
 
     fn command(&self, load: &str, allocator: &Allocator) -> Command {

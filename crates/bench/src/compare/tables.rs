@@ -4,7 +4,9 @@ use comfy_table::Table;
 
 use super::calls::Calls;
 use super::judge::Loss;
-use super::measures::{AREA, CPU, FAULTS, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, WALL};
+use super::measures::{
+    AREA, CPU, FAULTS, Failure, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, WALL,
+};
 use super::results::Results;
 use crate::screen;
 use crate::stats::{Estimate, median};
@@ -92,6 +94,14 @@ pub fn medians(results: &Results, measure: usize) -> Table {
 pub fn titled(results: &Results, m: usize) -> (String, Table) {
     let measure = &MEASURES[m];
     (format!("{}, {}, median", measure.name, measure.unit), medians(results, m))
+}
+
+/// What failed: a line each.
+pub fn failed(failures: &[Failure]) -> String {
+    let line = |failure: &Failure| {
+        format!("failed: {} on {}: {}\n", failure.load, failure.allocator, failure.why)
+    };
+    failures.iter().map(line).collect()
 }
 
 /// All measures of [`medians`] with a title each.

@@ -15,8 +15,8 @@ use crate::stats::median;
 const EXPLAINED_FROM: f64 = 1.25;
 
 #[derive(Deserialize)]
-struct Ratio {
-    value: f64,
+pub struct Ratio {
+    pub value: f64,
     low: f64,
     high: f64,
 }
@@ -28,11 +28,11 @@ impl Ratio {
 }
 
 /// By peer, then measure.
-type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
+pub type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
 
 #[derive(Deserialize)]
-struct NamedMeasures {
-    name: String,
+pub struct NamedMeasures {
+    pub name: String,
 }
 
 #[derive(Deserialize)]
@@ -58,13 +58,13 @@ struct Failure {
 
 /// What was measured under one setting of huge pages; that of programs has no name.
 #[derive(Deserialize)]
-struct Setting {
+pub struct Setting {
     #[serde(default)]
     thp: String,
-    means: Means,
+    pub means: Means,
     losses: Vec<Loss>,
     failures: Vec<Failure>,
-    loads: Vec<NamedMeasures>,
+    pub loads: Vec<NamedMeasures>,
 }
 
 #[derive(Deserialize)]
@@ -90,12 +90,17 @@ const MEASURES: [(&str, &str); 2] = [("wall_us", "wall time"), ("peak_kib", "pea
 pub fn loads(report: &str) -> Result<String> {
     let Loads { allocators, rounds, settings, .. } = serde_json::from_str(report)?;
     let loads = settings.first().map_or(0, |setting| setting.loads.len());
-    let mut text = format!(
+    let text = format!(
         "{loads} loads, each a process timed from start to end, ran in {rounds} rounds in random \
          order. A ratio is the median over rounds of our value divided by the peer's in the same \
          round; means are geometric, with 95 % bootstrap intervals. Less is better.\n\n{}\n\n",
         means(&allocators, &settings)
     );
+    Ok(text + &failed(&settings) + "\n" + &losses(&settings))
+}
+
+/// A line for each load and allocator, whatever the setting.
+pub fn failed(settings: &[Setting]) -> String {
     let mut failures: Vec<String> = Vec::new();
     for Failure { load, allocator, why } in settings.iter().flat_map(|setting| &setting.failures) {
         let line =
@@ -104,8 +109,7 @@ pub fn loads(report: &str) -> Result<String> {
             failures.push(line);
         }
     }
-    text += &failures.concat();
-    Ok(text + "\n" + &losses(&settings))
+    failures.concat()
 }
 
 pub fn programs(report: &str) -> Result<String> {
@@ -168,7 +172,7 @@ fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
 }
 
 /// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
-fn losses(settings: &[Setting]) -> String {
+pub fn losses(settings: &[Setting]) -> String {
     let mut text = "Losses, as ratios of ours to the best peer:\n\n".to_owned();
     let mut reasons: Vec<String> = Vec::new();
     for setting in settings {

@@ -85,9 +85,20 @@ fn others() -> SuiteResults {
          {{"clock": "tsc", "threads": 1, "runs": []}}]"#
     );
     let instructions = r#""valgrind": "valgrind-3", "instructions_per_pair": [51.01, 139]"#;
-    [("programs", programs), ("rest", &rest), ("latency", &latency), ("instructions", instructions)]
-        .map(|(name, report)| (name.to_owned(), part(Vec::new(), report)))
-        .into()
+    let handed = r#""rounds": 3, "rest_ms": 3000, "losses": [], "failures": [], "loads": [{"name": "one_2"}],
+        "means": {"glibc": {"wall_us": {"value": 0.75, "low": 0.7, "high": 0.8}}},
+        "rested": [{"load": "one_2", "readings": [{"at_once_kib": 1, "idle_kib": 2048, "trickled_kib": 1}, null]}],
+        "lines": [{"load": "lines_passive", "runs": [[{"lines": 90, "shared": 30, "apart": 30,
+            "alone_ps": 400, "together_ps": 1200}], []]}]"#;
+    [
+        ("programs", programs),
+        ("rest", &rest),
+        ("latency", &latency),
+        ("handed", handed),
+        ("instructions", instructions),
+    ]
+    .map(|(name, report)| (name.to_owned(), part(Vec::new(), report)))
+    .into()
 }
 
 fn cells(text: &str) -> String {
@@ -113,6 +124,9 @@ fn page_has_machine_commands_results_and_losses() {
         "lua; 5 rounds",
         "| ours | 91.0 % |",
         "| glibc | 3333 | 3333 |",
+        "1 loads hand objects from thread to thread",
+        "| ours | - | - | - | 2.0 | 33% | 3.00 |",
+        "| glibc | 0.750 | - | - | failed | failed | failed |",
         "ours 51.0, glibc 139.0. Left out: snmalloc.",
     ] {
         assert!(cells.contains(words), "{words} is not in\n{page}");

@@ -160,10 +160,7 @@ fn text(report: &Report, results: &Results) -> String {
     }
     text += &format!("\nOurs to each peer's, geometric mean:\n\n{}\n", tables::means(results));
     text += &format!("\nLosses:\n\n{}\n", tables::losses(report.losses));
-    for failure in &results.failures {
-        text += &format!("failed: {} on {}: {}\n", failure.load, failure.allocator, failure.why);
-    }
-    text
+    text + &tables::failed(&results.failures)
 }
 
 #[cfg(test)]
