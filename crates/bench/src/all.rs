@@ -1,4 +1,4 @@
-//! Runs every suite that compares against all peers, one after the other.
+//! Runs every suite that compares against all peers, and that of object caches, one after the other.
 //!
 //! A suite that cannot run on this machine is skipped with a message; the other suites' results are
 //! still written. `raw` is the file of everything measured; `page` generates the document from it.
@@ -9,9 +9,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::allocators::Bench;
 use crate::args::{
-    AllOptions, COUNTED_PAIRS, CompareOptions, HANDED_REST_MS, HandedOptions, InstructionsOptions,
-    LATENCY_PAIRS, LATENCY_THREADS, LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, PeerSuite,
-    ProgramsOptions, REST_OBJECTS, REST_SECONDS, RestOptions,
+    AllOptions, CACHED_BURST, CACHED_OBJECTS, COUNTED_PAIRS, CachesOptions, CompareOptions,
+    HANDED_REST_MS, HandedOptions, InstructionsOptions, LATENCY_PAIRS, LATENCY_THREADS,
+    LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, PeerSuite, ProgramsOptions, REST_OBJECTS,
+    REST_SECONDS, RestOptions, WALKED_SCALE, WalksOptions,
 };
 use crate::fronts::Engines;
 use crate::goals::{Goal, Verdict, judge};
@@ -20,7 +21,10 @@ use crate::measured::Measured;
 use crate::page;
 use crate::peers::{AllAllocators, everybody};
 use crate::raw::{ResultsFile, SuiteResult, SuiteResults};
-use crate::{compare, handed, instructions, interrupt, latency, machine, programs, rest, screen};
+use crate::{
+    caches, compare, handed, instructions, interrupt, latency, machine, programs, rest, screen,
+    walks,
+};
 
 /// With these, `handed` takes less than five minutes.
 const MOST_HANDED_ROUNDS: u32 = 5;
@@ -34,12 +38,14 @@ struct Suite {
 }
 
 /// In the order in which they are run and written.
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 8] = [
     Suite { which: PeerSuite::Loads, name: "compare", title: "Loads", run: loads },
     Suite { which: PeerSuite::Programs, name: "programs", title: "Real programs", run: real },
     Suite { which: PeerSuite::Rest, name: "rest", title: "Memory that comes back", run: back },
     Suite { which: PeerSuite::Latency, name: "latency", title: "Single calls", run: calls },
     Suite { which: PeerSuite::Handed, name: "handed", title: "Handed-over objects", run: over },
+    Suite { which: PeerSuite::Walks, name: "walks", title: "Page walks", run: walked },
+    Suite { which: PeerSuite::Caches, name: "caches", title: "Object caches", run: typed },
     Suite {
         which: PeerSuite::Instructions,
         name: "instructions",
@@ -114,6 +120,28 @@ fn over(all: &AllOptions) -> Result<Measured> {
         rest_ms: HANDED_REST_MS,
         timeout_s: LOAD_TIMEOUT_S,
         gperftools: all.gperftools.clone(),
+    })
+}
+
+fn walked(all: &AllOptions) -> Result<Measured> {
+    walks::run(&WalksOptions {
+        common: all.common.clone(),
+        only: Vec::new(),
+        peers: Vec::new(),
+        thp: all.thp.clone(),
+        scale: WALKED_SCALE,
+        timeout_s: PROGRAM_TIMEOUT_S,
+        gperftools: all.gperftools.clone(),
+    })
+}
+
+fn typed(all: &AllOptions) -> Result<Measured> {
+    caches::run(&CachesOptions {
+        rounds: all.rounds,
+        objects: CACHED_OBJECTS,
+        burst: CACHED_BURST,
+        json: None,
+        check: false,
     })
 }
 
@@ -225,7 +253,7 @@ fn command(suite: &Suite, options: &AllOptions) -> String {
          target/release/slabyard-bench all"
         .to_owned();
     let _ = write!(text, " --only {} --rounds {}", suite.which.word(), options.rounds);
-    if suite.which == PeerSuite::Loads && !options.thp.is_empty() {
+    if matches!(suite.which, PeerSuite::Loads | PeerSuite::Walks) && !options.thp.is_empty() {
         let words: Vec<&str> = options.thp.iter().map(|thp| thp.word()).collect();
         let _ = write!(text, " --thp {}", words.join(","));
     }

@@ -112,6 +112,9 @@ pub const LATENCY_PAIRS: u64 = 800_000;
 pub const LATENCY_THREADS: [u32; 2] = [1, 4];
 pub const HANDED_ROUNDS: u32 = 3;
 pub const HANDED_REST_MS: u64 = 3000;
+pub const WALKED_SCALE: f64 = 0.3;
+pub const CACHED_OBJECTS: u64 = 1_000_000;
+pub const CACHED_BURST: usize = 10_000_000;
 pub const COUNTED_PAIRS: u64 = 100_000;
 
 /// A load that is not told yet runs so many times as often as the others, at most.
@@ -289,6 +292,10 @@ pub enum PeerSuite {
     Latency,
     /// Objects that change threads (`handed`)
     Handed,
+    /// Page walks of the loads (`walks`)
+    Walks,
+    /// Object caches (`caches`)
+    Caches,
     /// Instructions of a malloc and free (`instructions`)
     Instructions,
 }
@@ -302,6 +309,8 @@ impl PeerSuite {
             Self::Rest => "rest",
             Self::Latency => "latency",
             Self::Handed => "handed",
+            Self::Walks => "walks",
+            Self::Caches => "caches",
             Self::Instructions => "instructions",
         }
     }
@@ -459,7 +468,7 @@ pub struct WalksOptions {
     #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
     pub thp: Vec<Thp>,
     /// Size of the loads, to their own
-    #[arg(long, value_name = "FACTOR", default_value_t = 0.3, value_parser = positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = WALKED_SCALE, value_parser = positive)]
     pub scale: f64,
     /// Time after which a run has failed
     #[arg(long, value_name = "SECONDS", default_value_t = PROGRAM_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
@@ -476,10 +485,10 @@ pub struct CachesOptions {
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Objects of a window
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(65_536..))]
+    #[arg(long, default_value_t = CACHED_OBJECTS, value_parser = clap::value_parser!(u64).range(65_536..))]
     pub objects: u64,
     /// Objects of the burst; 0: none
-    #[arg(long, default_value_t = 10_000_000)]
+    #[arg(long, default_value_t = CACHED_BURST)]
     pub burst: usize,
     /// Write everything measured to FILE as JSON (`-`: standard output, instead of tables)
     #[arg(long, value_name = "FILE")]

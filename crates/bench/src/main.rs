@@ -99,6 +99,8 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::All(options) => all::run(options),
         Suite::Page(options) => page::run(options),
         Suite::Look(options) => look::run(options),
-        Suite::Caches(options) => caches::run(options),
+        Suite::Caches(options) => {
+            caches::run(options)?.publish_to(options.json.as_deref(), options.check)
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Each suite produces a [`Measured`]; `main` prints that of one suite, `all` those of all suites.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -63,12 +65,17 @@ impl Measured {
 
     /// Prints the text, or writes the JSON where it is wanted, and judges if asked to.
     pub fn publish(&self, common: &Common) -> Result<Verdict> {
+        self.publish_to(common.json.as_deref(), common.check)
+    }
+
+    /// The same for a suite without the options that all others share.
+    pub fn publish_to(&self, json: Option<&Path>, check: bool) -> Result<Verdict> {
         let mut text = format!("{}\n{}", self.heading, self.body);
         if !self.goals.is_empty() {
             text += &format!("\n{}", screen::goals(&self.goals));
         }
-        screen::publish(&text, &self.report, common.json.as_deref())?;
-        Ok(judge(&self.goals, common.check))
+        screen::publish(&text, &self.report, json)?;
+        Ok(judge(&self.goals, check))
     }
 }
 

@@ -5,10 +5,12 @@
 //! measuring. `parts` makes each suite's tables, from those fields of its report that the page
 //! shows; the suite's own tables show the rest. `all` writes the document after measuring.
 
+mod caches;
 mod handed;
 mod machine;
 mod parts;
 mod readme;
+mod walks;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -31,12 +33,14 @@ struct SuiteSection {
     text: fn(&str) -> Result<String>,
 }
 
-const SECTIONS: [SuiteSection; 6] = [
+const SECTIONS: [SuiteSection; 8] = [
     SuiteSection { name: "compare", title: "Loads", text: parts::loads },
     SuiteSection { name: "programs", title: "Real programs", text: parts::programs },
     SuiteSection { name: "rest", title: "Memory that comes back", text: parts::rest },
     SuiteSection { name: "latency", title: "Single calls", text: parts::calls },
     SuiteSection { name: "handed", title: "Handed-over objects", text: handed::tables },
+    SuiteSection { name: "walks", title: "Page walks", text: walks::tables },
+    SuiteSection { name: "caches", title: "Object caches", text: caches::tables },
     SuiteSection { name: "instructions", title: "Instructions", text: parts::instructions },
 ];
 
