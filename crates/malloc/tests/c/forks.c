@@ -8,7 +8,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-enum { THREADS = 4, ROUNDS = 80, KEPT = 64 };
+enum { THREADS = 4, ROUNDS = 25, KEPT = 64 };
 
 extern char **environ;
 
