@@ -229,11 +229,15 @@ fn loss(results: &Results, measure: usize, word: &str, load: usize) -> Option<Lo
     })
 }
 
-/// Of a text like [`EXPLAINED`].
+/// Of a text like [`EXPLAINED`]; a load's name there may end in `*`.
 pub fn explanation(text: &'static str, measure: &str, load: &str) -> Option<&'static str> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let words = line.strip_prefix(measure)?.strip_prefix(' ')?;
-        words.strip_prefix(load)?.strip_prefix(' ').map(str::trim)
+        let (of, why) = line.strip_prefix(measure)?.strip_prefix(' ')?.split_once(' ')?;
+        let is_it = match of.strip_suffix('*') {
+            Some(begin) => load.starts_with(begin),
+            None => load == of,
+        };
+        is_it.then(|| why.trim())
     })
 }
 
@@ -411,10 +415,12 @@ mod tests {
 
     #[test]
     fn explanation_is_of_its_measure_and_load() {
-        let text = "# time a no\ntime a because\nrss ab other\n";
+        let text = "# time a no\ntime a because\nrss ab other\nrss c_* all of them\n";
         assert_eq!(explanation(text, "time", "a"), Some("because"));
         assert_eq!(explanation(text, "rss", "a"), None);
         assert_eq!(explanation(text, "rss", "ab"), Some("other"));
+        assert_eq!(explanation(text, "rss", "c_2"), Some("all of them"));
+        assert_eq!(explanation(text, "rss", "c"), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ struct Lines {
 #[derive(Deserialize)]
 struct LinesRun {
     lines: f64,
-    shared: f64,
+    apart: f64,
     alone_ps: f64,
     together_ps: f64,
 }
@@ -55,11 +55,10 @@ pub fn tables(report: &str) -> Result<String> {
     let heading = ["", "wall time", "CPU time", "peak memory", "MiB at rest", "shared", "writes"];
     Ok(format!(
         "{} loads hand objects from thread to thread, one by one, in batches or round rings; \
-         {rounds} rounds. Times and peak memory are ours divided by the peer's, geometric means. \
-         \"At rest\" is the mean resident memory {} s after the last free. In {} loads threads write \
-         neighbours: \"shared\" is the greatest share of cache lines that have objects of two \
-         threads, \"writes\" the greatest time of a write, divided by that of one thread alone.\n\n\
-         {}\n\n{}\n{}",
+         {rounds} rounds. Means are ours divided by the peer's; \"at rest\" is {} s after the last \
+         free. On the worst of {} loads that write neighbours, \"shared\" is the share of cache lines \
+         with objects of two CPUs' threads, \"writes\" a write's time divided by one thread's alone.\n\n\
+         {}\n\n{}{}",
         setting.loads.len(),
         rest_ms / 1000.0,
         lines.len(),
@@ -78,7 +77,7 @@ impl Handed {
         let mut row = vec![name.to_owned()];
         row.extend(["wall_us", "cpu_us", "peak_kib"].map(to));
         row.push(self.mib_at_rest(a).map_or(FAILED.to_owned(), |mib| format!("{mib:.1}")));
-        let shared = self.most(a, |run| run.shared / run.lines.max(1.0));
+        let shared = self.most(a, |run| run.apart / run.lines.max(1.0));
         row.push(shared.map_or(FAILED.to_owned(), |share| format!("{:.0}%", share * 100.0)));
         let writes = self.most(a, |run| run.together_ps / run.alone_ps.max(1.0));
         row.push(writes.map_or(FAILED.to_owned(), |times| format!("{times:.2}")));

@@ -14,6 +14,9 @@ use crate::stats::median;
 /// At and above this share of the best peer's, a loss is reported with its reason.
 const EXPLAINED_FROM: f64 = 1.25;
 
+/// Below this, losses are counted.
+const NAMED_FROM: f64 = 1.1;
+
 #[derive(Deserialize)]
 pub struct Ratio {
     pub value: f64,
@@ -174,20 +177,20 @@ fn means(allocators: &[NamedMeasures], settings: &[Setting]) -> String {
 /// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
 pub fn losses(settings: &[Setting]) -> String {
     let mut text = "Losses, as ratios of ours to the best peer:\n\n".to_owned();
-    let mut reasons: Vec<String> = Vec::new();
+    let mut reasons: Vec<Reason> = Vec::new();
     for setting in settings {
         for (measure, word) in [("wall time", "time"), ("peak RSS", "rss")] {
             let of: Vec<&Loss> = setting.losses.iter().filter(|l| l.measure == measure).collect();
-            let (shown, open): (Vec<&Loss>, Vec<&Loss>) =
-                of.into_iter().partition(|loss| loss.to_best.low > 1.0);
-            for reason in shown.iter().filter_map(|loss| reason(loss, word)) {
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
-            let mut told = by_peer(&shown);
-            if !open.is_empty() {
-                told.push(format!("{} whose interval contains 1", open.len()));
+            let is_named =
+                |loss: &&Loss| loss.to_best.low > 1.0 && loss.to_best.value >= NAMED_FROM;
+            let (named, others): (Vec<&Loss>, Vec<&Loss>) = of.into_iter().partition(is_named);
+            named.iter().for_each(|loss| explain(&mut reasons, loss, word));
+            let mut told = by_peer(&named);
+            if !others.is_empty() {
+                told.push(format!(
+                    "{} below {NAMED_FROM} or whose interval contains 1",
+                    others.len()
+                ));
             }
             let told = if told.is_empty() { "none".to_owned() } else { told.join("; ") };
             let thp = match setting.thp.as_str() {
@@ -201,7 +204,7 @@ pub fn losses(settings: &[Setting]) -> String {
         let _ = write!(
             text,
             "\nReasons for ratios from {EXPLAINED_FROM} on (`crates/bench/explained.txt` has all):\n\n{}",
-            reasons.concat()
+            reasons.iter().map(Reason::line).collect::<String>()
         );
     }
     text
@@ -224,10 +227,31 @@ fn by_peer(losses: &[&Loss]) -> Vec<String> {
     peers.into_iter().map(of).collect()
 }
 
-fn reason(loss: &Loss, word: &str) -> Option<String> {
-    let Loss { load, measure, to_best, .. } = loss;
-    let why = judge::explanation(judge::EXPLAINED, word, load).unwrap_or(judge::NOT_EXPLAINED);
-    (to_best.value >= EXPLAINED_FROM).then(|| format!("- `{load}`, {measure}: {why}\n"))
+/// Why ours is behind, on loads that have this reason in common.
+struct Reason {
+    loads: Vec<String>,
+    measure: String,
+    why: &'static str,
+}
+
+impl Reason {
+    fn line(&self) -> String {
+        format!("- {}, {}: {}\n", self.loads.join(", "), self.measure, self.why)
+    }
+}
+
+fn explain(reasons: &mut Vec<Reason>, loss: &Loss, word: &str) {
+    if loss.to_best.value < EXPLAINED_FROM {
+        return;
+    }
+    let (load, measure) = (format!("`{}`", loss.load), loss.measure.clone());
+    let why =
+        judge::explanation(judge::EXPLAINED, word, &loss.load).unwrap_or(judge::NOT_EXPLAINED);
+    match reasons.iter_mut().find(|reason| reason.measure == measure && reason.why == why) {
+        Some(reason) if reason.loads.contains(&load) => {}
+        Some(reason) => reason.loads.push(load),
+        None => reasons.push(Reason { loads: vec![load], measure, why }),
+    }
 }
 
 #[derive(Deserialize)]
