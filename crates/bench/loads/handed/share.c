@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64, LEAST = 12, MOST = 32, STEPS = 100, STEP = 60, WRITES = 10000, PLANTED = 32 };
+enum { LINE = 64, LEAST = 12, MOST = 32, STEPS = 200, STEP = 60, WRITES = 10000, PLANTED = 32 };
 enum { SPINS = 200 };
 
 struct writer {
@@ -38,7 +38,7 @@ struct writer {
     struct slot *slots, *handed;
     struct owner owner;
     const struct order *order;
-    uint64_t number, nr, writes, together_ns, alone_ns;
+    uint64_t number, nr, together_ns, alone_ns;
 };
 
 static _Atomic uint64_t met;
@@ -102,7 +102,7 @@ static uint64_t write_often(const struct writer *me, uint64_t first)
     for (uint64_t i = 0; i < STEP; i++)
         bytes[i] = (unsigned char *)me->slots[first + i].at + 5;
     uint64_t begin = cpu_ns();
-    for (uint64_t k = 0; k < me->writes; k++)
+    for (uint64_t k = 0; k < WRITES; k++)
         for (uint64_t i = 0; i < STEP; i++)
             *bytes[i] = (unsigned char)(*bytes[i] + k);
     return cpu_ns() - begin;
@@ -200,8 +200,7 @@ void share_lines(const struct order *order)
 {
     static struct writer writers[MOST_THREADS];
     struct job job = {.scale = order->scale, .seed = 1};
-    uint64_t threads = order->threads, nr = STEP * scaled(&job, STEPS), counts[3] = {0};
-    uint64_t writes = WRITES * 2 / threads;
+    uint64_t threads = order->threads, nr = STEP * scaled(&job, STEPS / threads), counts[3] = {0};
     pthread_barrier_init(&allocated, NULL, (unsigned)threads);
     planted = order->plant ? map_table(3 * threads * nr, LINE) : NULL;
     for (uint64_t t = 0; t < threads; t++) {
@@ -213,7 +212,6 @@ void share_lines(const struct order *order)
             .order = order,
             .number = t,
             .nr = nr,
-            .writes = writes,
         };
         sem_init(&writers[t].turn, 0, t == 0);
     }
@@ -223,7 +221,7 @@ void share_lines(const struct order *order)
                 put(&writers[t], &writers[t].handed[i]);
     run_threads((unsigned)threads, write_own, writers, sizeof *writers);
     count_lines(writers, threads, counts);
-    uint64_t together = 0, written = nr * writes;
+    uint64_t together = 0, written = nr * WRITES;
     for (uint64_t t = 0; t < threads; t++) {
         together += writers[t].together_ns;
         for (uint64_t i = 0; i < nr; i++)
