@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::allocators::{Allocator, Bench, without_settings};
 use crate::args::WalksOptions;
@@ -19,8 +19,8 @@ use crate::peers::{AllAllocators, everybody};
 use crate::{screen, thp};
 
 /// What one run counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Walks {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walks {
     accesses: u64,
     /// Of the first level.
     misses: u64,
@@ -31,11 +31,11 @@ struct Walks {
 }
 
 impl Walks {
-    fn per_thousand(self) -> f64 {
+    pub fn per_thousand(self) -> f64 {
         self.walks as f64 * 1000.0 / self.accesses.max(1) as f64
     }
 
-    fn huge_part(self) -> f64 {
+    pub fn huge_percentage(self) -> f64 {
         self.huge as f64 * 100.0 / self.accesses.max(1) as f64
     }
 }
@@ -50,7 +50,7 @@ struct Report<'a> {
 }
 
 /// By load, a place for each allocator: none on which it failed.
-type Counted = BTreeMap<String, Vec<Option<Walks>>>;
+pub type Counted = BTreeMap<String, Vec<Option<Walks>>>;
 
 /// Runs the suite.
 pub fn run(options: &WalksOptions) -> Result<Measured> {
@@ -131,7 +131,7 @@ fn text(report: &Report) -> String {
         let rows = loads.iter().map(|(load, counted)| {
             let cell = |walks: &Option<Walks>| {
                 walks.map_or("failed".to_owned(), |walks| {
-                    format!("{:.2} {:.0}%", walks.per_thousand(), walks.huge_part())
+                    format!("{:.2} {:.0}%", walks.per_thousand(), walks.huge_percentage())
                 })
             };
             std::iter::once(load.clone()).chain(counted.iter().map(cell)).collect()

@@ -7,32 +7,14 @@ use serde::Deserialize;
 
 use super::parts::NamedMeasures;
 use crate::screen;
+use crate::walks::{Counted, Walks};
 
 #[derive(Deserialize)]
 struct Report {
     allocators: Vec<NamedMeasures>,
     scale: f64,
     /// By setting, then load: a place for each allocator.
-    settings: BTreeMap<String, Loads>,
-}
-
-type Loads = BTreeMap<String, Vec<Option<Counted>>>;
-
-#[derive(Clone, Copy, Deserialize)]
-struct Counted {
-    accesses: u64,
-    walks: u64,
-    huge: u64,
-}
-
-impl Counted {
-    fn per_thousand(self) -> f64 {
-        self.walks as f64 * 1000.0 / self.accesses.max(1) as f64
-    }
-
-    fn huge_percentage(self) -> f64 {
-        self.huge as f64 * 100.0 / self.accesses.max(1) as f64
-    }
+    settings: BTreeMap<String, Counted>,
 }
 
 /// So many of the loads in which ours walks most beside the best are named.
@@ -48,8 +30,8 @@ pub fn tables(report: &str) -> Result<String> {
     let rows = allocators.iter().enumerate().map(|(a, allocator)| {
         let mut row = vec![allocator.name.clone()];
         for loads in settings.values() {
-            row.push(format!("{:.2}", mean(loads, a, Counted::per_thousand)));
-            row.push(format!("{:.0} %", mean(loads, a, Counted::huge_percentage)));
+            row.push(format!("{:.2}", mean(loads, a, Walks::per_thousand)));
+            row.push(format!("{:.0} %", mean(loads, a, Walks::huge_percentage)));
         }
         row
     });
@@ -68,17 +50,17 @@ pub fn tables(report: &str) -> Result<String> {
 }
 
 /// Over the loads that every allocator ends.
-fn mean(loads: &Loads, a: usize, of: fn(Counted) -> f64) -> f64 {
+fn mean(loads: &Counted, a: usize, of: fn(Walks) -> f64) -> f64 {
     let all = loads.values().filter(|counted| counted.iter().all(Option::is_some));
     let values: Vec<f64> = all.filter_map(|counted| counted[a]).map(of).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Loads in which ours walks at least a tenth more than the best peer, those of most walks first.
-fn losses(allocators: &[NamedMeasures], loads: &Loads) -> String {
+fn losses(allocators: &[NamedMeasures], loads: &Counted) -> String {
     let mut lost: Vec<(f64, String)> = Vec::new();
     for (load, counted) in loads {
-        let walks = |a: usize| counted[a].map_or(f64::INFINITY, Counted::per_thousand);
+        let walks = |a: usize| counted[a].map_or(f64::INFINITY, Walks::per_thousand);
         let best = (1..counted.len()).min_by(|a, b| walks(*a).total_cmp(&walks(*b)));
         let (Some(best), ours) = (best, walks(0)) else { continue };
         let least = walks(best);
