@@ -28,9 +28,9 @@ use crate::memory::{Use, round_up};
 use crate::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Address space for the elements of stacks: 18 000 sheaves of each size, and for each row 95, as
-/// many as malloc's classes and the lists of runs have stacks of one size; where addresses are few
-/// less, and 300 at least. All lie in front of the rows of zeros.
+/// Address space for the elements of stacks: 18 000 sheaves of each size, and 95 for each row, on
+/// which malloc's classes and the lists of runs have at most 96 stacks of one size; where addresses
+/// are few less, and 300 at least. All lie in front of the rows of zeros.
 const ELEMENTS: usize = 192 << 20;
 const ELEMENTS_PER_ROW: usize = 1 << 20;
 const MOST_ELEMENTS: usize = 3 << 30;
