@@ -43,8 +43,8 @@ pub trait PerCpu {
     /// if the kernel refuses: nothing is known of them then.
     fn fence(&self) -> bool;
 
-    /// As [`PerCpu::fence`], of the sequences on the rows in use from one to another.
-    fn fence_rows(&self, first: usize, last: usize) -> bool;
+    /// As [`PerCpu::fence`], of the sequences on some rows.
+    fn fence_rows(&self, rows: impl Iterator<Item = usize> + Clone) -> bool;
 
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.
     fn pop(&self, slot: Slot) -> Option<usize>;

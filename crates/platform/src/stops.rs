@@ -52,14 +52,13 @@ pub fn stop_idle<P: PerCpu>(p: &P, stops: &mut [Stop], keep: Keep<'_>) {
     }
 }
 
-/// Of the rows' CPUs, which are in order: on one of them runs what may have read an entry before its
-/// mark.
+/// Of the rows' CPUs, each once, as stops are in their order: on one of them runs what may have read an
+/// entry before its mark.
 fn fence<P: PerCpu>(p: &P, stops: &[Stop]) -> bool {
     debug_assert!(stops.is_sorted_by_key(|stop| stop.0));
-    match (stops.first(), stops.last()) {
-        (Some(first), Some(last)) => p.fence_rows(first.0, last.0),
-        _ => true,
-    }
+    let mut last = None;
+    let is_next = move |row: &usize| last.replace(*row) != Some(*row);
+    stops.is_empty() || p.fence_rows(stops.iter().map(|stop| stop.0).filter(is_next))
 }
 
 fn is_stopped<P: PerCpu>(p: &P, (row, slot, _): &Stop) -> bool {

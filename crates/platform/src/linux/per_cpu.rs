@@ -60,12 +60,10 @@ impl<C: Counting> PerCpu for OnLinux<C> {
         self.fence.make()
     }
 
-    fn fence_rows(&self, first: usize, last: usize) -> bool {
+    fn fence_rows(&self, mut rows: impl Iterator<Item = usize> + Clone) -> bool {
         self.count_fence();
-        let next = |row| self.rows.next_used(row).filter(|row| *row <= last);
-        let cpus = || core::iter::successors(next(first), |row| next(row + 1));
-        let few = cpus().count() * fence::PART <= self.rows.len();
-        few && cpus().all(|cpu| self.fence.make_on(cpu)) || self.fence.make()
+        let few = rows.clone().count() * fence::PART <= self.rows.len();
+        few && rows.all(|cpu| self.fence.make_on(cpu)) || self.fence.make()
     }
 
     #[inline]

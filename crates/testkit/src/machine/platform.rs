@@ -170,8 +170,8 @@ impl PerCpu for Machine {
         self.fence_cpus(0..self.config.cpus)
     }
 
-    fn fence_rows(&self, first: usize, last: usize) -> bool {
-        self.fence_cpus(self.rows.used().filter(|row| (first..=last).contains(row)))
+    fn fence_rows(&self, rows: impl Iterator<Item = usize> + Clone) -> bool {
+        self.fence_cpus(rows)
     }
 
     fn pop(&self, slot: Slot) -> Option<usize> {
