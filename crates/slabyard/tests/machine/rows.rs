@@ -4,7 +4,7 @@
 
 use crate::ticker::takes_a_slow_path;
 use slabyard::cache::classes::class_for;
-use slabyard::platform::{Park, PerCpu};
+use slabyard::platform::{Park, PerCpu, stop};
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 use slabyard_testkit::machine::{Body, Broken, Config, Machine};
@@ -72,6 +72,26 @@ fn an_exchange_on_a_row_that_is_not_in_use_is_found() {
     };
     // One seed in twenty finds it.
     assert!((0..seeds()).any(is_found), "the planted bug was not found");
+}
+
+/// Rows in use between them are left alone: there may be a quarter of a large machine's.
+#[test]
+fn stops_fence_the_cpus_of_their_rows_alone() {
+    let yard = yard(1, Broken::None);
+    let machine = yard.platform();
+    for cpu in 0..CPUS {
+        machine.set_cpu(cpu);
+        use_some(&yard, FIRST);
+    }
+    let shape = yard.cache(class_for(FIRST).expect("a class")).shape();
+    let (main, spare) = (shape.main(), shape.spare());
+    let mut stops = [(0, main, 0), (0, spare, 0), (CPUS - 1, main, 0)];
+    let before = machine.tally().fenced_cpus;
+    assert!(stop(machine, &mut stops, &|_, _, _| ()));
+    assert_eq!(machine.tally().fenced_cpus - before, 2);
+    for (row, slot, top) in stops {
+        machine.rows().entry(row, slot).start(top);
+    }
 }
 
 /// Threads are in slow paths on rows that nobody has used while the ticker starts. Each CPU's countdown
