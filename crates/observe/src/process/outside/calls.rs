@@ -3,10 +3,13 @@
 //! A thread that a tracer interrupts leaves its system call. The kernel restarts most calls itself
 //! (signal(7), on restarted system calls). Some calls end with EINTR, as after SIGSTOP and SIGCONT:
 //! the process that stopped the thread restarts them. Calls that may have done part of their work
-//! are not in this table.
+//! are not in this table. A thread can go on to one of those between the look at it and the stop;
+//! then it sees what a SIGSTOP and a SIGCONT would have shown it.
 //!
 //! Neighbours: [`super::candidates`] looks up the calls of waiting threads; [`super::thread`] stops
 //! one of the threads.
+
+use nix::libc::user_regs_struct;
 
 /// How exactly a call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +42,22 @@ impl Call {
             *argument = hexadecimal()?;
         }
         Some(Call { number, arguments, stack: hexadecimal()?, next: hexadecimal()? })
+    }
+
+    /// The call that a thread has left, by the registers that the kernel kept of it.
+    pub(super) fn interrupted(registers: &user_regs_struct) -> Call {
+        let r = registers;
+        Call {
+            number: r.orig_rax,
+            arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
+            stack: r.rsp,
+            next: r.rip,
+        }
+    }
+
+    /// True if the call did nothing yet where it ended with EINTR.
+    pub(super) fn may_begin_again(&self) -> bool {
+        self.goes_on().is_some() || matches!(self.number, IO_GETEVENTS | IO_URING_ENTER)
     }
 
     /// How it continues; `None` for a call in which a thread is not stopped.
@@ -86,6 +105,7 @@ const MSGRCV: u64 = 70;
 const RT_SIGTIMEDWAIT: u64 = 128;
 const FUTEX: u64 = 202;
 const RESTART_SYSCALL: u64 = 219;
+const IO_GETEVENTS: u64 = 208;
 const SEMTIMEDOP: u64 = 220;
 const CLOCK_NANOSLEEP: u64 = 230;
 const EPOLL_WAIT: u64 = 232;
@@ -94,6 +114,7 @@ const PSELECT6: u64 = 270;
 const PPOLL: u64 = 271;
 const EPOLL_PWAIT: u64 = 281;
 const ACCEPT4: u64 = 288;
+const IO_URING_ENTER: u64 = 426;
 const EPOLL_PWAIT2: u64 = 441;
 
 const MSG_WAITALL: u64 = 0x100;

@@ -16,7 +16,7 @@
 //! Neighbours: [`super::calls`] says how each call continues; [`super::frame`] writes the frame.
 #![allow(unsafe_code)]
 
-use super::calls::SyscallRestart;
+use super::calls::{Call, SyscallRestart};
 use super::frame::State;
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
@@ -26,8 +26,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// A thread that sleeps stops at once.
-const STOPS_WITHIN: Duration = Duration::from_millis(200);
+/// A thread that sleeps stops at once, if it gets a CPU.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
 /// Looks without a pause between them.
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
@@ -85,14 +85,19 @@ impl Thread {
         }
     }
 
-    /// How it was, if it is in a call of this number that continues.
+    /// How it was, if it is in a call of this number that continues. If it has gone on to another call
+    /// meanwhile, that call begins again.
     pub(super) fn state(&self, number: u64) -> Option<(State, SyscallRestart)> {
         let registers = ptrace::getregs(self.0).ok()?;
-        let interrupted = SyscallRestart::of(registers.orig_rax, registers.rax.cast_signed())?;
-        if registers.orig_rax != number || registers.cs != USER_CS {
+        if registers.cs != USER_CS {
             return None;
         }
+        let interrupted = SyscallRestart::of(registers.orig_rax, registers.rax.cast_signed())?;
+        let call = Call::interrupted(&registers);
         let state = || {
+            if call.number != number || call.goes_on().is_none() {
+                return None;
+            }
             if self.register_set(NT_X86_SHSTK).is_some_and(|set| set.iter().any(|b| *b != 0)) {
                 return None;
             }
@@ -103,7 +108,9 @@ impl Thread {
             })
         };
         let Some(state) = state() else {
-            self.begin_again(&registers, interrupted);
+            if call.may_begin_again() {
+                self.begin_again(&registers, interrupted);
+            }
             return None;
         };
         Some((state, interrupted))
@@ -252,4 +259,67 @@ fn wait(thread: Pid, end: Instant) -> Option<WaitStatus> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    const WAITS: &str = "SLABYARD_TEST_WAITS";
+
+    /// The process that the test below stops: it waits for its standard input in epoll_wait(2), and
+    /// says how that ended. By itself it does nothing.
+    #[test]
+    fn waits_for_input() {
+        if std::env::var_os(WAITS).is_none() {
+            return;
+        }
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: the calls read and write one event.
+        let ready = unsafe {
+            let epoll = libc::epoll_create1(0);
+            libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, 0, &raw mut event);
+            println!("\nthread {}", libc::gettid());
+            libc::epoll_wait(epoll, &raw mut event, 1, -1)
+        };
+        println!("\nready {ready}");
+    }
+
+    #[test]
+    fn a_thread_that_went_on_to_another_call_waits_on_in_that_one() {
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "--nocapture"])
+            .arg("process::outside::thread::tests::waits_for_input")
+            .env(WAITS, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this test once more");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut said = |what: &str| {
+            let line = lines.find_map(|line| {
+                line.expect("a line").strip_prefix(what).map(|rest| rest.trim().to_owned())
+            });
+            line.unwrap_or_else(|| panic!("the process did not say {what:?}"))
+        };
+        let id: i32 = said("thread ").parse().expect("a number");
+        let call_of = || std::fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
+        let end = Instant::now() + STOPS_WITHIN;
+        while !call_of().starts_with("232 ") && !call_of().starts_with("281 ") {
+            assert!(Instant::now() < end, "it is in no call: {}", call_of());
+            std::thread::sleep(PAUSE);
+        }
+        for _ in 0..20 {
+            // Read is the call in which it was when somebody looked.
+            let thread = Thread::stop(Pid::from_raw(id)).expect("a right to").expect("a sleeper");
+            assert!(thread.state(0).is_none());
+            drop(thread);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.stdin.take().expect("a pipe").write_all(b"x").expect("it reads");
+        assert_eq!(said("ready "), "1");
+        assert!(child.wait().expect("an end").success());
+    }
 }
