@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocators::{Allocator, Bench, without_settings};
 use crate::args::WalksOptions;
-use crate::compare::measures::{Load, OfLoad, Run};
+use crate::compare::measures::{Failure, Load, OfLoad, Run};
 use crate::compare::runs::{Counting, Rounds, Runner};
 use crate::compare::{chosen_loads, chosen_peers, only_preloaded, runs};
 use crate::machine::Machine;
@@ -64,14 +64,16 @@ pub fn run(options: &WalksOptions) -> Result<Measured> {
     let everybody = everybody(&bench, options.gperftools.as_deref());
     let AllAllocators { allocators, absent } =
         only_preloaded(chosen_peers(everybody, &options.peers), &runner)?;
+    let mut failed = Vec::new();
     let mut settings = BTreeMap::new();
     if options.thp.is_empty() {
         let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
-        settings.insert(word, all(&runner, &loads, &allocators)?);
+        settings.insert(word, all(&runner, &loads, &allocators, &mut failed)?);
     }
     for setting in &options.thp {
         let _setting = thp::Setting::set(setting.word())?;
-        settings.insert(setting.word().to_owned(), all(&runner, &loads, &allocators)?);
+        let counted = all(&runner, &loads, &allocators, &mut failed)?;
+        settings.insert(setting.word().to_owned(), counted);
     }
     let report = Report {
         head: Head::new(1, "walks", &machine, &allocators, &absent),
@@ -93,9 +95,16 @@ fn check_model(bench: &Bench, second: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A load that fails on an allocator, or does not end, leaves its place empty.
-fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<Counted> {
-    let (runs, _) = runs::all(&counting(runner), loads, allocators, Rounds::just(1))?;
+/// A load that fails on an allocator, or does not end, leaves its place empty, and is not tried again.
+fn all(
+    runner: &Runner,
+    loads: &[Load],
+    allocators: &[Allocator],
+    failed: &mut Vec<Failure>,
+) -> Result<Counted> {
+    let (before, rounds) = (std::mem::take(failed), Rounds::just(1));
+    let (runs, failures) = runs::all_but(before, &counting(runner), loads, allocators, rounds)?;
+    *failed = failures;
     let once = |runs: Vec<Run<Walks>>| runs.first().map(|run| run.measures);
     let by_allocator = |of: OfLoad<Walks>| of.into_iter().map(once).collect();
     Ok(loads.iter().map(|load| load.name.clone()).zip(runs.into_iter().map(by_allocator)).collect())
@@ -185,7 +194,8 @@ mod tests {
         let runner = Runner::new(&bench, Some(Path::new("/bin/false")), 1.0, 60);
         let load = Load { name: "lifo".to_owned(), threads: 1, words: String::new() };
         let glibc = bench.allocators[crate::allocators::GLIBC].clone();
-        let counted = all(&runner, &[load], &[glibc]).unwrap();
-        assert_eq!(counted["lifo"], [None]);
+        let mut failed = Vec::new();
+        let counted = all(&runner, &[load], &[glibc], &mut failed).unwrap();
+        assert_eq!((&counted["lifo"], failed.len()), (&vec![None], 1));
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::measures::Load;
+use super::measures::{Failure, Load};
 use super::runs::Runner;
 use crate::allocators::Allocator;
 use crate::{interrupt, screen};
@@ -30,8 +30,13 @@ pub struct Calls {
 /// counted at all.
 pub type Counted = Result<Vec<Vec<Option<Calls>>>, String>;
 
-/// Counts each load on each allocator once.
-pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<Counted> {
+/// Counts each load on each allocator once, except where it failed before.
+pub fn all(
+    runner: &Runner,
+    loads: &[Load],
+    allocators: &[Allocator],
+    failed: &[Failure],
+) -> Result<Counted> {
     let Some(strace) = found("strace") else {
         return Ok(Err("strace is not installed".to_owned()));
     };
@@ -43,6 +48,11 @@ pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<
         bar.set_message(format!("strace, {}", load.name));
         let mut of = Vec::new();
         for allocator in allocators {
+            bar.inc(1);
+            if failed.iter().any(|failure| failure.is_of(load, allocator.name)) {
+                of.push(None);
+                continue;
+            }
             let calls = count(runner, &strace, load, allocator, &file);
             interrupt::check()?;
             if let Err(error) = &calls {
@@ -50,7 +60,6 @@ pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator]) -> Result<
                 bar.suspend(|| eprintln!("slabyard-bench: {load} on {name}: strace: {error:#}"));
             }
             of.push(calls.ok());
-            bar.inc(1);
         }
         counted.push(of);
     }
@@ -137,7 +146,13 @@ mod tests {
         let runner = Runner::new(&bench, None, 0.05, 20);
         let loads = runner.loads().unwrap();
         let large: Vec<Load> = loads.into_iter().filter(|load| load.name == "large").collect();
-        let counted = all(&runner, &large, &bench.allocators).unwrap().unwrap();
+        let counted =
+            |failed: &[Failure]| all(&runner, &large, &bench.allocators, failed).unwrap().unwrap();
+        let allocator = bench.allocators[crate::allocators::GLIBC].name;
+        let failed = Failure { load: "large".to_owned(), allocator, round: 1, why: String::new() };
+        let without = counted(&[failed]);
+        assert_eq!(without[0].iter().filter(|calls| calls.is_none()).count(), 1, "{without:?}");
+        let counted = counted(&[]);
         let [row] = counted.as_slice() else { panic!("{counted:?}") };
         assert_eq!(row.len(), bench.allocators.len());
         assert!(row.iter().all(|calls| calls.unwrap().map > 5), "{row:?}");

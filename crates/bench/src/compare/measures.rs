@@ -63,6 +63,13 @@ pub struct Failure {
     pub why: String,
 }
 
+impl Failure {
+    /// True if this load failed on the allocator of this name.
+    pub fn is_of(&self, load: &Load, allocator: &str) -> bool {
+        self.load == load.name && self.allocator == allocator
+    }
+}
+
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<M = [u64; NR_MEASURES]> {

@@ -25,7 +25,7 @@ use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, AllAllocators, everybody};
 use crate::{fronts, thp};
-use measures::Load;
+use measures::{Failure, Load};
 use report::{Report, Section};
 use results::Results;
 use runs::{Rounds, Runner};
@@ -147,18 +147,21 @@ pub fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
     Ok(loads.into_iter().filter(wanted).collect())
 }
 
-/// All runs under each requested setting of THP, else under the one in force.
+/// All runs under each requested setting of THP, else under the one in force. What failed under one
+/// does not run under the next.
 fn sections(
     runner: &Runner,
     loads: &[Load],
     allocators: &[Allocator],
     options: &CompareOptions,
 ) -> Result<Vec<Section>> {
-    let measure = |word: &str| -> Result<Section> {
+    let mut failed: Vec<Failure> = Vec::new();
+    let mut measure = |word: &str| -> Result<Section> {
         let (each, most) = (options.rounds, options.most_rounds());
         let rounds = Rounds { each, most, is_open: judge::open_for(&options.fronts) };
-        let runs = runs::all(runner, loads, allocators, rounds)?;
-        let calls = calls::all(runner, loads, allocators)?;
+        let runs = runs::all_but(failed.clone(), runner, loads, allocators, rounds)?;
+        failed.clone_from(&runs.1);
+        let calls = calls::all(runner, loads, allocators, &failed)?;
         let names = allocators.iter().map(|allocator| allocator.name).collect();
         Ok(Section::new(word, Results::new(names, loads.to_vec(), runs), calls))
     };
@@ -166,7 +169,7 @@ fn sections(
         let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
         return Ok(vec![measure(&word)?]);
     }
-    let under = |word: &str| {
+    let mut under = |word: &str| {
         let _setting = thp::Setting::set(word)?;
         measure(word)
     };

@@ -253,9 +253,19 @@ pub fn all<R: Runs>(
     allocators: &[Allocator],
     rounds: Rounds<R::Measures>,
 ) -> Result<All<R::Measures>> {
+    all_but(Vec::new(), runner, loads, allocators, rounds)
+}
+
+/// [`all`], where some have failed before: one that hangs takes its whole time limit.
+pub fn all_but<R: Runs>(
+    mut failures: Vec<Failure>,
+    runner: &R,
+    loads: &[Load],
+    allocators: &[Allocator],
+    rounds: Rounds<R::Measures>,
+) -> Result<All<R::Measures>> {
     let none = || allocators.iter().map(|_| Vec::new()).collect();
     let mut runs: Vec<OfLoad<R::Measures>> = loads.iter().map(|_| none()).collect();
-    let mut failures: Vec<Failure> = Vec::new();
     let mut random = Rng::new();
     let a_round = |loads: usize| loads * allocators.len();
     let bar = screen::progress(rounds.each as usize * a_round(loads.len()));
@@ -274,7 +284,7 @@ pub fn all<R: Runs>(
             for a in order {
                 bar.inc(1);
                 let name = allocators[a].name;
-                if failures.iter().any(|f| f.load == load.name && f.allocator == name) {
+                if failures.iter().any(|failure| failure.is_of(load, name)) {
                     continue;
                 }
                 match checked_run(runner, load, &allocators[a], round, &mut work) {
@@ -443,9 +453,16 @@ esac
         let bench = bench();
         let load = Load { name: "tired".to_owned(), threads: 1, words: String::new() };
         let glibc = [bench.allocators[crate::allocators::GLIBC].clone()];
-        let (runs, failures) = all(&runner(&bench), &[load], &glibc, Rounds::just(3)).unwrap();
+        let loads = std::slice::from_ref(&load);
+        let (runs, failures) = all(&runner(&bench), loads, &glibc, Rounds::just(3)).unwrap();
         assert!(runs[0][0].is_empty(), "{runs:?}");
         assert_eq!(failures.iter().map(|f| f.round).collect::<Vec<_>>(), [2]);
+        // Under the next setting it does not run, on that allocator alone.
+        let quick = Load { name: "quick".to_owned(), ..load.clone() };
+        let all = all_but(failures, &runner(&bench), &[load, quick], &glibc, Rounds::just(3));
+        let (runs, failures) = all.unwrap();
+        assert_eq!((runs[0][0].len(), runs[1][0].len()), (0, 3));
+        assert_eq!(failures.iter().map(|f| f.round).collect::<Vec<_>>(), [2], "told once");
     }
 
     #[test]
