@@ -1,6 +1,6 @@
 /* How long single calls of malloc and free take:
  *
- *   latency thread|tsc THREADS PAIRS [CPU]...
+ *   latency thread|tsc|fifo THREADS PAIRS [CPU]...
  *
  * Each of THREADS threads makes PAIRS pairs, of mixed sizes, in cycles: an
  * array of objects is filled, random ones are replaced, all are freed in
@@ -10,7 +10,10 @@
  *
  * `thread` reads CLOCK_THREAD_CPUTIME_ID before and after each call: time in
  * which the thread did not run is not counted. `tsc` reads the processor's
- * time stamp counter (x86-64), which costs less and counts everything.
+ * time stamp counter (x86-64), which costs less and counts everything. With
+ * `fifo` it is read by the first thread alone, which has SCHED_FIFO and rests
+ * often: it preempts the others, which make pairs until it ends, also where
+ * they hold locks. Exits with 4 where that policy is not permitted.
  * Every fourth pair two readings are made with nothing between them: what the
  * clock itself takes. It says, times in nanoseconds:
  *
@@ -40,6 +43,7 @@
 #include "load.h"
 
 enum { MAX_THREADS = 64, SLOTS = 20000, CHURN = 3 * SLOTS, SHARED = 1024 };
+enum { PAIRS_PER_REST = 64, REST_NS = 200000 };
 enum { EMPTY, MALLOC, FREE, HANDED, KINDS };
 /* Powers of two of microseconds; the last one is open. */
 enum { SLOW_BINS = 11 };
@@ -59,7 +63,8 @@ static struct thread threads[MAX_THREADS];
 static struct histogram sums[KINDS];
 static _Atomic(void *) shared[SHARED];
 static pthread_barrier_t begin;
-static bool by_tsc, several;
+static bool by_tsc, several, one_is_first;
+static atomic_bool over;
 
 static void die(const char *what)
 {
@@ -119,7 +124,14 @@ static void *timed_malloc(struct thread *t)
         end = reading();
         count(&t->histograms[EMPTY], end - start);
     }
+    if (one_is_first && t == threads && t->pairs % PAIRS_PER_REST == 0)
+        nanosleep(&(struct timespec){0, REST_NS}, NULL);
     return object;
+}
+
+static bool goes_on(const struct thread *t)
+{
+    return t->pairs && !atomic_load_explicit(&over, memory_order_relaxed);
 }
 
 static void timed_free(struct thread *t, void *object)
@@ -142,11 +154,11 @@ static void *work(void *argument)
 {
     struct thread *t = argument;
     pthread_barrier_wait(&begin);
-    while (t->pairs) {
+    while (goes_on(t)) {
         uint32_t nr = 0;
-        while (nr < SLOTS && t->pairs)
+        while (nr < SLOTS && goes_on(t))
             t->slots[nr++] = timed_malloc(t);
-        for (int i = 0; i < CHURN && t->pairs; i++) {
+        for (int i = 0; i < CHURN && goes_on(t); i++) {
             uint32_t at = next_random(&t->random) % nr;
             timed_free(t, t->slots[at]);
             t->slots[at] = timed_malloc(t);
@@ -158,6 +170,15 @@ static void *work(void *argument)
         }
     }
     return NULL;
+}
+
+static void be_first(void)
+{
+    struct sched_param lowest = {.sched_priority = 1};
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &lowest) != 0) {
+        (void)!write(2, "latency: SCHED_FIFO is not permitted\n", 37);
+        _exit(4);
+    }
 }
 
 static void count_slow(const struct histogram *h, double unit_ns, uint64_t slow[SLOW_BINS])
@@ -205,8 +226,9 @@ static void bind(int nr, char **cpus)
 int main(int argc, char **argv)
 {
     if (argc < 4)
-        die("usage: latency thread|tsc THREADS PAIRS [CPU]...");
-    by_tsc = strcmp(argv[1], "tsc") == 0;
+        die("usage: latency thread|tsc|fifo THREADS PAIRS [CPU]...");
+    one_is_first = strcmp(argv[1], "fifo") == 0;
+    by_tsc = one_is_first || strcmp(argv[1], "tsc") == 0;
 #ifndef __x86_64__
     if (by_tsc)
         die("no time stamp counter on this processor");
@@ -223,11 +245,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < nr_threads; i++) {
         struct thread *t = &threads[i];
         t->random = 0x9e3779b97f4a7c15ull + (uint64_t)i;
-        t->pairs = pairs;
+        t->pairs = i && one_is_first ? UINT64_MAX : pairs;
         if (i && pthread_create(&t->id, NULL, work, t) != 0)
             die("no thread");
     }
+    if (one_is_first)
+        be_first();
     work(&threads[0]);
+    over = one_is_first;
     for (int i = 1; i < nr_threads; i++)
         pthread_join(threads[i].id, NULL);
     double elapsed_ns = (double)(monotonic_ns() - start_ns);
@@ -236,7 +261,7 @@ int main(int argc, char **argv)
         free((char *)shared[i] - (uintptr_t)shared[i] % OWNERS);
 
     for (int kind = 0; kind < KINDS; kind++) {
-        for (int i = 0; i < nr_threads; i++)
+        for (int i = 0; i < (one_is_first ? 1 : nr_threads); i++)
             add(&sums[kind], &threads[i].histograms[kind]);
         tell(kind_names[kind], &sums[kind], unit_ns);
     }

@@ -1,5 +1,6 @@
 //! Percentiles of the time of single malloc and free calls, by two clocks. The goals use thread CPU
-//! time; the processor's time-stamp counter costs less and also counts interruptions.
+//! time; the processor's time-stamp counter costs less and also counts interruptions. With it a
+//! thread of `SCHED_FIFO` is timed, too, which preempts the others wherever they are.
 //!
 //! Neighbours: `loads/latency.c` makes and times the calls; `said` parses its output. Allocators
 //! take turns, one process each.
@@ -11,7 +12,7 @@ use comfy_table::Table;
 use fastrand::Rng;
 use serde::Serialize;
 
-use crate::allocators::{Allocator, Bench, MIMALLOC_AT, OURS};
+use crate::allocators::{Allocator, Bench, MIMALLOC_AT, OURS, without_settings};
 use crate::args::LatencyOptions;
 use crate::goals::Goal;
 use crate::machine::{Cpu, Machine};
@@ -28,12 +29,14 @@ const CPUS: usize = 2;
 /// Below this multiple of the clock's own median, a time is mostly the clock's.
 const CLEAR_OF_CLOCK: f64 = 2.0;
 
-/// What reads the time.
+/// What reads the time, and of which threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Clock {
     Thread,
     Tsc,
+    /// As [`Clock::Tsc`], of one thread of `SCHED_FIFO` beside normal ones on its CPU.
+    Fifo,
 }
 
 impl Clock {
@@ -41,6 +44,7 @@ impl Clock {
         match self {
             Self::Thread => "thread",
             Self::Tsc => "tsc",
+            Self::Fifo => "fifo",
         }
     }
 
@@ -48,6 +52,10 @@ impl Clock {
         match self {
             Self::Thread => "thread CPU time",
             Self::Tsc => "time stamp counter: counts interrupts and other threads' turns too",
+            Self::Fifo => {
+                "one of them of SCHED_FIFO, which is timed, by the time stamp counter, and the \
+                 others on its CPU"
+            }
         }
     }
 }
@@ -214,11 +222,18 @@ fn measure(
     allocators: &[Allocator],
     options: &LatencyOptions,
 ) -> Result<Vec<LatencyPart>> {
-    let clocks: &[Clock] =
-        if cfg!(target_arch = "x86_64") { &[Clock::Thread, Clock::Tsc] } else { &[Clock::Thread] };
+    let mut clocks = vec![Clock::Thread];
+    if cfg!(target_arch = "x86_64") {
+        clocks.push(Clock::Tsc);
+        if may_be_first(bench)? {
+            clocks.push(Clock::Fifo);
+        } else {
+            eprintln!("slabyard-bench: SCHED_FIFO is not permitted, and not measured");
+        }
+    }
     let mut parts: Vec<LatencyPart> = Vec::new();
     for &threads in &options.threads {
-        for &clock in clocks {
+        for &clock in clocks.iter().filter(|&&clock| clock != Clock::Fifo || threads > 1) {
             parts.push(LatencyPart { clock, threads, runs: vec![Vec::new(); allocators.len()] });
         }
     }
@@ -230,7 +245,7 @@ fn measure(
             random.shuffle(&mut order);
             for a in order {
                 bar.set_message(format!("{}, {} threads", part.clock.word(), part.threads));
-                let cpus = cpus_for(machine, part.threads);
+                let cpus = cpus_for(machine, part.clock, part.threads);
                 let pairs = options.pairs.div_ceil(u64::from(part.threads));
                 let run = one(bench, &allocators[a], part.clock, part.threads, pairs, cpus)?;
                 part.runs[a].push(run);
@@ -243,10 +258,18 @@ fn measure(
     Ok(parts)
 }
 
-/// The last CPU for one thread; the first two for several, however many.
-fn cpus_for(machine: &Machine, threads: u32) -> &[Cpu] {
-    let cpus = usize::min(threads as usize, CPUS).min(machine.cpus.len());
-    machine.cpus_for(cpus)
+/// The last CPU for one thread, and where one is to preempt the others; the first two for several,
+/// however many.
+fn cpus_for(machine: &Machine, clock: Clock, threads: u32) -> &[Cpu] {
+    let most = if clock == Clock::Fifo { 1 } else { CPUS };
+    machine.cpus_for(most.min(threads as usize).min(machine.cpus.len()))
+}
+
+/// False where a thread may not have `SCHED_FIFO`.
+fn may_be_first(bench: &Bench) -> Result<bool> {
+    let mut command = without_settings(&bench.program("latency"));
+    let out = command.args([Clock::Fifo.word(), "2", "1"]).output().context("latency")?;
+    Ok(out.status.success())
 }
 
 fn one(
@@ -357,21 +380,26 @@ mod tests {
         let machine = Machine::read().unwrap();
         for allocator in &bench.allocators {
             for threads in [1, 4] {
-                for clock in [Clock::Thread, Clock::Tsc] {
-                    let cpus = cpus_for(&machine, threads);
-                    if clock == Clock::Tsc && !cfg!(target_arch = "x86_64") {
+                for clock in [Clock::Thread, Clock::Tsc, Clock::Fifo] {
+                    let cpus = cpus_for(&machine, clock, threads);
+                    if clock != Clock::Thread && !cfg!(target_arch = "x86_64") {
                         println!("skipped: no time stamp counter here");
                         continue;
                     }
+                    if clock == Clock::Fifo && (threads == 1 || !may_be_first(&bench).unwrap()) {
+                        continue;
+                    }
                     let run = one(&bench, allocator, clock, threads, 30_000, cpus).unwrap();
-                    let pairs = 30_000 * u64::from(threads);
+                    let timed = if clock == Clock::Fifo { 1 } else { threads };
+                    let pairs = 30_000 * u64::from(timed);
                     assert_eq!(run.of(Call::Malloc).count, pairs);
                     assert_eq!(run.of(Call::Empty).count, pairs / 4);
                     // What is still in the places of exchange is not timed.
                     let handed = run.of(Call::Handed).count;
                     let frees = run.of(Call::Free).count + handed;
                     assert!((pairs - 1024..=pairs).contains(&frees));
-                    assert_eq!(handed > 0, threads > 1);
+                    // The others may hand nothing over while one preempts them.
+                    assert!(clock == Clock::Fifo || (handed > 0) == (threads > 1), "{run:?}");
                     for call in CALLS {
                         let times = run.of(call);
                         assert!(times.percentiles.is_sorted(), "{times:?}");

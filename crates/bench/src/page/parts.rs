@@ -354,17 +354,24 @@ struct Times {
 /// Place of the slowest thousandth.
 const P999: usize = 2;
 
-/// Of `latency`: the slowest thousandth by thread CPU time, which is judged.
+/// Of `latency`: the slowest thousandth by thread CPU time, which is judged, and that of a thread
+/// which preempts the others.
 pub fn calls(report: &str) -> Result<String> {
+    const FIFO: &str = "fifo";
     let Latency { allocators, rounds, pairs, parts } = serde_json::from_str(report)?;
     let judged = parts.first().context("no part")?.clock.clone();
-    let parts: Vec<&TimedReport> = parts.iter().filter(|part| part.clock == judged).collect();
+    let is_shown = |part: &&TimedReport| part.clock == judged || part.clock == FIFO;
+    let parts: Vec<&TimedReport> = parts.iter().filter(is_shown).collect();
+    let first = parts.iter().find(|part| part.clock == FIFO).map_or(String::new(), |part| {
+        let others = part.threads - 1;
+        format!("; SCHED_FIFO: of a thread beside {others} normal ones on its CPU, in wall time")
+    });
     let mut heading = vec!["p99.9, ns".to_owned()];
     for part in &parts {
-        let threads = if part.threads == 1 {
-            "1 thread".to_owned()
-        } else {
-            format!("{} threads", part.threads)
+        let threads = match (part.clock == FIFO, part.threads) {
+            (true, _) => "SCHED_FIFO".to_owned(),
+            (_, 1) => "1 thread".to_owned(),
+            (_, threads) => format!("{threads} threads"),
         };
         heading.extend(["malloc", "free"].map(|call| format!("{call}, {threads}")));
     }
@@ -383,8 +390,8 @@ pub fn calls(report: &str) -> Result<String> {
     let rows = allocators.iter().enumerate().map(row).collect();
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     Ok(format!(
-        "The slowest thousandth of {pairs} pairs, in thread CPU time including the clock's reading; \
-         medians of {rounds} rounds.\n\n{}\n",
+        "The slowest thousandth of {pairs} pairs, in thread CPU time including the clock's reading\
+         {first}; medians of {rounds} rounds.\n\n{}\n",
         screen::table(&heading, rows)
     ))
 }

@@ -82,9 +82,10 @@ fn others() -> SuiteResults {
     );
     let times = r#"{"count": 1, "percentiles": [1, 2, 3333, 4], "max": 5}"#;
     let timed = format!(r#"[{{"empty": {times}, "malloc": {times}, "free": {times}}}]"#);
+    let fifo = timed.replace("3333", "7777");
     let latency = format!(
         r#""rounds": 1, "pairs": 800, "parts": [{{"clock": "thread", "threads": 1, "runs": [{timed}, {timed}]}},
-         {{"clock": "tsc", "threads": 1, "runs": []}}]"#
+         {{"clock": "tsc", "threads": 4, "runs": []}}, {{"clock": "fifo", "threads": 4, "runs": [{fifo}, {fifo}]}}]"#
     );
     let instructions = r#""valgrind": "valgrind-3", "instructions_per_pair": [51.01, 139]"#;
     let handed = r#""rounds": 3, "rest_ms": 3000, "losses": [], "failures": [], "loads": [{"name": "one_2"}],
@@ -125,7 +126,8 @@ fn page_has_machine_commands_results_and_losses() {
         "they are 0.991 and - to glibc.",
         "lua; 5 rounds",
         "| ours | 91.0 % |",
-        "| glibc | 3333 | 3333 |",
+        "| glibc | 3333 | 3333 | 7777 | 7777 |",
+        "SCHED_FIFO: of a thread beside 3 normal ones on its CPU",
         "1 loads hand objects from thread to thread",
         "| ours | - | - | - | 2.0 | 33% | 3.00 |",
         "| glibc | 0.750 | - | - | failed | failed | failed |",
