@@ -88,6 +88,7 @@ fn passes(source: &str, mode: Mode) {
     let few: &[(&str, &str)] = &[("DECAY_PART", "6")];
     let settings = match source {
         "c/stack.c" => STACK,
+        "c/steps.c" => &[("SLABYARD_DECAY_MS", "1000000")],
         _ if mode == Mode::SlobRseq => few,
         _ => &[],
     };
