@@ -11,7 +11,7 @@ mod profiled;
 #[cfg(target_arch = "x86_64")]
 mod standing;
 
-use crate::process_runner::{LIMIT, Mode, Program, kill};
+use crate::process_runner::{LIMIT, Mode, Program, SIGCONT, SIGSTOP, kill};
 use slabyard_abi::counters::CacheCounters;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::sample;
@@ -104,13 +104,13 @@ impl Target {
         sample(self.pid(), ReadScope::default()).expect("a look")
     }
 
-    fn signal(&self, name: &str) {
-        assert!(kill(name, &self.pid().to_string()));
+    fn signal(&self, signal: i32) {
+        assert!(kill(signal, &self.child, false));
     }
 
     /// Stops the process, and waits until all its threads stand.
     fn stop(&self) {
-        self.signal("-STOP");
+        self.signal(SIGSTOP);
         let stands = || {
             let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("tasks");
             tasks.flatten().all(|task| {
@@ -181,7 +181,7 @@ fn the_places_of_a_standing_process_add_up_to_the_byte() {
                 |value: &Value| value.exact().is_some() || matches!(value, Value::Text(_));
             assert!(look.totals.values().all(is_known), "{:?}", look.totals);
             assert_eq!(look.missing, []);
-            target.signal("-CONT");
+            target.signal(SIGCONT);
         }
     }
 }
@@ -204,7 +204,7 @@ fn threads_that_were_stopped_anywhere_are_told_within_bounds() {
             low <= held + crowd.threads && held <= high + crowd.threads,
             "{low}..{high} {held}"
         );
-        crowd.target.signal("-CONT");
+        crowd.target.signal(SIGCONT);
     }
 }
 
@@ -450,7 +450,7 @@ fn a_look_tells_what_is_at_each_node() {
             Mode::SlubNodes => assert_eq!(parked, [0, 0], "its frees bypass the sheaves"),
             _ => assert!(parked[0] > 0 && parked[1] < 200, "{parked:?}"),
         }
-        target.signal("-CONT");
+        target.signal(SIGCONT);
         // On CPU 1 objects are node 1's.
         target.command("a 20000 200");
         assert!(at_nodes(&target.look(), name, "slabs")[1] > slabs[1], "{mode:?}");

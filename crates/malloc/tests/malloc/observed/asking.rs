@@ -3,7 +3,7 @@
 //! Neighbour: `observed.rs` starts the processes.
 
 use super::{MODES, Target, counted, counts_of, exact};
-use crate::process_runner::{LIMIT, Mode};
+use crate::process_runner::{LIMIT, Mode, SIGCONT};
 use slabyard_abi::region::Outcome;
 use slabyard_observe::process::{Answer, Error, RequestKind, ask};
 use slabyard_observe::{Value, identity};
@@ -113,7 +113,7 @@ fn tunables_change_while_it_runs_and_no_object_is_lost() {
         assert_eq!(look.total("decay_ms"), Some(&Value::Exact(123)));
         assert_eq!(identity::check(&look), []);
         assert!(exact(&look, "malloc-208", "live") < live);
-        target.signal("-CONT");
+        target.signal(SIGCONT);
         target.command("f 5000");
         assert_eq!(exact(&target.look(), "malloc-208", "live"), live - 5000);
     }
@@ -158,7 +158,7 @@ fn arrays_grow_and_shrink_while_it_runs_and_no_object_is_lost() {
         // Each node has a shared array, and beside it a dozen objects that wait for the other node.
         let most = if matches!(mode, Mode::SlabNodes) { 2 * (1000 + 12) } else { 1000 };
         assert!((1..=most).contains(&parked), "{mode:?}: the shared arrays have {parked}");
-        target.signal("-CONT");
+        target.signal(SIGCONT);
         let other = served(&mut target, set(name, "sheaf_capacity", 8), "f 1");
         let other = other.expect_err("arrays are no sheaves").to_string();
         assert!(other.contains("has array caches, and so no sheaf_capacity"), "{other}");

@@ -5,7 +5,7 @@
 //! `slabyard_observe::process` decides which thread is stopped, and how.
 
 use super::Target;
-use crate::process_runner::{LIMIT, Mode};
+use crate::process_runner::{LIMIT, Mode, SIGCONT};
 use slabyard_observe::process::{
     Answer, Error, Patience, RequestKind, StopOutcome, StopThread, ask_within,
 };
@@ -152,7 +152,7 @@ fn a_thread_is_let_be_where_nobody_wants_or_should_stop_it() {
     let refused = shrink(target.pid(), STOPPED, soon);
     let none = matches!(refused, Err(Error::NotServed { stopped: StopOutcome::NoThread, .. }));
     assert!(none, "{refused:?}");
-    target.signal("-CONT");
+    target.signal(SIGCONT);
     target.ends_well("who was let be");
 
     // A filter may end who makes the call by which a sleep goes on.

@@ -24,7 +24,12 @@ use std::time::{Duration, Instant, SystemTime};
 pub const LIMIT: Duration = Duration::from_secs(180);
 
 const SIGABRT: i32 = 6;
+const SIGKILL: i32 = 9;
 const SIGSEGV: i32 = 11;
+/// A stopped process goes on.
+pub const SIGCONT: i32 = 18;
+/// A process stops.
+pub const SIGSTOP: i32 = 19;
 
 /// How a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,8 +282,7 @@ impl Program {
             status = child.try_wait().expect("wait");
         }
         // Its process group: children that it left behind end as well.
-        let group = format!("-{}", child.id());
-        kill("-KILL", &group);
+        kill(SIGKILL, &child, true);
         if status.is_none() {
             child.wait().expect("wait");
         }
@@ -292,12 +296,14 @@ impl Program {
     }
 }
 
-/// Sends a signal, such as `-KILL`, to a process, or to a group as a negative number; whether there
-/// is one. By the shell's own command: not every system has a program for it.
-pub fn kill(signal: &str, to: &str) -> bool {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "kill $0 $1", signal, to]).stderr(Stdio::null());
-    shell.status().expect("a shell").success()
+/// Sends a signal to a process, or to its group; whether there is one.
+pub fn kill(signal: i32, to: &Child, group: bool) -> bool {
+    unsafe extern "C" {
+        #[link_name = "kill"]
+        safe fn send(to: i32, signal: i32) -> i32;
+    }
+    let to = i32::try_from(to.id()).expect("Linux's numbers are positive");
+    send(if group { -to } else { to }, signal) == 0
 }
 
 /// Compiles a shared library from `source`; its path.
