@@ -101,17 +101,17 @@ fn mark_held<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mark: u32) {
 fn check_unused<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<(), Fault> {
     let (rows, used) = (quiesced.yard().platform().rows(), &quiesced.yard().caches().used);
     let slots = (rows.row_bytes() / ENTRY_BYTES) as u16;
-    let mut next = row::FIRST_RUNS as u16;
-    while next < slots {
-        if let Some(slot) = used.next_slot(next).filter(|slot| slot.0 == next) {
-            next = slot.0 + 1;
-            continue;
+    // Row by row, as they lie in memory.
+    for row in 0..rows.len() {
+        let mut next = row::FIRST_RUNS as u16;
+        while next < slots {
+            let end = used.next_slot(next).map_or(slots, |slot| slot.0.min(slots));
+            for slot in next..end {
+                let top = rows.entry(row, Slot(slot)).top();
+                expect("stack of no cache", slot.into(), top.into(), 0)?;
+            }
+            next = end + 1;
         }
-        for row in 0..rows.len() {
-            let (what, at) = ("stack of no cache", rows.entry(row, Slot(next)).top());
-            expect(what, next.into(), at.into(), 0)?;
-        }
-        next += 1;
     }
     Ok(())
 }
