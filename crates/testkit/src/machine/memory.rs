@@ -382,14 +382,16 @@ impl ModelledMemory {
 
     /// The first byte of another value.
     pub fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        static ZEROS: [u8; FILLED] = [0; FILLED];
         let mut at = address;
         while at < address + bytes {
             self.check_memory(at);
             let n = (FILLED - at % FILLED).min(address + bytes - at);
-            let zeros = [0; FILLED];
-            let page = self.filled.get(&(at / FILLED)).map_or(&zeros, |page| page);
+            let page = self.filled.get(&(at / FILLED)).map_or(&ZEROS, |page| page);
             let part = &page[at % FILLED..][..n];
-            if let Some(nth) = part.iter().position(|byte| *byte != value) {
+            // All at once, by instructions for many bytes, before one by one.
+            let differs = part.iter().fold(0, |bits, byte| bits | (byte ^ value)) != 0;
+            if differs && let Some(nth) = part.iter().position(|byte| *byte != value) {
                 return Some((at + nth, part[nth]));
             }
             at += n;
