@@ -15,7 +15,7 @@ use crate::pages::GranuleKind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
 use crate::slab;
-use crate::slab::debug::{Maker, State, object, unused};
+use crate::slab::debug::{Maker, State, block, object, unused};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use core::fmt;
@@ -111,6 +111,11 @@ pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &C
 /// Where the link of a deferred free is, of the live object at an address.
 #[inline(always)]
 pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
+    if yard.is_guarded()
+        && let Some(bytes) = yard.heap.run_bytes(address)
+    {
+        return block::link_of_block(address + bytes);
+    }
     debug_at(yard, address).map_or(address, |(_, debug)| debug.link_of(address))
 }
 

@@ -5,6 +5,7 @@
 
 mod dense;
 mod grows;
+mod handlers;
 mod huge_pages;
 mod rows;
 mod small_pages;

@@ -1,13 +1,14 @@
 //! Runs and mappings with debugging: a red zone after the requested bytes, and a seal at the end.
 //!
 //! ```text
-//! block                 + requested        end - SEAL   end - 16    end
-//! +---------------------+------------------+------------+-----------+- - - - - - -+
-//! | requested           | red zone, 0xcc   | track      | seal      | guard page  |
-//! +---------------------+------------------+------------+-----------+- - - - - - -+
+//! block                 + requested        end - SEAL   end - 24 end - 16    end
+//! +---------------------+------------------+------------+--------+-----------+- - - - - - -+
+//! | requested           | red zone, 0xcc   | track      | link   | seal      | guard page  |
+//! +---------------------+------------------+------------+--------+-----------+- - - - - - -+
 //! ```
 //!
-//! The track records the caller that allocated the block, if the debug flag U is set.
+//! The track records the caller that allocated the block, if the debug flag U is set. The link is
+//! that of a deferred free ([`crate::waiting::deferred`]).
 //!
 //! The seal holds the requested size, the function that allocated ([`Maker`]), and a checksum of
 //! these and the address; a free invalidates it, so that only one of two concurrent frees succeeds.
@@ -23,11 +24,18 @@ use crate::slab::debug::layout::TRACK_BYTES;
 use crate::slab::debug::{object, track};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Bytes of the track and the seal.
-pub const SEAL: usize = TRACK_BYTES as usize + 16;
+/// Bytes of the track, the link and the seal.
+pub const SEAL: usize = TRACK_BYTES as usize + LINK;
+/// The link's place before the end.
+const LINK: usize = 24;
 const RED_LIVE: u8 = 0xcc;
 /// Where the maker's bits begin in a seal.
 const MAKER: u32 = 62;
+
+/// Where the link of a deferred free of a block is.
+pub fn link_of_block(end: usize) -> usize {
+    end - LINK
+}
 
 fn seal<P: Platform>(p: &P, end: usize) -> [&AtomicU64; 2] {
     [2, 1].map(|nth| {
