@@ -66,7 +66,7 @@ pub fn commit() -> Option<String> {
         let text = out.status.success().then(|| String::from_utf8(out.stdout).ok())??;
         Some(text.trim().to_owned())
     };
-    let name = git(&["describe", "--always", "--dirty", "--exclude", "*"])?;
+    let name = git(&["describe", "--always", "--abbrev=7", "--dirty", "--exclude", "*"])?;
     Some(format!("{name} ({})", git(&["log", "-1", "--format=%cs"])?))
 }
 
