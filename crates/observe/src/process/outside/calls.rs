@@ -90,7 +90,7 @@ impl Call {
 }
 
 // Numbers of x86-64.
-const READ: u64 = 0;
+pub(super) const READ: u64 = 0;
 const POLL: u64 = 7;
 const READV: u64 = 19;
 const SELECT: u64 = 23;
@@ -104,15 +104,15 @@ const SEMOP: u64 = 65;
 const MSGRCV: u64 = 70;
 const RT_SIGTIMEDWAIT: u64 = 128;
 const FUTEX: u64 = 202;
-const RESTART_SYSCALL: u64 = 219;
 const IO_GETEVENTS: u64 = 208;
+const RESTART_SYSCALL: u64 = 219;
 const SEMTIMEDOP: u64 = 220;
 const CLOCK_NANOSLEEP: u64 = 230;
-const EPOLL_WAIT: u64 = 232;
+pub(super) const EPOLL_WAIT: u64 = 232;
 const WAITID: u64 = 247;
 const PSELECT6: u64 = 270;
 const PPOLL: u64 = 271;
-const EPOLL_PWAIT: u64 = 281;
+pub(super) const EPOLL_PWAIT: u64 = 281;
 const ACCEPT4: u64 = 288;
 const IO_URING_ENTER: u64 = 426;
 const EPOLL_PWAIT2: u64 = 441;
@@ -180,6 +180,8 @@ mod tests {
         // write, sendto, connect, splice, and calls that are unknown.
         for number in [1, 44, 42, 275, 9999] {
             assert_eq!(of(number, none), None, "{number}");
+            let call = Call { number, arguments: none, stack: 0, next: 0 };
+            assert!(!call.may_begin_again(), "{number}");
         }
         assert_eq!(of(RECVFROM, [0, 0, 0, MSG_WAITALL, 0, 0]), None);
         assert_eq!(of(RECVMSG, [0, 0, MSG_WAITALL, 0, 0, 0]), None);
@@ -199,5 +201,9 @@ mod tests {
         assert_eq!((sleep.number, sleep.is_lasting), (RESTART_SYSCALL, false));
         let wait = SyscallRestart::of(EPOLL_WAIT, EINTR).expect("interrupted");
         assert_eq!((wait.number, wait.is_lasting, wait.is_ended), (EPOLL_WAIT, true, true));
+        for number in [EPOLL_WAIT, IO_GETEVENTS, IO_URING_ENTER] {
+            let call = Call { number, arguments: [0; 6], stack: 0, next: 0 };
+            assert!(call.may_begin_again(), "{number}");
+        }
     }
 }

@@ -263,6 +263,8 @@ fn wait(thread: Pid, end: Instant) -> Option<WaitStatus> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::{EPOLL_PWAIT, EPOLL_WAIT, READ};
+    use super::super::candidates;
     use super::*;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Command, Stdio};
@@ -305,16 +307,17 @@ mod tests {
             line.unwrap_or_else(|| panic!("the process did not say {what:?}"))
         };
         let id: i32 = said("thread ").parse().expect("a number");
-        let call_of = || std::fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
+        let (process, waiting) = (Pid::from_raw(child.id().cast_signed()), Pid::from_raw(id));
+        let call = || candidates::call_of(process, waiting);
         let end = Instant::now() + STOPS_WITHIN;
-        while !call_of().starts_with("232 ") && !call_of().starts_with("281 ") {
-            assert!(Instant::now() < end, "it is in no call: {}", call_of());
+        while !call().is_some_and(|call| matches!(call.number, EPOLL_WAIT | EPOLL_PWAIT)) {
+            assert!(Instant::now() < end, "it is in another call: {:?}", call());
             std::thread::sleep(PAUSE);
         }
         for _ in 0..20 {
-            // Read is the call in which it was when somebody looked.
-            let thread = Thread::stop(Pid::from_raw(id)).expect("a right to").expect("a sleeper");
-            assert!(thread.state(0).is_none());
+            // When somebody looked, it was in a read.
+            let thread = Thread::stop(waiting).expect("a right to").expect("a sleeper");
+            assert!(thread.state(READ).is_none());
             drop(thread);
             std::thread::sleep(Duration::from_millis(1));
         }
