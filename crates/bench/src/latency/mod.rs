@@ -26,6 +26,8 @@ use said::{CALLS, Call, P999, Run, SHARES, SLOW, run_of};
 const LIMIT: f64 = 1.10;
 /// Threads run on at most this many CPUs.
 const CPUS: usize = 2;
+/// The load's exit code where a thread may not have `SCHED_FIFO`.
+const NOT_PERMITTED: i32 = 4;
 /// Below this multiple of the clock's own median, a time is mostly the clock's.
 const CLEAR_OF_CLOCK: f64 = 2.0;
 
@@ -269,7 +271,12 @@ fn cpus_for(machine: &Machine, clock: Clock, threads: u32) -> &[Cpu] {
 fn may_be_first(bench: &Bench) -> Result<bool> {
     let mut command = without_settings(&bench.program("latency"));
     let out = command.args([Clock::Fifo.word(), "2", "1"]).output().context("latency")?;
-    Ok(out.status.success())
+    let error = String::from_utf8_lossy(&out.stderr);
+    match out.status.code() {
+        Some(0) => Ok(true),
+        Some(NOT_PERMITTED) => Ok(false),
+        _ => anyhow::bail!("latency: {}: {error}", out.status),
+    }
 }
 
 fn one(
