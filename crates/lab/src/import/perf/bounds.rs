@@ -11,6 +11,9 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
 /// Bytes of the header of a file that can be sought in; of one written to a pipe, 16.
 const HEADER: u64 = 104;
+/// Bytes of an event's attributes in the oldest kernels (perf_event_open(2)); the crate divides by what
+/// the file says.
+const LEAST_ATTR: u64 = 64;
 /// The features that the crate reads at once: [`super::Feature::EVENT_DESC`].
 const EVENT_DESC: usize = 12;
 /// A record that bytes follow which its size does not count.
@@ -47,9 +50,12 @@ impl From<io::Error> for BoundsError {
 
 fn within(file: &mut (impl Read + Seek), len: u64) -> Result<(), BoundsError> {
     file.seek(SeekFrom::Start(8))?;
-    let [size, _attr_size] = words(file)?;
+    let [size, attr_size] = words(file)?;
     if size < HEADER {
         return Err(BoundsError::Why("perf wrote it to a pipe: name a file by perf record -o"));
+    }
+    if attr_size < LEAST_ATTR {
+        return Err(BoundsError::Why("its header is damaged: it has attributes of no event"));
     }
     let sections: [u64; 6] = words(file)?;
     let features: [u64; 4] = words(file)?;
@@ -166,7 +172,10 @@ mod tests {
         };
         let (data, data_size, desc_size) = (HEADER, 8 + 8 + 24 + 16, 8 + 16 + 8 + 8 + 16);
         let desc = data + data_size + 16;
-        put(&mut file, &[HEADER, 16, 0, 0, data, data_size, 0, 0, 1 << EVENT_DESC, 0, 0, 0]);
+        put(
+            &mut file,
+            &[HEADER, LEAST_ATTR, 0, 0, data, data_size, 0, 0, 1 << EVENT_DESC, 0, 0, 0],
+        );
         put(&mut file, &[9 | 16 << 48, 0, u64::from(AUXTRACE) | 24 << 48, 16, 0, 0, 0]);
         put(&mut file, &[desc, desc_size]);
         put(
@@ -223,5 +232,6 @@ mod tests {
         };
         assert!(with(8, 16).contains("pipe"));
         assert!(with(48, 0).contains("killed"));
+        assert!(with(16, 0).contains("attributes"));
     }
 }

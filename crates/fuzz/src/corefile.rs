@@ -1,0 +1,55 @@
+//! Core files, and by them the region of a hostile process: readers of live processes and of cores
+//! decode the same words.
+//!
+//! A core has megabytes, of which a fuzzer would hit the words that matter once in a million tries.
+//! So the bytes are patches of a sound core, each a place, of 4 bytes, the count of the bytes that
+//! follow, of 1, and these. An odd place is counted from the yard's header on. The sound core,
+//! `crashed.zst`, is of a program that made 400 objects of 16 to 2800 bytes on the preload library, freed
+//! each third and aborted, with its anonymous memory alone (`coredump_filter` 1).
+//!
+//! Neighbour: [`crate::source`] shows what was read.
+
+use crate::{file, source};
+use slabyard_abi::region::MAGIC;
+use slabyard_observe::corefile;
+use slabyard_observe::want::ReadScope;
+use std::sync::OnceLock;
+
+const SOUND: &[u8] = include_bytes!("../crashed.zst");
+
+/// Bytes of the header and of what it names first.
+const NEAR: usize = 64 << 10;
+
+/// A sound core with patches.
+pub fn patched(bytes: &[u8]) {
+    static CORE: OnceLock<Vec<u8>> = OnceLock::new();
+    static HEADER: OnceLock<usize> = OnceLock::new();
+    let sound = CORE.get_or_init(|| zstd::decode_all(SOUND).expect("the kept core unpacks"));
+    let header = *HEADER.get_or_init(|| {
+        let found = sound.windows(MAGIC.len()).position(|bytes| *bytes == MAGIC);
+        found.expect("the kept core has a yard")
+    });
+    let mut core = sound.clone();
+    let mut rest = bytes;
+    while let Some((head, after)) = rest.split_at_checked(5) {
+        let place = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let near = header + place / 2 % NEAR;
+        let at = if place % 2 == 1 { near } else { place } % core.len();
+        let n = usize::from(head[4]).min(after.len()).min(core.len() - at);
+        core[at..at + n].copy_from_slice(&after[..n]);
+        rest = &after[n..];
+    }
+    read(&core);
+}
+
+fn read(core: &[u8]) {
+    let file = file::holding(core, "");
+    for all in [false, true] {
+        if let Ok(snapshot) = corefile::sample(file.path(), ReadScope { all, slabs: all }) {
+            source::shown(&snapshot);
+            for cache in snapshot.caches.iter().take(1) {
+                let _ = corefile::traces(file.path(), &cache.name);
+            }
+        }
+    }
+}
