@@ -6,6 +6,7 @@ use crate::boot::args::BootArgs;
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;
 use crate::doctor::DoctorArgs;
+use crate::explain::ExplainArgs;
 use crate::export::ExportArgs;
 use crate::geometry::args::GeometryArgs;
 use crate::list::ListArgs;
@@ -44,6 +45,7 @@ Examples:
   slabyard sweep load.slabtrace --vary max_order=0..3 --vary cpus=16,64 -o out.parquet
   slabyard compare -- python3 script.py
   slabyard reproduce 64k.max_order
+  slabyard explain E0101
   slabyard completions bash > slabyard.bash";
 
 /// Run unmodified programs on the slab allocator.
@@ -105,6 +107,8 @@ pub enum Command {
     Trace(TraceCommandArgs),
     /// Run a program on each engine, or a trace by each kernel's rules, in turns
     Compare(Box<CompareArgs>),
+    /// Say what a message, a number, a setting or a finding means
+    Explain(ExplainArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
     /// Write the manual pages

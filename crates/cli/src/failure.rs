@@ -57,6 +57,11 @@ impl Failure {
         }
     }
 
+    /// True if `slabyard explain` may know the message: what was typed wrongly says what is right.
+    pub fn has_code(&self) -> bool {
+        matches!(self, Failure::Cannot(_) | Failure::Withdrawn(_))
+    }
+
     /// True if our reader went away, which is success.
     pub fn is_broken_pipe(&self) -> bool {
         let Failure::Cannot(error) = self else {

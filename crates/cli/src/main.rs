@@ -14,7 +14,7 @@
 //!    set  shrink                                            change a kernel or a process
 //!    run < compare, record, reproduce  replay < compare     run programs and traces
 //!    trace  geometry  boot  small  ask < replay  sweep      ask the lab
-//!    tune  reproduce
+//!    tune  reproduce                                        explain < main: messages and numbers
 //! 1  look       samples a source       asking     asks a process and waits
 //!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
 //!    html       writes pages           typed      commands as shells take them
@@ -33,6 +33,7 @@ mod boot;
 mod compare;
 mod diff;
 mod doctor;
+mod explain;
 mod export;
 mod failure;
 mod geometry;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
     };
@@ -108,7 +110,9 @@ fn main() -> ExitCode {
 
 fn leave(failure: &Failure) -> ExitCode {
     if !failure.is_broken_pipe() {
-        say(&format!("{failure:#}"));
+        let message = format!("{failure:#}");
+        let hint = if failure.has_code() { explain::hint(&message) } else { String::new() };
+        say(&format!("{message}{hint}"));
     }
     ExitCode::from(failure.code())
 }

@@ -163,8 +163,11 @@ fn a_source_that_is_nothing_is_not_called_a_file() {
     {
         let said = on(command, Path::new("nosuch"), args);
         let said = refused(&said, code);
-        let want = "slabyard: `nosuch` is neither `kernel` nor the id of a process, and there is \
-                    no such file\n";
+        let more = if code == 3 { " [slabyard explain E0302]" } else { "" };
+        let want = format!(
+            "slabyard: `nosuch` is neither `kernel` nor the id of a process, and there is no such \
+             file{more}\n"
+        );
         assert_eq!(said, want, "{command}");
         let output = on(command, &files.old, args);
         assert!(refused(&output, code).contains(" is a file: "), "{}", text(&output.stderr));

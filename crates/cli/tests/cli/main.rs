@@ -19,6 +19,7 @@ mod html;
 mod looking;
 mod machine_events;
 mod memory;
+mod messages;
 mod page_lists;
 mod pages;
 mod pasted;
