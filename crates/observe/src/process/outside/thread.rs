@@ -32,8 +32,9 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
-const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
-const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+// glibc and musl declare ptrace's request with different types.
+const PTRACE_GETSIGMASK: u16 = 0x420a;
+const PTRACE_SETSIGMASK: u16 = 0x420b;
 const NT_X86_XSTATE: usize = 0x202;
 /// A user's shadow stack: rt_sigreturn would want a token on it.
 const NT_X86_SHSTK: usize = 0x204;
@@ -187,14 +188,14 @@ impl Thread {
         let mut mask = 0u64;
         let (bytes, to) = (size_of::<u64>(), &raw mut mask);
         // SAFETY: the call writes so many bytes there, and knows by the number which call it is.
-        (unsafe { libc::ptrace(PTRACE_GETSIGMASK, self.0.as_raw(), bytes, to) } == 0)
+        (unsafe { libc::ptrace(PTRACE_GETSIGMASK.into(), self.0.as_raw(), bytes, to) } == 0)
             .then_some(mask)
     }
 
     fn set_mask(&self, mask: u64) {
         let (bytes, from) = (size_of::<u64>(), &raw const mask);
         // SAFETY: the call reads so many bytes from there.
-        unsafe { libc::ptrace(PTRACE_SETSIGMASK, self.0.as_raw(), bytes, from) };
+        unsafe { libc::ptrace(PTRACE_SETSIGMASK.into(), self.0.as_raw(), bytes, from) };
     }
 
     fn register_set(&self, which: usize) -> Option<Vec<u8>> {
