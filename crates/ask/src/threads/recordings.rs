@@ -1,6 +1,7 @@
 //! The recordings, loads and snapshots that rows use. They are part of the program, so that an
 //! installed command has them: 1.4 MB of the repository's traces and snapshots, which are compressed.
-//! The larger traces of the same loads (`hackbench`, `forkexec`) stay outside.
+//! The larger traces of the same loads (`hackbench`, `forkexec`) stay outside. Links lead to those of
+//! the lab, so that a package of this crate, which cannot have files of others, has copies.
 
 /// What holds a recording.
 #[derive(Clone, Copy)]
@@ -42,9 +43,9 @@ pub struct SmallBoot {
     pub state: &'static [u8],
 }
 
-macro_rules! lab {
+macro_rules! bytes {
     ($($path:literal),+) => {
-        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/", $($path),+))
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $($path),+))
     };
 }
 
@@ -58,19 +59,17 @@ macro_rules! load {
 pub const HACKBENCH_64K: Recording = Recording {
     name: "tr64k_hb_smp4",
     content: Content::TraceFrom(
-        lab!("traces/tr64k_hb_smp4.slabtrace"),
-        lab!("traces/tr64k_hb_smp4.before.json.zst"),
+        bytes!("traces/tr64k_hb_smp4.slabtrace"),
+        bytes!("traces/tr64k_hb_smp4.before.json.zst"),
     ),
 };
 /// hackbench on Linux 6.1 with 4 KiB pages and 4 CPUs.
 pub const HACKBENCH_4K: Recording =
-    Recording { name: "guest_4", content: Content::Trace(lab!("traces/guest_4.slabtrace")) };
+    Recording { name: "guest_4", content: Content::Trace(bytes!("traces/guest_4.slabtrace")) };
 /// Short processes.
-pub const FORKS: Recording =
-    Recording { name: "forks.toml", content: load!("/../lab/loads/forks.toml") };
+pub const FORKS: Recording = Recording { name: "forks.toml", content: load!("/loads/forks.toml") };
 /// Bios that are freed on other CPUs.
-pub const BIOS: Recording =
-    Recording { name: "bios.toml", content: load!("/../lab/loads/bios.toml") };
+pub const BIOS: Recording = Recording { name: "bios.toml", content: load!("/loads/bios.toml") };
 /// One object of 4 KiB, allocated and freed in a loop.
 pub const ONE_OBJECT: Recording =
     Recording { name: "one_object.toml", content: load!("/loads/one_object.toml") };
@@ -91,7 +90,7 @@ macro_rules! guest {
     ($(#[$doc:meta])* $name:ident, $file:literal) => {
         $(#[$doc])*
         pub const $name: Guest =
-            Guest { name: $file, bytes: lab!("tests/data/", $file, ".json.zst") };
+            Guest { name: $file, bytes: bytes!("dumps/", $file, ".json.zst") };
     };
 }
 
@@ -112,8 +111,8 @@ macro_rules! small {
         $(#[$doc])*
         pub const $name: SmallBoot = SmallBoot {
             name: concat!("small_", $file),
-            trace: lab!("traces/small_", $file, ".slabtrace"),
-            state: lab!("traces/small_", $file, ".state.zst"),
+            trace: bytes!("traces/small_", $file, ".slabtrace"),
+            state: bytes!("traces/small_", $file, ".state.zst"),
         };
     };
 }
@@ -126,8 +125,8 @@ small!(/** 6.12 with SLUB_TINY, slabs of up to two pages. */ SMALL_TINY_1, "tiny
 
 /// Bytes of code of each engine, which `ci/fixed` builds and holds to this table.
 pub const FIXED_SIZES: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/fixed-sizes.txt"));
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/measured/fixed-sizes.txt"));
 
 /// Pages of a real kernel's boots on 8 MiB without an MMU, which `ci/small-board` measured.
 pub const SMALL_BOARD: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/small-machines.md"));
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/measured/small-machines.md"));

@@ -297,12 +297,15 @@ pub const MESSAGES: &[Message] = &[
         code: "E0309",
         title: "the library is not found",
         says: &[
-            "not found; build it",
+            "not found; install the package",
+            "no folder for ",
+            " is a folder",
             ": no such file",
             "cannot be preloaded",
             "where this command is",
         ],
         means: "`slabyard run` preloads a library that lies beside the command, or where `SLABYARD_LIB` says. \
+                A command that cargo installed writes its own into the user's cache folder (`XDG_CACHE_HOME`). \
                 The message names the places that were tried.",
     },
     Message {

@@ -11,6 +11,7 @@
 //! behind.
 
 pub mod args;
+mod carried;
 mod child;
 pub mod last_look;
 pub mod library;

@@ -3,13 +3,18 @@
 use crate::limits::Counts;
 use crate::tree::Tree;
 
-/// The links of each crate that lead out of it. Licences are exempt: each package has its own.
+/// What links may lead to: no code, but what each package has its own copy of.
+const COPIED: [&str; 5] = [".md", ".slabtrace", ".toml", ".txt", ".zst"];
+
+/// The links of each crate that lead out of it. Licences are exempt, and recordings: a package cannot
+/// have files of another.
 pub fn links_out_of_crates(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (path, to) in tree.links() {
         let mut parts = path.split('/');
         if let (Some("crates"), Some(name)) = (parts.next(), parts.next())
             && !path.contains("/LICENSE")
+            && !COPIED.iter().any(|ending| to.ends_with(ending))
             && leads_out(parts.count(), to)
         {
             *counts.entry(name.to_owned()).or_default() += 1;
@@ -35,6 +40,7 @@ mod tests {
         tree.plant_link("crates/engines/src", "../malloc/src");
         tree.plant_link("crates/engines/tests/own.rs", "../src/own.rs");
         tree.plant_link("crates/abi/LICENSE-MIT", "../../LICENSE-MIT");
+        tree.plant_link("crates/ask/traces/a.slabtrace", "../../lab/traces/a.slabtrace");
         tree.plant_link("docs/other.md", "../README.md");
         let counts = [("engines".to_owned(), 1), ("kmem".to_owned(), 2)];
         assert_eq!(links_out_of_crates(&tree), Counts::from(counts));
