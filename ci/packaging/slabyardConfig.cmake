@@ -1,6 +1,6 @@
 # Object caches in C: the targets slabyard::slabyard and slabyard::static.
 get_filename_component(_slabyard_lib "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
-get_filename_component(_slabyard_prefix "${_slabyard_lib}/.." ABSOLUTE)
+get_filename_component(_slabyard_prefix "${_slabyard_lib}/@UP@" ABSOLUTE)
 if(NOT TARGET slabyard::slabyard)
     add_library(slabyard::slabyard SHARED IMPORTED)
     set_target_properties(slabyard::slabyard PROPERTIES
