@@ -27,6 +27,7 @@ mod places;
 mod profiling;
 mod recorder_library;
 mod recording;
+mod released;
 mod replay;
 mod replay_files;
 mod replay_words;
