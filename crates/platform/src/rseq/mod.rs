@@ -1,4 +1,4 @@
-//! Restartable sequences, one file per architecture behind one set of names.
+//! Restartable sequences, one folder per architecture behind one set of names.
 //!
 //! `pop`, `push`, `push_if`, `exchange`, `pop_many` and `push_many` work on the row of the CPU (or
 //! private slot) whose number is stored 4 bytes before the field `rseq_cs`, at `cs_offset` from
@@ -11,13 +11,14 @@ use crate::sync::AtomicU32;
 
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
-mod x86_64;
+#[path = "x86_64/mod.rs"]
+mod arch;
 #[cfg(target_arch = "x86_64")]
-mod inlined;
+mod calls;
 #[cfg(target_arch = "x86_64")]
-pub use inlined::*;
+pub use arch::{SIGNATURE, cpu_id, library_area, pop_inlined, push_inlined, thread_offset};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::*;
+pub use calls::*;
 
 #[cfg(not(target_arch = "x86_64"))]
 mod unsupported;

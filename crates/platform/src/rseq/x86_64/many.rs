@@ -8,7 +8,7 @@ use core::arch::naked_asm;
 // that is stopped or absent) or there are enough; the element below the last one is committed.
 // First one by one until a multiple of four is wanted, then four by four.
 #[unsafe(naked)]
-pub(super) unsafe extern "sysv64" fn pop_many_raw(
+pub(in crate::rseq) unsafe extern "sysv64" fn pop_many_raw(
     slot: usize,
     rows: usize,
     cs_offset: usize,
@@ -125,7 +125,7 @@ macro_rules! push_many {
 }
 
 #[unsafe(naked)]
-pub(super) unsafe extern "sysv64" fn push_many_raw(
+pub(in crate::rseq) unsafe extern "sysv64" fn push_many_raw(
     objects: *const usize,
     rows: usize,
     cs_offset: usize,
@@ -137,7 +137,7 @@ pub(super) unsafe extern "sysv64" fn push_many_raw(
 
 // A stack with a tag may not take all of them: slow.
 #[unsafe(naked)]
-pub(super) unsafe extern "sysv64" fn push_many_if_raw(
+pub(in crate::rseq) unsafe extern "sysv64" fn push_many_if_raw(
     objects: *const usize,
     rows: usize,
     cs_offset: usize,
@@ -145,44 +145,4 @@ pub(super) unsafe extern "sysv64" fn push_many_if_raw(
     nr: usize,
 ) -> usize {
     push_many!("push_many_if", "cmp qword ptr [rsi + rax * 8 + 16], 0\njne 29f")
-}
-
-/// Pops several objects from this CPU's stack, the top first; returns how many.
-///
-/// # Safety
-/// As [`pop`](super::pop).
-#[inline]
-pub unsafe fn pop_many(rows: usize, slot: usize, cs_offset: usize, out: &mut [usize]) -> usize {
-    if out.is_empty() {
-        return 0;
-    }
-    // SAFETY: the caller's promise; the sequence writes to the first words of `out`.
-    unsafe { pop_many_raw(slot, rows, cs_offset, out.as_mut_ptr(), out.len()) }
-}
-
-/// Pushes several objects to this CPU's stack, the last one on top; returns how many of the first
-/// found room.
-///
-/// # Safety
-/// As [`pop`](super::pop).
-#[inline]
-pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
-    if objects.is_empty() {
-        return 0;
-    }
-    // SAFETY: the caller's promise; the sequence reads words of `objects`.
-    unsafe { push_many_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
-}
-
-/// As [`push_many()`]; a stack that takes the objects of one slab alone takes none.
-///
-/// # Safety
-/// As [`pop`](super::pop).
-#[inline]
-pub unsafe fn push_many_if(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
-    if objects.is_empty() {
-        return 0;
-    }
-    // SAFETY: as in `push_many`.
-    unsafe { push_many_if_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
 }

@@ -24,10 +24,7 @@
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
-use super::Thread;
-use crate::stack::{
-    COUNTDOWN_AT, NR_USED_BEFORE, ROW_STRIDE, STOPPED, Stack, Stopped, USED_BEFORE,
-};
+use crate::stack::{COUNTDOWN_AT, NR_USED_BEFORE, ROW_STRIDE, USED_BEFORE};
 use core::arch::{global_asm, naked_asm};
 
 /// Signature in front of an abort address, as the C library registers it.
@@ -148,17 +145,19 @@ macro_rules! rseq_push_if {
     };
 }
 
-// Behind the macros that it uses.
+// Behind the macros that they use.
+mod inlined;
 mod many;
-pub use many::{pop_many, push_many, push_many_if};
+pub use inlined::{pop_inlined, push_inlined};
+pub(super) use many::{pop_many_raw, push_many_if_raw, push_many_raw};
 
 #[unsafe(naked)]
-unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
+pub(super) unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(rseq_announce!(), "mov cx, di", rseq_pop!("rax"), "29: ret")
 }
 
 #[unsafe(naked)]
-unsafe extern "sysv64" fn push_raw(
+pub(super) unsafe extern "sysv64" fn push_raw(
     object: usize,
     rows: usize,
     cs_offset: usize,
@@ -177,7 +176,7 @@ unsafe extern "sysv64" fn push_raw(
 }
 
 #[unsafe(naked)]
-unsafe extern "sysv64" fn push_if_raw(
+pub(super) unsafe extern "sysv64" fn push_if_raw(
     object: usize,
     rows: usize,
     cs_offset: usize,
@@ -199,7 +198,7 @@ unsafe extern "sysv64" fn push_if_raw(
 // set it and begin anew (who has a stack has the bit). Stopped: slow; commit the new one by one
 // aligned store. `lock bts`: as `crate::stack::begin_use`.
 #[unsafe(naked)]
-unsafe extern "sysv64" fn exchange_raw(
+pub(super) unsafe extern "sysv64" fn exchange_raw(
     new: u64,
     rows: usize,
     slot: usize,
@@ -240,74 +239,6 @@ unsafe extern "sysv64" fn exchange_raw(
     )
 }
 
-/// Pops from this CPU's stack.
-///
-/// # Safety
-/// `rows` is the base of valid rows, `cs_offset` that of a registered area or of
-/// a thread block with a private slot.
-#[inline]
-pub unsafe fn pop(rows: usize, slot: usize, cs_offset: usize) -> Option<usize> {
-    // SAFETY: the caller's promise.
-    match unsafe { pop_raw(slot, rows, cs_offset) } {
-        0 => None,
-        object => Some(object),
-    }
-}
-
-/// Pushes to this CPU's stack.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn push(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { push_raw(object, rows, cs_offset, slot) != 0 }
-}
-
-/// Pushes to this CPU's stack if the object has the stack's tag.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn push_if(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { push_if_raw(object, rows, cs_offset, slot) != 0 }
-}
-
-/// Exchanges this CPU's stack, whose row is in use from then on.
-///
-/// # Errors
-/// [`Stopped`] if it is stopped or this thread has no row.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn exchange(
-    rows: usize,
-    slot: usize,
-    cs_offset: usize,
-    new: Stack,
-) -> Result<Stack, Stopped> {
-    // SAFETY: the caller's promise.
-    let old = unsafe { exchange_raw(new.to_word(), rows, slot, cs_offset) };
-    let old = Stack::of_word(old);
-    if old.top == STOPPED { Err(Stopped) } else { Ok(old) }
-}
-
-/// First byte of a sequence's function, for tests that plant breakpoints.
-#[must_use]
-pub fn code() -> [(&'static str, usize); 7] {
-    [
-        ("pop", pop_raw as *const () as usize),
-        ("push", push_raw as *const () as usize),
-        ("push-if", push_if_raw as *const () as usize),
-        ("exchange", exchange_raw as *const () as usize),
-        ("pop-many", many::pop_many_raw as *const () as usize),
-        ("push-many", many::push_many_raw as *const () as usize),
-        ("push-many-if", many::push_many_if_raw as *const () as usize),
-    ]
-}
-
 // The thread block: initial-exec TLS, CPU number -1 until it is registered.
 global_asm!(
     ".pushsection .tdata.slabyard, \"awT\", @progbits",
@@ -338,10 +269,9 @@ pub fn thread_offset() -> usize {
     offset
 }
 
-/// This thread's block.
+/// The thread pointer.
 #[inline]
-#[must_use]
-pub fn thread() -> &'static Thread {
+pub(super) fn thread_pointer() -> usize {
     let base: usize;
     // SAFETY: on x86-64 the word at fs:0 is the thread pointer itself.
     unsafe {
@@ -350,9 +280,8 @@ pub fn thread() -> &'static Thread {
             out(reg) base,
             options(pure, readonly, nostack, preserves_flags),
         );
-        // SAFETY: the block lives as long as the thread that asks for it.
-        &*(base.wrapping_add(thread_offset()) as *const Thread)
     }
+    base
 }
 
 /// Offset from the thread pointer of the area that the C library registered, if
@@ -377,12 +306,6 @@ pub fn library_area() -> Option<usize> {
         }
         Some(*(offset as *const isize) as usize)
     }
-}
-
-/// True if the C library knows of restartable sequences, whether it registers threads or not.
-#[must_use]
-pub fn library_knows() -> bool {
-    crate::weak_address!("__rseq_offset", "__rseq_size") != 0
 }
 
 /// CPU number in the area at `offset` from the thread pointer.
