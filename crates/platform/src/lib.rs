@@ -49,7 +49,7 @@ mod sys;
 pub mod table;
 mod threads;
 mod time;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), target_os = "linux"))]
 mod weak;
 
 pub use counts::{Counts, Event};

@@ -1,25 +1,33 @@
 //! The real sequences under breakpoints: at every instruction, every kind of interference, and no
 //! object may be lost or doubled.
 //!
-//! A breakpoint (`int3`) is planted in this process's own text, so no other test is in this program. Its signal handler takes it out
+//! A breakpoint is planted in this process's own text, so no other test is in this program. Its signal handler takes it out
 //! again, changes the stack that the interrupted sequence works on, or moves the thread to another
 //! CPU, and returns. Inside of the section that the descriptor names the kernel must have moved
 //! the thread to the abort address first; outside it must not.
 //!
-//! `sequences/planted.rs` has copies of sequences with a bug each, which the
+//! `planted.rs` of each architecture's folder has copies of sequences with a bug each, which the
 //! same check must find.
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+#![cfg(all(target_os = "linux", any(target_arch = "aarch64", target_arch = "x86_64"), not(miri)))]
 
-#[path = "sequences/planted.rs"]
-mod planted;
+#[cfg(target_arch = "aarch64")]
+#[path = "sequences/aarch64/mod.rs"]
+mod aarch64;
 #[path = "sequences/scene.rs"]
 mod scene;
+#[cfg(target_arch = "x86_64")]
+#[path = "sequences/x86_64/mod.rs"]
+mod x86_64;
 
-use iced_x86::{Code, Decoder, DecoderOptions};
+#[cfg(target_arch = "aarch64")]
+use aarch64 as arch;
+use arch::planted;
 use scene::{ACTIONS, CAPACITY, Scene};
 use slabyard_platform::linux::{Linux, Mode};
-use slabyard_platform::{PerCpu, Slot, Stack, rseq};
+use slabyard_platform::{Memory, PerCpu, Slot, Stack, rseq};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(target_arch = "x86_64")]
+use x86_64 as arch;
 
 /// The slot that all cases use.
 const SLOT: Slot = Slot(5);
@@ -64,17 +72,7 @@ impl Text {
         // SAFETY: code is followed by more of this program's text: the function
         // itself, its slow end, other functions.
         let bytes = unsafe { std::slice::from_raw_parts(code as *const u8, LENGTH) };
-        let (mut instructions, mut descriptor) = (Vec::new(), None);
-        for instruction in Decoder::with_ip(64, bytes, code as u64, DecoderOptions::NONE) {
-            assert!(!instruction.is_invalid(), "{code:#x} is not decoded");
-            instructions.push(usize::try_from(instruction.ip()).expect("64 bits"));
-            if instruction.code() == Code::Lea_r64_m {
-                descriptor = Some(instruction.ip_rel_memory_address() as *const Descriptor);
-            }
-            if instruction.code() == Code::Retnq {
-                break;
-            }
-        }
+        let (instructions, descriptor) = arch::decode(code, bytes);
         let descriptor = descriptor.expect("an instruction that loads the descriptor");
         // SAFETY: the sequence passes this address to the kernel.
         let found = unsafe { *descriptor };
@@ -91,9 +89,9 @@ impl Text {
 }
 
 fn make_writable(code: usize, bytes: usize) {
-    const PAGE: usize = 4096;
-    let first = code & !(PAGE - 1);
-    let length = (code + bytes).next_multiple_of(PAGE) - first;
+    let page = LINUX.page_bytes();
+    let first = code & !(page - 1);
+    let length = (code + bytes).next_multiple_of(page) - first;
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: the pages stay readable and executable.
     let done = unsafe { libc::mprotect(first as *mut libc::c_void, length, all) };
@@ -112,13 +110,13 @@ fn check(sequence: &Sequence) -> Result<usize, String> {
                 let Some(scene) = Scene::new(action, count, sequence.is_tagged) else {
                     continue;
                 };
-                let rip = scene.play(*address, sequence.call);
-                let expected =
-                    if text.section.contains(address) { text.abort } else { address + 1 };
+                let stops = scene.play(*address, sequence.call);
+                let after = address + arch::BREAKPOINT;
+                let expected = if text.section.contains(address) { text.abort } else { after };
                 // Not each number of objects leads to each instruction.
-                is_reached |= !rip.is_empty();
-                if !rip.is_empty() && rip != [expected] {
-                    return Err(format!("{case}: interrupted at {rip:x?}, not {expected:#x}"));
+                is_reached |= !stops.is_empty();
+                if !stops.is_empty() && stops != [expected] {
+                    return Err(format!("{case}: interrupted at {stops:x?}, not {expected:#x}"));
                 }
                 scene.verify().map_err(|what| format!("{case}: {what}"))?;
                 nr_cases += 1;

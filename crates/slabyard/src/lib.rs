@@ -104,7 +104,7 @@ pub use process::ProcessYard;
 pub use slabyard_platform as platform;
 #[doc(hidden)]
 pub use slabyard_platform::{gate, sync, table};
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), target_os = "linux"))]
 #[doc(hidden)]
 pub use slabyard_platform::{
     rseq_announce, rseq_descriptor, rseq_pop, rseq_push, rseq_push_if, weak_address,

@@ -81,12 +81,12 @@ fn above(page: usize) -> Option<usize> {
     ends.into_iter().find(|end| is_mapped_here(*end, page, PROT_NONE))
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn has_thread_sanitizer() -> bool {
     crate::weak_address!("__tsan_init", "__tsan_init") != 0
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 fn has_thread_sanitizer() -> bool {
     false
 }

@@ -7,11 +7,13 @@
 use super::fence;
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+use crate::FastPath;
 use crate::rseq::{self, flags};
 use crate::stack::{Rows, Slot, Stack, Stopped};
 use crate::sync::Ordering;
 use crate::sync::lock::may_call;
-use crate::{FastPath, PerCpu, Takes};
+use crate::{PerCpu, Takes};
 
 impl<C: Counting> PerCpu for OnLinux<C> {
     fn rows(&self) -> &Rows {
@@ -73,7 +75,7 @@ impl<C: Counting> PerCpu for OnLinux<C> {
         unsafe { rseq::pop(rows, slot, cs_offset) }
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     #[inline(always)]
     fn pop_inlined(&self, words: &FastPath) -> Option<usize> {
         // SAFETY: rows and offset are those of `init`.
@@ -92,7 +94,7 @@ impl<C: Counting> PerCpu for OnLinux<C> {
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     #[inline(always)]
     fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
         // SAFETY: as in `pop_inlined`.

@@ -65,10 +65,9 @@ pub(super) fn choose(requested: Option<Mode>, gives_way: bool) -> (Mode, usize) 
     if let (Some(offset), None | Some(Mode::Library)) = (library, requested) {
         return (Mode::Library, offset.wrapping_add(CS));
     }
-    let sequences = cfg!(target_arch = "x86_64");
     let nobody_else = gives_way && !rseq::library_knows();
     let is_wanted = requested == Some(Mode::Own) || requested != Some(Mode::Slots) && nobody_else;
-    let wants_own = is_wanted && library.is_none() && sequences;
+    let wants_own = is_wanted && library.is_none() && rseq::ARE_SUPPORTED;
     let used = BLOCKS.load(Ordering::Relaxed);
     let thread = rseq::thread();
     if used == BLOCKS_OWN {

@@ -25,6 +25,7 @@ use super::address_range;
 use super::calls::{PROT_RW, find_resident, is_mapped_here, unmap};
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use crate::memory::{Use, round_up};
+use crate::rseq;
 use crate::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -156,7 +157,7 @@ impl Reservations {
             let block = page + room + small + elements;
             // The rows of zeros lie behind it.
             let zeros = page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE;
-            let bytes = if cfg!(target_arch = "x86_64") { block.max(zeros) } else { block };
+            let bytes = if rseq::ARE_SUPPORTED { block.max(zeros) } else { block };
             // Header and rows lie in one page of the page tables, and small tables and the first
             // elements in another: a fork copies each.
             match address_range::take(bytes, HUGE_PAGE.max(page), first_part) {
@@ -175,8 +176,7 @@ impl Reservations {
         // Nothing lies in front of the header that it could be merged with.
         let is_there = mapped == first_part
             && (are_whole || (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, first)))
-            && (!cfg!(target_arch = "x86_64")
-                || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
+            && (!rseq::ARE_SUPPORTED || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
             && map_here(small_at, end - small_at)
             && self.remember(header, elements_at + elements, end - header, Use::Table);
         if !is_there {

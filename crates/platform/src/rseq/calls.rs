@@ -107,7 +107,7 @@ pub fn code() -> [(&'static str, usize); 7] {
         ("pop", arch::pop_raw as *const () as usize),
         ("push", arch::push_raw as *const () as usize),
         ("push-if", arch::push_if_raw as *const () as usize),
-        ("exchange", arch::exchange_raw as *const () as usize),
+        ("exchange", arch::exchange_once as *const () as usize),
         ("pop-many", arch::pop_many_raw as *const () as usize),
         ("push-many", arch::push_many_raw as *const () as usize),
         ("push-many-if", arch::push_many_if_raw as *const () as usize),

@@ -9,21 +9,32 @@
 use crate::ThreadWords;
 use crate::sync::AtomicU32;
 
+#[cfg(target_arch = "aarch64")]
+#[macro_use]
+mod aarch64;
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
-#[path = "x86_64/mod.rs"]
-mod arch;
+mod x86_64;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
-mod calls;
-#[cfg(target_arch = "x86_64")]
-pub use arch::{SIGNATURE, cpu_id, library_area, pop_inlined, push_inlined, thread_offset};
-#[cfg(target_arch = "x86_64")]
-pub use calls::*;
+use x86_64 as arch;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod calls;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+pub use {
+    arch::{SIGNATURE, cpu_id, library_area, pop_inlined, push_inlined, thread_offset},
+    calls::*,
+};
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 mod unsupported;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 pub use unsupported::*;
+
+/// True if the architecture has sequences; elsewhere each thread has a private slot.
+pub const ARE_SUPPORTED: bool = cfg!(any(target_arch = "aarch64", target_arch = "x86_64"));
 
 /// This thread's block: an rseq area (ABI of 32 bytes, `man 2 rseq`) and our words.
 #[repr(C, align(64))]

@@ -60,6 +60,12 @@ pub fn library_area() -> Option<usize> {
     None
 }
 
+/// Nor is it asked for.
+#[must_use]
+pub fn library_knows() -> bool {
+    false
+}
+
 /// Offsets from the thread pointer are not used here.
 #[must_use]
 pub fn thread_offset() -> usize {

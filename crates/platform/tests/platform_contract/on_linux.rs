@@ -5,10 +5,11 @@ use crate::storm::Storm;
 use slabyard_platform::linux::{Linux, Mode};
 use slabyard_platform::sync::lock::Park;
 use slabyard_platform::sync::{AtomicU32, Ordering, count};
-use slabyard_platform::{Advice, Memory, Stretch, Use};
+use slabyard_platform::{Advice, Memory, PerCpu, Slot, Stack, Stretch, Use};
 use slabyard_testkit::{read_word, write_word};
+use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Marks the child.
@@ -112,9 +113,32 @@ fn run(mode: Mode) {
     std::thread::scope(|scope| {
         scope.spawn(|| keeps_the_contract(&LINUX, mode));
     });
+    if mode == Mode::Slots {
+        begins_the_use_of_many_rows(&LINUX);
+    }
     moves_back_what_has_no_room(&LINUX);
     tells_what_is_in_memory(&LINUX);
     loses_and_doubles_nothing(&LINUX);
+}
+
+/// More rows than a word has bits of use.
+fn begins_the_use_of_many_rows(linux: &Linux) {
+    const THREADS: usize = 80;
+    let all_have_one = Barrier::new(THREADS);
+    let uses_its_row = || {
+        linux.enter();
+        let row = linux.row_hint();
+        let exchanged = linux.exchange(Slot(300), Stack::NONE).is_ok();
+        let is_used = exchanged && linux.rows().used().any(|used| Some(used) == row);
+        all_have_one.wait();
+        linux.give_slot_back();
+        (row, is_used)
+    };
+    let rows: BTreeSet<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(uses_its_row)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    assert!(rows.len() == THREADS && rows.iter().all(|(row, used)| row.is_some() && *used));
 }
 
 /// There is memory for the pages that move out, and none for the mapping to grow.

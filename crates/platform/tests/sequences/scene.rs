@@ -4,7 +4,7 @@
 //! the handler touches the first two only. A fault that the handler cannot assert is stored in the
 //! scene, for `verify`.
 
-use crate::{LINUX, SLOT};
+use crate::{LINUX, SLOT, arch};
 use slabyard_platform::stack::{ELEMENT_BYTES, Tag};
 use slabyard_platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
 use std::cell::{Cell, RefCell};
@@ -81,11 +81,11 @@ pub struct Scene {
     other: Option<usize>,
     /// Rows left stopped, with their tops.
     stopped: RefCell<Vec<(usize, u32)>>,
-    /// The breakpoint and the byte that it replaced.
+    /// The breakpoint and what it replaced.
     address: Cell<usize>,
-    byte: Cell<u8>,
+    replaced: Cell<u32>,
     /// Where the handler found the thread interrupted, once for each time.
-    rip: RefCell<Vec<usize>>,
+    stops: RefCell<Vec<usize>>,
 }
 
 impl Scene {
@@ -107,8 +107,8 @@ impl Scene {
             other,
             stopped: RefCell::default(),
             address: Cell::new(0),
-            byte: Cell::new(0),
-            rip: RefCell::default(),
+            replaced: Cell::new(0),
+            stops: RefCell::default(),
         };
         let cpus = || scene.other.into_iter().chain([scene.cpu]);
         for cpu in cpus() {
@@ -169,20 +169,19 @@ impl Scene {
     /// Plants the breakpoint, makes the call, and returns where it was interrupted.
     pub fn play(&self, address: usize, call: fn(&Scene)) -> Vec<usize> {
         self.address.set(address);
-        // SAFETY: the text was made writable; the byte is put back by the
+        CURRENT.store(ptr::from_ref(self).cast_mut(), Ordering::SeqCst);
+        // SAFETY: the text was made writable; what was there is put back by the
         // handler, or below where the call did not reach it.
         unsafe {
-            self.byte.set(ptr::read_volatile(address as *const u8));
-            CURRENT.store(ptr::from_ref(self).cast_mut(), Ordering::SeqCst);
-            ptr::write_volatile(address as *mut u8, 0xcc);
+            self.replaced.set(arch::plant(address));
             call(self);
-            ptr::write_volatile(address as *mut u8, self.byte.get());
+            arch::take_out(address, self.replaced.get());
         }
         CURRENT.store(ptr::null_mut(), Ordering::SeqCst);
         for (row, top) in self.stopped.take() {
             LINUX.rows().entry(row, SLOT).start(top);
         }
-        self.rip.take()
+        self.stops.take()
     }
 
     /// Each object is in a hand or in a stack, once.
@@ -378,7 +377,7 @@ fn push_many_by<const N: usize>(scene: &Scene, push: impl Fn(&[usize]) -> usize)
 /// A pop of two objects by another sequence.
 pub fn pop_many_with(
     scene: &Scene,
-    sequence: unsafe extern "sysv64" fn(usize, usize, usize, *mut usize, usize) -> usize,
+    sequence: unsafe extern "C" fn(usize, usize, usize, *mut usize, usize) -> usize,
 ) {
     let mut objects = [0; 2];
     let (rows, cs_offset) = (LINUX.rows().base(), LINUX.cs_offset());
@@ -391,7 +390,7 @@ pub fn pop_many_with(
 /// A push of two objects by another sequence.
 pub fn push_many_with(
     scene: &Scene,
-    sequence: unsafe extern "sysv64" fn(*const usize, usize, usize, usize, usize) -> usize,
+    sequence: unsafe extern "C" fn(*const usize, usize, usize, usize, usize) -> usize,
 ) {
     let (rows, cs_offset) = (LINUX.rows().base(), LINUX.cs_offset());
     push_many_by::<2>(scene, |objects| {
@@ -426,17 +425,14 @@ fn exchange_once(scene: &Scene) {
 }
 
 /// A pop by another sequence.
-pub fn pop_by(scene: &Scene, sequence: unsafe extern "sysv64" fn(usize, usize, usize) -> usize) {
+pub fn pop_by(scene: &Scene, sequence: unsafe extern "C" fn(usize, usize, usize) -> usize) {
     // SAFETY: the arguments are those of the platform's own sequences.
     let object = unsafe { sequence(SLOT.offset(), LINUX.rows().base(), LINUX.cs_offset()) };
     scene.held.borrow_mut().extend(Some(object).filter(|object| *object != 0));
 }
 
 /// A push by another sequence.
-pub fn push_by(
-    scene: &Scene,
-    sequence: unsafe extern "sysv64" fn(usize, usize, usize, usize) -> usize,
-) {
+pub fn push_by(scene: &Scene, sequence: unsafe extern "C" fn(usize, usize, usize, usize) -> usize) {
     let Some(object) = scene.take() else {
         return;
     };
@@ -462,17 +458,16 @@ pub fn catch_breakpoints() {
 /// the C library.
 extern "C" fn on_breakpoint(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes its context; the scene waits for us in `play`,
-    // and the byte is the one that it took.
+    // and puts back what it took.
     unsafe {
         let scene = &*CURRENT.load(Ordering::SeqCst);
-        ptr::write_volatile(scene.address.get() as *mut u8, scene.byte.get());
-        let context = &mut *context.cast::<libc::ucontext_t>();
-        let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-        scene.rip.borrow_mut().push(*rip as usize);
+        arch::take_out(scene.address.get(), scene.replaced.get());
+        let counter = arch::program_counter(&mut *context.cast::<libc::ucontext_t>());
+        scene.stops.borrow_mut().push(*counter);
         // The kernel aborted the sequence, or the thread goes on where the
         // breakpoint was.
-        if *rip as usize == scene.address.get() + 1 {
-            *rip -= 1;
+        if *counter == scene.address.get() + arch::BREAKPOINT {
+            *counter = scene.address.get();
         }
         scene.interfere();
     }

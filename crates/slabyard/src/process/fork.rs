@@ -21,7 +21,7 @@ pub type Handler = extern "C" fn();
 /// Registers handlers by what the C library has: glibc's `pthread_atfork` is a part of each
 /// program, which calls `__register_atfork`; musl has none of that name, and a plain
 /// `pthread_atfork`. The handlers stay for ever: what has them is never unloaded.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
     type Register = extern "C" fn(Handler, Handler, Handler, *const u8) -> i32;
     let register = crate::weak_address!("__register_atfork", "pthread_atfork");
@@ -34,7 +34,7 @@ pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
 }
 
 /// Registers handlers. They stay for ever: what has them is never unloaded.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;

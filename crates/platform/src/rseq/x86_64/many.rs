@@ -8,7 +8,7 @@ use core::arch::naked_asm;
 // that is stopped or absent) or there are enough; the element below the last one is committed.
 // First one by one until a multiple of four is wanted, then four by four.
 #[unsafe(naked)]
-pub(in crate::rseq) unsafe extern "sysv64" fn pop_many_raw(
+pub unsafe extern "sysv64" fn pop_many_raw(
     slot: usize,
     rows: usize,
     cs_offset: usize,
@@ -125,7 +125,7 @@ macro_rules! push_many {
 }
 
 #[unsafe(naked)]
-pub(in crate::rseq) unsafe extern "sysv64" fn push_many_raw(
+pub unsafe extern "sysv64" fn push_many_raw(
     objects: *const usize,
     rows: usize,
     cs_offset: usize,
@@ -137,7 +137,7 @@ pub(in crate::rseq) unsafe extern "sysv64" fn push_many_raw(
 
 // A stack with a tag may not take all of them: slow.
 #[unsafe(naked)]
-pub(in crate::rseq) unsafe extern "sysv64" fn push_many_if_raw(
+pub unsafe extern "sysv64" fn push_many_if_raw(
     objects: *const usize,
     rows: usize,
     cs_offset: usize,

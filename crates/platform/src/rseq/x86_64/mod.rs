@@ -145,6 +145,9 @@ macro_rules! rseq_push_if {
     };
 }
 
+/// The text that may be interrupted.
+pub(super) use self::exchange_raw as exchange_once;
+
 // Behind the macros that they use.
 mod inlined;
 mod many;
@@ -269,7 +272,7 @@ pub fn thread_offset() -> usize {
     offset
 }
 
-/// The thread pointer.
+/// From where the offsets here count: the base of `fs`.
 #[inline]
 pub(super) fn thread_pointer() -> usize {
     let base: usize;

@@ -23,7 +23,7 @@ macro_rules! push_begin {
 
 /// Pops, but the committing store lies outside.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
+pub unsafe extern "C" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
         slabyard_platform::rseq_announce!(),
         "mov cx, di",
@@ -43,7 +43,7 @@ pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usiz
 
 /// Pushes, but the committing store lies outside.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn push_late(
+pub unsafe extern "C" fn push_late(
     object: usize,
     rows: usize,
     cs_offset: usize,
@@ -65,7 +65,7 @@ pub unsafe extern "sysv64" fn push_late(
 
 /// Pushes, but commits the top before the object is in its place.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn push_early(
+pub unsafe extern "C" fn push_early(
     object: usize,
     rows: usize,
     cs_offset: usize,
@@ -87,7 +87,7 @@ pub unsafe extern "sysv64" fn push_early(
 
 /// Pushes if the object has the stack's tag, but looks at the tag before the section begins.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn push_if_early(
+pub unsafe extern "C" fn push_if_early(
     object: usize,
     rows: usize,
     cs_offset: usize,
@@ -124,7 +124,7 @@ pub unsafe extern "sysv64" fn push_if_early(
 
 /// Pops several, but the committing store lies outside.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn pop_many_late(
+pub unsafe extern "C" fn pop_many_late(
     slot: usize,
     rows: usize,
     cs_offset: usize,
@@ -156,7 +156,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
 
 /// Pushes one or two, but stores the last one after the commit.
 #[unsafe(naked)]
-pub unsafe extern "sysv64" fn push_many_late(
+pub unsafe extern "C" fn push_many_late(
     objects: *const usize,
     rows: usize,
     cs_offset: usize,
