@@ -5,6 +5,5 @@ use crate::state::AnyEngine;
 
 slabyard_process::malloc_functions! {
     AnyEngine,
-    push: { slabyard::rseq_push_if!("rsi", "eax", "rax", "r8") },
-    push_sized: { slabyard::rseq_push_if!("r8", "eax", "rax", "r10") },
+    takes: tagged,
 }

@@ -1,6 +1,6 @@
 //! The fast path of `slabyard_cache_alloc` and `slabyard_cache_free`.
 //!
-//! On x86-64 these functions are themselves the restartable sequences (rseq), whose assembly text
+//! On x86-64 and aarch64 these functions are themselves the restartable sequences (rseq), whose assembly text
 //! is in `slabyard::platform::rseq`; `ci/golden` pins them. An allocation reads the slot of the
 //! cache's stack from the handle, and pops. A free first checks, by one comparison with the page
 //! map, that the object's slab belongs to this cache, so that no object gets into another cache's
@@ -80,7 +80,80 @@ mod fast {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+mod fast {
+    use crate::handles::Handle;
+    use crate::slow::{alloc_slow, free_slow};
+    use core::arch::naked_asm;
+    use core::ffi::c_void;
+    use slabyard::platform::stack::COUNTDOWN_AT;
+    use slabyard::{rseq_announce, rseq_pop, rseq_push};
+    use slabyard_process::state::{FAST, at};
+
+    /// Allocates an object of a cache. Who has a cache was there after the words were stored.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C" fn slabyard_cache_alloc(_cache: *const Handle) -> *mut c_void {
+        naked_asm!(
+            "cbz x0, 29f",
+            "adrp x15, {fast}",
+            "add x15, x15, :lo12:{fast}",
+            "ldp x10, x11, [x15, #{cs}]",
+            rseq_announce!(),
+            "ldrh w9, [x0]",
+            rseq_pop!(),
+            "mov x0, x14",
+            "ret",
+            "29: b {slow}",
+            ".p2align 6",
+            fast = sym FAST,
+            slow = sym alloc_slow,
+            cs = const at::CS_OFFSET,
+        )
+    }
+
+    /// Frees an object of a cache.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C" fn slabyard_cache_free(_cache: *const Handle, _object: *mut c_void) {
+        naked_asm!(
+            "cbz x0, 29f",
+            "adrp x15, {fast} + {mask}",
+            "add x15, x15, :lo12:{fast} + {mask}",
+            "ldar x14, [x15]",
+            "ldur x9, [x15, #{base} - {mask}]",
+            "sub x9, x1, x9",
+            "tst x9, x14",
+            "b.ne 29f",
+            "ldr x17, [x15, #{map} - {mask}]",
+            "lsr x9, x9, #12",
+            "ldrh w17, [x17, x9, lsl #1]",
+            "ldrh w9, [x0]",
+            "cmp w17, w9",
+            "b.ne 29f",
+            "ldp x10, x11, [x15, #{cs} - {mask}]",
+            rseq_announce!(),
+            "ldr w14, [x12, #{frees}]",
+            "subs w14, w14, #1",
+            "str w14, [x12, #{frees}]",
+            "b.mi 29f",
+            "ldrh w9, [x0]",
+            rseq_push!("x1"),
+            "ret",
+            "29: b {slow}",
+            ".p2align 6",
+            fast = sym FAST,
+            slow = sym free_slow,
+            base = const at::BASE,
+            mask = const at::MASK,
+            map = const at::MAP,
+            frees = const COUNTDOWN_AT,
+            cs = const at::CS_OFFSET,
+        )
+    }
+}
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 mod fast {
     use crate::handles::Handle;
     use crate::slow::{alloc_slow, free_slow};

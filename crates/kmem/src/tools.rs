@@ -403,9 +403,9 @@ mod sanitizer {
     /// The address of a function that the process has; 0 if it has none.
     macro_rules! address_of {
         ($name:literal) => {{
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
             let address = slabyard::weak_address!($name, $name);
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
             let address = 0usize;
             address
         }};

@@ -5,7 +5,9 @@
 //! skipped with a message.
 
 use serde_json::Value;
-use slabyard_observe::process::{Patience, RequestKind, StopThread};
+use slabyard_observe::process::RequestKind;
+#[cfg(target_arch = "x86_64")]
+use slabyard_observe::process::{Patience, StopThread};
 use slabyard_observe::view::json;
 use slabyard_observe::{ReadScope, Snapshot, identity, process};
 

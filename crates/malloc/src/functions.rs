@@ -4,6 +4,5 @@ use crate::preload::Preload;
 
 slabyard_process::malloc_functions! {
     Preload,
-    push: { slabyard::rseq_push!("rsi") },
-    push_sized: { slabyard::rseq_push!("r8") },
+    takes: each,
 }

@@ -24,7 +24,7 @@ impl Library for Preload {
 
     const START: Start = Start::AtFirstCall;
     const IS_MALLOC: bool = true;
-    const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
+    const SEES_SYSTEM_CALLS: bool = cfg!(any(target_arch = "aarch64", target_arch = "x86_64"));
 
     #[inline(always)]
     fn yard() -> &'static Yard<Linux, Sheaves> {

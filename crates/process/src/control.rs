@@ -24,6 +24,7 @@ pub(crate) fn word(word: usize) -> &'static AtomicU64 {
 }
 
 /// The number of the last profile.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn number() -> u32 {
     word(control::GENERATION).load(Ordering::Relaxed) as u32
 }

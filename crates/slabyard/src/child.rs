@@ -5,10 +5,10 @@
 //! for locks (of streams, of the loader, of registered handlers) whose holders may in turn wait for
 //! memory. So the child repairs the yard, in its first slow path, if any other thread was in a slow
 //! path at the fork. A CPU's stack is always consistent, because one store commits each change, so
-//! the fast path needs no repair. A fork sees a consistent cut of all stores, which x86-64 makes
-//! visible in program order. While the kernel copies page tables, a running thread writes to pages
-//! that the child shares, until a store faults and waits for the fork. So slow paths write in an
-//! order that makes repair possible wherever the fork cuts them off:
+//! the fast path needs no repair. While the kernel copies page tables, a running thread writes to
+//! pages that the child shares, until a store faults and waits for the fork. Later stores in program
+//! order are not made then, and the kernel's flush of the TLBs waits for all earlier ones: x86-64 and
+//! aarch64 have precise faults. So slow paths write in an order that makes repair possible:
 //!
 //! * the bitmap of a slab is authoritative: an object's bit is set when the object is in no stack,
 //!   no barn and no thread's hands, and is cleared before the object enters one of them;

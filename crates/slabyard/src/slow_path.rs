@@ -24,7 +24,7 @@ use crate::reclaim::countdown::{kick_rows, kicks};
 use crate::reclaim::drain::answer_drain;
 use crate::reclaim::surplus::{give_slice, has_surplus};
 use crate::reclaim::ticker::{has_work, look_at_clock, reclaim, start_ticker_if_due};
-use crate::sync::{Ordering, is_unwinding};
+use crate::sync::{Ordering, fence_behind_exchange, is_unwinding};
 use crate::waiting::deferred::run_deferred;
 use crate::waiting::look_at_waiting;
 use crate::yard::Yard;
@@ -230,8 +230,8 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
         mark::about_to_leave(p);
         yard.gate.leave(p, self.inside);
         // If `kick_all_rows` ran meanwhile, this slow path may have overwritten what it stored: the
-        // row's countdown, or an entry's stack. Our stores come before this load: the gate's
-        // exchange, which is SeqCst, lies between.
+        // row's countdown, or an entry's stack. Our stores come before this load.
+        fence_behind_exchange();
         if kicks(yard) != self.kicks {
             kick_rows(yard);
         }

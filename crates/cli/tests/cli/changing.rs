@@ -127,6 +127,7 @@ print('ready', flush=True)
 libc.pause()";
 
 /// Its threads sleep, and wait for each other.
+#[cfg(target_arch = "x86_64")]
 const THREADS_ASLEEP: &str = "\
 import sys, threading, queue
 waits = queue.Queue()

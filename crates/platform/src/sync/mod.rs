@@ -26,3 +26,14 @@ pub use once::Once;
 pub use unwinding::{ask_whether_unwinding_by, is_unwinding};
 #[cfg(not(target_has_atomic = "64"))]
 pub use wide::AtomicU64;
+
+/// Behind a SeqCst exchange: what the thread does from here on comes after what it did before. On
+/// x86-64 the locked exchange did that itself; elsewhere the exchange's own store may still come late.
+#[inline(always)]
+pub fn fence_behind_exchange() {
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}

@@ -144,7 +144,7 @@ extern "C" fn ask_last() {
 /// Registers `f` to be called at a quick end of the process: the first to register is called
 /// last. glibc's `at_quick_exit` is linked into each program and calls the first function named
 /// here, which takes the library that `f` is of; musl's reads one argument.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub fn at_quick_exit(f: extern "C" fn()) {
     type Register = extern "C" fn(extern "C" fn(), *const u8) -> i32;
     let register = slabyard::weak_address!("__cxa_at_quick_exit", "at_quick_exit");
@@ -155,7 +155,8 @@ pub fn at_quick_exit(f: extern "C" fn()) {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// Registers `f` to be called at a quick end of the process.
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 pub fn at_quick_exit(f: extern "C" fn()) {
     unsafe extern "C" {
         fn at_quick_exit(f: extern "C" fn()) -> i32;

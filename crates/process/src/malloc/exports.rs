@@ -4,13 +4,13 @@
 //!
 //! Neighbours: [`super::entry`] contains the fast path's text.
 
-/// Exports the functions of C and C++ for a [`Malloc`](crate::malloc::Malloc), whose pushes are given:
-/// that of `free`, and that of a free with a size.
+/// Exports the functions of C and C++ for a [`Malloc`](crate::malloc::Malloc), whose stacks take each
+/// object, or those of their tag alone.
 ///
 /// A module of its own calls it, for the names that it needs.
 #[macro_export]
 macro_rules! malloc_functions {
-    ($library:ident, push: { $($push:tt)* }, push_sized: { $($push_sized:tt)* } $(,)?) => {
+    ($library:ident, takes: $takes:ident $(,)?) => {
         use ::core::ffi::{c_char, c_int, c_long, c_void};
         use ::slabyard::slab::debug::Maker;
         use $crate::malloc::{Malloc, c, cxx, ending, info, number_of, slow};
@@ -20,7 +20,7 @@ macro_rules! malloc_functions {
         const NEW: u8 = number_of::<$library>(Maker::New);
         const NEW_ARRAY: u8 = number_of::<$library>(Maker::NewArray);
 
-        $crate::exports_of_fast_paths! { $library, { $($push)* }, { $($push_sized)* } }
+        $crate::exports_of_fast_paths! { $library, $takes }
 
         $crate::exported! {
             calloc(n: usize, each: usize) -> *mut c_void = c::calloc::<$library>;
@@ -83,14 +83,14 @@ macro_rules! malloc_functions {
                 -> *mut c_void => cxx::aligned_or_throw::<$library, NEW_ARRAY>;
         }
         // The same of what forks, and of what asks who called.
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
         $crate::jumping! {
             dlopen(*const c_char, c_int) -> *mut c_void => $crate::malloc::loader::dlopen;
             prctl() -> c_int => $crate::malloc::filter::prctl::<$library>;
             syscall() -> c_long => $crate::malloc::filter::syscall::<$library>;
             vfork() -> c_int => $crate::malloc::vfork::vfork::<$library>;
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
         $crate::exported! {
             clone(
                 function: usize,
@@ -136,22 +136,22 @@ macro_rules! jumping {
 }
 
 /// The functions that have a fast path: the sequences themselves.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! exports_of_fast_paths {
-    ($library:ident, $push:tt, $push_sized:tt) => {
-        use $crate::malloc::counting;
+    ($library:ident, $takes:ident) => {
+        use $crate::malloc::entry::behind;
 
         $crate::exports_of_fast_paths! { alloc:
-            malloc => counting::malloc::<$library>;
-            __libc_malloc => counting::malloc::<$library>;
-            _ZnwmRKSt9nothrow_t => counting::new_nothrow::<$library, NEW>;
-            _ZnamRKSt9nothrow_t => counting::new_nothrow::<$library, NEW_ARRAY>;
-            _Znwm => counting::new_throwing::<$library, NEW>;
-            _Znam => counting::new_throwing::<$library, NEW_ARRAY>;
+            malloc => behind::malloc::<$library>;
+            __libc_malloc => behind::malloc::<$library>;
+            _ZnwmRKSt9nothrow_t => behind::new_nothrow::<$library, NEW>;
+            _ZnamRKSt9nothrow_t => behind::new_nothrow::<$library, NEW_ARRAY>;
+            _Znwm => behind::new_throwing::<$library, NEW>;
+            _Znam => behind::new_throwing::<$library, NEW_ARRAY>;
         }
-        $crate::exports_of_fast_paths! { free: $push
+        $crate::exports_of_fast_paths! { free: $takes
             free => slow::free_slow::<$library, MALLOC>;
             cfree => slow::free_slow::<$library, MALLOC>;
             __libc_free => slow::free_slow::<$library, MALLOC>;
@@ -164,7 +164,7 @@ macro_rules! exports_of_fast_paths {
             _ZdlPvSt11align_val_tRKSt9nothrow_t => slow::free_slow::<$library, NEW>;
             _ZdaPvSt11align_val_tRKSt9nothrow_t => slow::free_slow::<$library, NEW_ARRAY>;
         }
-        $crate::exports_of_fast_paths! { free_sized: $push_sized
+        $crate::exports_of_fast_paths! { free_sized: $takes
             free_sized => slow::free_sized_slow::<$library, MALLOC>;
             _ZdlPvm => slow::free_sized_slow::<$library, NEW>;
             _ZdaPvm => slow::free_sized_slow::<$library, NEW_ARRAY>;
@@ -177,29 +177,29 @@ macro_rules! exports_of_fast_paths {
             $crate::pop_by_size!($slow)
         }
     )*};
-    (free: $push:tt $($name:ident => $slow:path;)*) => {$(
-        $crate::exports_of_fast_paths! { push: push_by_address ($name(_pointer: *mut c_void)) $slow, $push }
+    (free: $takes:ident $($name:ident => $slow:path;)*) => {$(
+        $crate::exports_of_fast_paths! { push: push_by_address ($name(_pointer: *mut c_void)) $slow, $takes }
     )*};
-    (free_sized: $push:tt $($name:ident => $slow:path;)*) => {$(
+    (free_sized: $takes:ident $($name:ident => $slow:path;)*) => {$(
         $crate::exports_of_fast_paths! {
-            push: push_by_address_and_size ($name(_pointer: *mut c_void, _bytes: usize)) $slow, $push
+            push: push_by_address_and_size ($name(_pointer: *mut c_void, _bytes: usize)) $slow, $takes
         }
     )*};
-    (push: $body:ident ($name:ident($($argument:ident: $type:ty),*)) $slow:path, { $($push:tt)* }) => {
+    (push: $body:ident ($name:ident($($argument:ident: $type:ty),*)) $slow:path, $takes:ident) => {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         extern "C" fn $name($($argument: $type),*) {
-            $crate::$body!($slow, $($push)*)
+            $crate::$body!($slow, $takes)
         }
     };
 }
 
 /// The functions that begin with a plain call of the platform's pop or push.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! exports_of_fast_paths {
-    ($library:ident, $push:tt, $push_sized:tt) => {
+    ($library:ident, $takes:ident) => {
         use $crate::malloc::entry::{alloc_or, free_or};
         use $crate::malloc::throw;
 

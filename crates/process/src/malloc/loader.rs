@@ -6,7 +6,7 @@
 //! that flag: the loaded library then finds the same functions as all others. (The sanitizers
 //! reject this flag for the same reason.)
 
-#![cfg(target_arch = "x86_64")]
+#![cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 
 use crate::dynamic;
 use core::arch::naked_asm;
@@ -34,6 +34,25 @@ extern "C" fn none() -> *mut c_void {
 /// A jump, not a call: where the C library looks for a file depends on who called.
 #[unsafe(naked)]
 pub extern "C" fn dlopen(_path: *const c_char, _flags: i32) -> *mut c_void {
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "and w1, w1, #{all_but_deepbind}",
+        "adrp x16, {next}",
+        "ldr x16, [x16, :lo12:{next}]",
+        "cbz x16, 2f",
+        "br x16",
+        "2: stp x0, x1, [sp, #-32]!",
+        "str x30, [sp, #16]",
+        "bl {find}",
+        "mov x16, x0",
+        "ldr x30, [sp, #16]",
+        "ldp x0, x1, [sp], #32",
+        "br x16",
+        all_but_deepbind = const !RTLD_DEEPBIND,
+        next = sym NEXT,
+        find = sym find,
+    );
+    #[cfg(target_arch = "x86_64")]
     naked_asm!(
         "and esi, {all_but_deepbind}",
         "mov rax, qword ptr [rip + {next}]",

@@ -30,10 +30,10 @@ fn new_handler() -> Option<Remedy> {
     }
 }
 
-/// Memory, or null. On x86-64 the pop of `new` found nothing; elsewhere each attempt begins
+/// Memory, or null. Where `new` is a sequence, its pop found nothing; elsewhere each attempt begins
 /// with one.
 extern "C" fn attempt<L: Malloc, const MAKER: u8>(bytes: usize, _: usize) -> *mut c_void {
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     if crate::state::ready()
         && let Some(address) = L::yard().alloc_fast(bytes, ALIGN)
     {
@@ -166,7 +166,7 @@ macro_rules! trying {
 pub(super) use trying;
 
 trying!(
-    /// `new` where the fast path finds nothing, and elsewhere than on x86-64 all of it.
+    /// `new` where the fast path finds nothing, and where `new` is no sequence all of it.
     new_or_throw,
     attempt
 );

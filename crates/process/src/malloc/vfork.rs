@@ -14,7 +14,7 @@
 //!
 //! The library does not notice children that a program makes with a raw system-call instruction.
 
-#![cfg(target_arch = "x86_64")]
+#![cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 
 use super::Malloc;
 use crate::errno::{keeping_errno, set_errno};
@@ -27,6 +27,8 @@ use slabyard::platform::linux::Left;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_SETTLS: u64 = 0x8_0000;
+#[cfg(target_arch = "aarch64")]
+const SIGCHLD: u64 = 17;
 
 /// What [`before`] did, for [`after`].
 const UNPREPARED: u8 = 0;
@@ -111,9 +113,33 @@ fn returned(result: isize) -> c_long {
 
 /// Two returns from one call: the child continues in our caller, over the stack from which the
 /// parent returns later. So the return address waits in a register, which each of the two has for
-/// itself, and nothing else is on the stack. (The C library's does the same.)
+/// itself, and nothing else is on the stack. (The C library's does the same.) The kernel of aarch64
+/// has `clone` alone.
 #[unsafe(naked)]
 pub extern "C" fn vfork<L: Malloc>() -> c_int {
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "str x30, [sp, #-16]!",
+        "bl {before}",
+        "ldr x30, [sp], #16",
+        "and w9, w0, #0xff",
+        "mov x0, #{flags}",
+        "mov x1, xzr",
+        "mov x2, xzr",
+        "mov x3, xzr",
+        "mov x4, xzr",
+        "mov x8, #{clone}",
+        "svc 0",
+        "cbz x0, 2f",
+        "mov x1, x9",
+        "b {after}",
+        "2: ret",
+        before = sym before::<L>,
+        after = sym after_vfork::<L>,
+        flags = const CLONE_VM | CLONE_VFORK | SIGCHLD,
+        clone = const 220,
+    );
+    #[cfg(target_arch = "x86_64")]
     naked_asm!(
         "sub rsp, 8",
         "call {before}",

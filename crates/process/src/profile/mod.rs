@@ -41,7 +41,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use slabyard::cache::classes::LARGEST;
 use slabyard::mail::header;
 use slabyard::platform::{Memory, Park, Time};
-use slabyard_abi::profile::{BYTES, LEAST_RATE, MOST_RATE, PATIENCE_NS, State, control};
+use slabyard_abi::profile::{BYTES, PATIENCE_NS, State, control};
+#[cfg(target_arch = "x86_64")]
+use slabyard_abi::profile::{LEAST_RATE, MOST_RATE};
 use slabyard_abi::region::Word;
 
 /// True while a thread switches.
@@ -123,6 +125,7 @@ fn begin<L: Library>() {
 }
 
 /// The mean distance of samples with which gaps are drawn now.
+#[cfg(target_arch = "x86_64")]
 fn distance() -> u64 {
     let asked = word(control::RATE).load(Ordering::Relaxed).clamp(LEAST_RATE, MOST_RATE);
     pace::distance(asked, MOST_RATE)

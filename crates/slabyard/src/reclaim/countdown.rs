@@ -26,7 +26,7 @@ use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::reclaim::walk::{Stacks, entries};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence_behind_exchange};
 use crate::yard::Yard;
 use crate::yard::rate::LONGEST_INTERVAL;
 
@@ -85,10 +85,10 @@ pub(crate) fn restart_countdown<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 /// row's countdown at the old one. So a slow path kicks again at its end if the count changed
 /// meanwhile ([`crate::slow_path`]).
 pub(crate) fn kick_all_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    // SeqCst: either our stores below come after those of a slow path under way, or that
-    // slow path sees this count: it leaves the gate between its stores and its load
-    // ([`kicks`]). On x86-64 each of the two exchanges is a fence.
+    // Either our stores below come after those of a slow path under way, or it sees this count:
+    // between its stores and its load ([`kicks`]) are an exchange and a fence, too.
     yard.kicks.fetch_add(1, Ordering::SeqCst);
+    fence_behind_exchange();
     kick_rows(yard);
 }
 

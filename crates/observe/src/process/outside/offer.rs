@@ -9,6 +9,7 @@ use slabyard_abi::region::{Word, outside as shown};
 /// Where a yard keeps what a stopped thread needs to serve: the function, the memory of its stack, and
 /// the word that says which thread is at it.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "no thread is stopped there"))]
 pub(crate) struct Offer {
     /// Address of the words.
     pub(super) at: u64,
