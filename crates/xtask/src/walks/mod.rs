@@ -2,6 +2,7 @@
 //! and returns the faults that it finds, one per line. A document is a Markdown file in the root or
 //! in `docs`; Markdown files of crates are checked where a rule says so.
 
+mod architectures;
 mod code;
 mod diffs;
 mod documents;
@@ -35,6 +36,7 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("figures", figures::wrong_figures(tree)),
         ("measured", measured::wrong_measurements(tree)?),
         ("diffs", diffs::wrong_diffs(tree)),
+        ("architectures", architectures::wrong_places(tree)),
         ("steps", figures::wrong_steps(tree)),
         ("crates", figures::wrong_crates(tree, &rules)),
         breaches_of_limit("length", &rules, &lengths(tree)),
