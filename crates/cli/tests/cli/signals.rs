@@ -1,7 +1,7 @@
 //! Signals that are sent only to the command, and job control.
 
 use crate::stage::Stage;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigHandler, Signal, kill, killpg, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
@@ -19,6 +19,16 @@ impl Job {
     fn start(stage: &Stage, script: &str) -> Job {
         let mut command = stage.slabyard();
         command.args(["run", "--report", "none", "--", "sh", "-c", script]);
+        // A shell cannot trap what whoever runs the tests (nohup, a job in the background) ignores.
+        let heed = || {
+            for ignored in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+                // SAFETY: no handler is installed.
+                unsafe { signal(ignored, SigHandler::SigDfl)? };
+            }
+            Ok(())
+        };
+        // SAFETY: it makes system calls alone.
+        unsafe { command.pre_exec(heed) };
         let mut child = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed());
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
