@@ -74,5 +74,5 @@ fn frames(stream: &mut Stream) -> Result<Frames, Error> {
 
 /// Events that damaged chunks contained count as lost in the new trace.
 fn missing(stream: &Stream) -> u64 {
-    stream.damaged().iter().filter_map(|damage| damage.events).sum()
+    stream.damaged().iter().filter_map(|damage| damage.events).fold(0, u64::saturating_add)
 }

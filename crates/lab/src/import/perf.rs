@@ -60,7 +60,7 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
                 numbers.extend(decoder.new_names().iter().map(|name| names.intern(name)));
                 events.push(event.renamed(|name| numbers[name as usize]));
             }
-            Ok(EventRecord::Lost(record)) => lost += record.count,
+            Ok(EventRecord::Lost(record)) => lost = u64::saturating_add(lost, record.count),
             _ => {}
         }
     }

@@ -90,7 +90,7 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
         if let Some(n) = line.strip_prefix("cpus=") {
             cpus = n.trim().parse().ok();
         }
-        lost += lost_of(&line);
+        lost = u64::saturating_add(lost, lost_of(&line));
         let Some((kind, event)) = event_of(&line) else { continue };
         let row = row(&line, kind, event, &mut names);
         let near = |row: Option<Event>| match row {
