@@ -1,10 +1,12 @@
-//! The calls of the sequences: what each architecture's assembly text returns, as values of Rust.
+//! The calls of the sequences: what each architecture's assembly text returns, as values of Rust; and
+//! the areas that they run with, this thread's block and that of the C library.
 //!
 //! Neighbour: `arch` is the folder of the architecture, whose functions have the same names and
 //! arguments in each.
 
 use super::{Thread, arch};
 use crate::stack::{STOPPED, Stack, Stopped};
+use core::arch::global_asm;
 
 /// Pops from this CPU's stack.
 ///
@@ -114,6 +116,20 @@ pub fn code() -> [(&'static str, usize); 7] {
     ]
 }
 
+// The thread block: initial-exec TLS, CPU number -1 until it is registered.
+global_asm!(
+    ".pushsection .tdata.slabyard, \"awT\", @progbits",
+    ".balign 64",
+    ".globl slabyard_thread",
+    ".hidden slabyard_thread",
+    ".type slabyard_thread, @object",
+    ".size slabyard_thread, 128",
+    "slabyard_thread:",
+    ".long 0, -1, 0, 0, 0, 0, 0, 0",
+    ".zero 96",
+    ".popsection",
+);
+
 /// This thread's block.
 #[inline]
 #[must_use]
@@ -121,6 +137,22 @@ pub fn thread() -> &'static Thread {
     let block = arch::thread_pointer().wrapping_add(arch::thread_offset());
     // SAFETY: the block lives as long as the thread that asks for it.
     unsafe { &*(block as *const Thread) }
+}
+
+/// Offset from the thread pointer of the area that the C library registered, if
+/// it knows of restartable sequences at all.
+#[must_use]
+pub fn library_area() -> Option<usize> {
+    let offset = crate::weak_address!("__rseq_offset");
+    let size = crate::weak_address!("__rseq_size");
+    // SAFETY: both symbols are weak: their addresses are 0 where the C library
+    // (before glibc 2.35, musl) does not have them.
+    unsafe {
+        if offset == 0 || size == 0 || *(size as *const u32) == 0 {
+            return None;
+        }
+        Some(*(offset as *const isize) as usize)
+    }
 }
 
 /// True if the C library knows of restartable sequences, whether it registers threads or not.

@@ -24,7 +24,7 @@ use x86_64 as arch;
 mod calls;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub use {
-    arch::{SIGNATURE, cpu_id, library_area, pop_inlined, push_inlined, thread_offset},
+    arch::{SIGNATURE, cpu_id, pop_inlined, push_inlined, thread_offset},
     calls::*,
 };
 

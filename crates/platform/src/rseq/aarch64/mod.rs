@@ -36,7 +36,7 @@
 //! Reference Manual, B2.3 (address dependency, single-copy atomicity).
 
 use crate::stack::{ROW_STRIDE, STOPPED, Stack, USED_BEFORE, begin_use};
-use core::arch::{global_asm, naked_asm};
+use core::arch::naked_asm;
 
 /// Signature in front of an abort address, as the C library registers it: `brk #0x45e0`.
 pub const SIGNATURE: u32 = 0xd428_bc00;
@@ -279,20 +279,6 @@ pub(super) unsafe fn exchange_raw(new: u64, rows: usize, slot: usize, cs_offset:
     }
 }
 
-// The thread block: initial-exec TLS, CPU number -1 until it is registered.
-global_asm!(
-    ".pushsection .tdata.slabyard, \"awT\", @progbits",
-    ".balign 64",
-    ".globl slabyard_thread",
-    ".hidden slabyard_thread",
-    ".type slabyard_thread, @object",
-    ".size slabyard_thread, 128",
-    "slabyard_thread:",
-    ".long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".zero 96",
-    ".popsection",
-);
-
 /// Offset of this thread's block from the thread pointer.
 #[inline]
 #[must_use]
@@ -323,22 +309,6 @@ pub(super) fn thread_pointer() -> usize {
         );
     }
     base
-}
-
-/// Offset from the thread pointer of the area that the C library registered, if
-/// it knows of restartable sequences at all.
-#[must_use]
-pub fn library_area() -> Option<usize> {
-    let offset = crate::weak_address!("__rseq_offset", "__rseq_offset");
-    let size = crate::weak_address!("__rseq_size", "__rseq_size");
-    // SAFETY: both symbols are weak: their addresses are 0 where the C library
-    // (before glibc 2.35, musl) does not have them.
-    unsafe {
-        if offset == 0 || size == 0 || *(size as *const u32) == 0 {
-            return None;
-        }
-        Some(*(offset as *const isize) as usize)
-    }
 }
 
 /// CPU number in the area at `offset` from the thread pointer.

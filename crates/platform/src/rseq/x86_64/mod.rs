@@ -25,7 +25,7 @@
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
 use crate::stack::{COUNTDOWN_AT, NR_USED_BEFORE, ROW_STRIDE, USED_BEFORE};
-use core::arch::{global_asm, naked_asm};
+use core::arch::naked_asm;
 
 /// Signature in front of an abort address, as the C library registers it.
 pub const SIGNATURE: u32 = 0x5305_3053;
@@ -242,20 +242,6 @@ pub(super) unsafe extern "sysv64" fn exchange_raw(
     )
 }
 
-// The thread block: initial-exec TLS, CPU number -1 until it is registered.
-global_asm!(
-    ".pushsection .tdata.slabyard, \"awT\", @progbits",
-    ".balign 64",
-    ".globl slabyard_thread",
-    ".hidden slabyard_thread",
-    ".type slabyard_thread, @object",
-    ".size slabyard_thread, 128",
-    "slabyard_thread:",
-    ".long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".zero 96",
-    ".popsection",
-);
-
 /// Offset of this thread's block from the thread pointer.
 #[inline]
 #[must_use]
@@ -285,30 +271,6 @@ pub(super) fn thread_pointer() -> usize {
         );
     }
     base
-}
-
-/// Offset from the thread pointer of the area that the C library registered, if
-/// it knows of restartable sequences at all.
-#[must_use]
-pub fn library_area() -> Option<usize> {
-    let (offset, size): (usize, usize);
-    // SAFETY: both symbols are weak: their addresses are 0 where the C library
-    // (before glibc 2.35, musl) does not have them.
-    unsafe {
-        core::arch::asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "mov {0}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-            "mov {1}, qword ptr [rip + __rseq_size@GOTPCREL]",
-            out(reg) offset,
-            out(reg) size,
-            options(nostack, preserves_flags),
-        );
-        if offset == 0 || size == 0 || *(size as *const u32) == 0 {
-            return None;
-        }
-        Some(*(offset as *const isize) as usize)
-    }
 }
 
 /// CPU number in the area at `offset` from the thread pointer.
