@@ -2,8 +2,9 @@
 //!
 //! On x86-64 and aarch64 the exported functions are themselves the restartable sequences (rseq), whose
 //! assembly text is in `slabyard::platform::rseq`; elsewhere they are functions of Rust. On x86-64 an
-//! uninterrupted `malloc` takes 18 instructions, a `free` 23: 2 of these catch a double free of the most recently freed object, and 2 count down to the
-//! next periodic slow path. Neither has a locked instruction, and each has one committing store.
+//! uninterrupted `malloc` takes 18 instructions, a `free` 23: 2 of these catch a double free of the
+//! most recently freed object, and 2 count down to the next periodic slow path. Neither has a locked
+//! instruction, and each has one committing store.
 //! `malloc` fits in one cache line of 64 bytes, `free` in two: one more line costs more time than
 //! five instructions do. `ci/golden` pins both.
 //!
