@@ -114,3 +114,20 @@ fn streams(bytes: &[u8]) {
         let _ = anonymise(stream, &names, Vec::new());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANY: &[u8] = include_bytes!("../../../fuzz/corpus/trace_parts/events-of-damaged-chunks");
+
+    #[test]
+    fn more_lost_events_than_a_word_counts_are_as_many_as_it_counts() {
+        let file = file::holding(&sealed::trace(MANY), "");
+        let part = Selection { times: 0..u64::MAX, cpus: None, wanted: None };
+        let stream = Stream::open(file.path()).expect("a trace");
+        let (_, writer) = cut(stream, part, Vec::new(), &Header::default()).expect("a part");
+        let written = writer.finish().expect("memory takes all");
+        assert_eq!(trace::read(&written[..]).expect("a trace").lost, u64::MAX);
+    }
+}
