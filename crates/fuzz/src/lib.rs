@@ -4,7 +4,7 @@
 //! written, opens it as the command does, and uses what was read: a reader that accepts what a view
 //! or a replay then stumbles over is as broken as one that stumbles itself. An error is an answer. A
 //! panic, an overflow, memory without bound or no end is a finding, and so is what was written and
-//! is not read again as it was.
+//! is not read again as it was, and what would steer the terminal that it is shown on.
 //!
 //! It uses the crates that read, up to floor 7, and nothing uses it. The program in `fuzz` gives the
 //! functions to libFuzzer (`ci/fuzz-readers-by-hand`); the test here runs each on the files that are
@@ -16,6 +16,7 @@ mod sealed;
 mod settings;
 mod source;
 mod table;
+mod tame;
 mod trace;
 
 pub use sealed::parts_of_trace;

@@ -2,8 +2,9 @@
 //! archives, timelines; and each view of what was read.
 //!
 //! Neighbours: [`crate::corefile`] has the views shown, too. Invariant: a snapshot that could be read
-//! can be saved, and reads as the same again.
+//! can be saved, and reads as the same again; no view steers a terminal.
 
+use crate::tame::{Tame, printed};
 use crate::{file, sealed};
 use slabyard_doctor::diagnosis::examine;
 use slabyard_doctor::look::Look;
@@ -41,7 +42,7 @@ pub fn timeline(bytes: &[u8]) {
     }
     let name = SourceName::File(file.path().into());
     if let Ok(Some(looks)) = Look::of_timeline(&name, 4) {
-        let _ = text::of(&examine(&looks, None), None);
+        printed(&text::of(&examine(&looks, None), None));
     }
 }
 
@@ -52,27 +53,27 @@ pub fn timeline_of_parts(parts: &[u8]) {
 
 /// In each view.
 pub fn shown(snapshot: &Snapshot) {
-    let out = &mut std::io::sink();
+    let out = &mut Tame::default();
     let options = list::Options::default();
     let caches = CacheFilter::by_bytes().caches(snapshot).caches;
     for width in [None, Some(40)] {
         let style = Style { width, ..Style::PLAIN };
-        list::write(out, snapshot, &options, style).expect("a sink takes all");
-        memory::write(out, snapshot, style).expect("a sink takes all");
-        orders::write(out, &orders::orders(snapshot, &caches), style).expect("a sink takes all");
+        list::write(out, snapshot, &options, style).expect("it takes all");
+        memory::write(out, snapshot, style).expect("it takes all");
+        orders::write(out, &orders::orders(snapshot, &caches), style).expect("it takes all");
     }
-    json::write(out, snapshot, &caches).expect("a sink takes all");
-    csv::write(out, snapshot, &options).expect("a sink takes all");
-    openmetrics::write(out, snapshot, 10).expect("a sink takes all");
+    json::write(out, snapshot, &caches).expect("it takes all");
+    csv::write(out, snapshot, &options).expect("it takes all");
+    openmetrics::write(out, snapshot, 10).expect("it takes all");
     differ(snapshot, snapshot);
     let name = SourceName::File("fuzzed".into());
-    let _ = text::of(&examine(&[Look::of(&name, snapshot.clone())], None), Some(80));
+    printed(&text::of(&examine(&[Look::of(&name, snapshot.clone())], None), Some(80)));
 }
 
 fn differ(old: &Snapshot, new: &Snapshot) {
     let delta = Delta::between(old, new);
-    let out = &mut std::io::sink();
-    diff::write(out, &delta, Columns::default(), Style::PLAIN).expect("a sink takes all");
+    let out = &mut Tame::default();
+    diff::write(out, &delta, Columns::default(), Style::PLAIN).expect("it takes all");
 }
 
 /// What is saved of it reads as the same.

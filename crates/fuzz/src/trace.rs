@@ -3,6 +3,7 @@
 //! Neighbours: [`crate::file`], [`crate::sealed`]. Invariant: a trace that could be read can be written, and reads as
 //! the same events again.
 
+use crate::tame::printed;
 use crate::{file, sealed};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::edit::anonymous::{self, anonymise};
@@ -79,6 +80,8 @@ pub fn replay(parts: &[u8]) {
 
 /// What is written of it reads as the same events.
 fn reads_again(trace: &Trace) {
+    trace.names.iter().for_each(|(_, name)| printed(name));
+    [&trace.header.release, &trace.header.source].into_iter().for_each(|text| printed(text));
     if trace.events.len() > MOST_EVENTS {
         return;
     }

@@ -36,6 +36,7 @@ pub mod load;
 pub mod malloc;
 mod packed;
 pub mod paths;
+mod plain;
 pub mod population;
 pub mod prepare;
 pub mod record;

@@ -8,6 +8,7 @@
 //! `slabs_cpu_partial` of CPUs; in bytes, the totals and the padding add up to `committed`.
 
 use crate::case::Case;
+use crate::plain::plain;
 use crate::replay::report::CacheUse;
 use crate::replay::{Replayed, Start};
 use crate::rules::{Accounting, Settings};
@@ -50,7 +51,7 @@ impl ReplaySnapshot<'_> {
         let machine = &self.settings.machine;
         let begun = *self.case.prepared.span.start();
         let mut snapshot = Snapshot::new(Source {
-            program: Some(clean(self.name)),
+            program: Some(plain(self.name).into_owned()),
             release: Some(self.settings.release.name.into()),
             trace_ns: Some(self.replayed.after.time_ns.saturating_sub(begun)),
             ..Source::of(SourceKind::Lab)
@@ -132,14 +133,14 @@ impl ReplaySnapshot<'_> {
     fn named(&self, nth: usize) -> Cache {
         let id = self.case.ids[nth].as_str();
         let all = self.kernel.aliases.iter().filter(|(_, of)| *of == id);
-        let mut aliases: Vec<String> = all.map(|(name, _)| clean(name)).collect();
+        let mut aliases: Vec<String> = all.map(|(name, _)| name.clone()).collect();
         let is_id = |name: &str| self.kernel.caches.iter().any(|c| c.id == name);
         match aliases.iter().position(|name| id.starts_with(':') && !is_id(name)) {
             Some(first) => {
                 let name = aliases.remove(first);
-                Cache { name, id: Some(clean(id)), aliases, ..Cache::default() }
+                Cache { name, id: Some(id.into()), aliases, ..Cache::default() }
             }
-            None => Cache { name: clean(id), aliases, ..Cache::default() },
+            None => Cache { name: id.into(), aliases, ..Cache::default() },
         }
     }
 
@@ -153,7 +154,7 @@ impl ReplaySnapshot<'_> {
     fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         let mut miss = |what: &str, why: String| {
-            missing.push(Missing { what: clean(what), why: clean(&why) });
+            missing.push(Missing { what: what.into(), why });
         };
         if self.lost > 0 {
             miss("events", format!("{} were lost while the trace was recorded", self.lost));
@@ -196,11 +197,6 @@ fn set_counters(cache: &mut Cache, model: &KernelCache) {
             cache.set(name, count);
         }
     }
-}
-
-/// Text of a trace or snapshot, which may hold anything.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The slabs on all lists, each list from its head.

@@ -15,6 +15,7 @@ mod explaining;
 mod exporting;
 mod geometry;
 mod guests;
+mod hostile_words;
 mod html;
 mod looking;
 mod machine_events;

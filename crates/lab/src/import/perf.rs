@@ -6,6 +6,7 @@
 mod bounds;
 
 use super::tracing::{Bytes, Tracing};
+use crate::plain::plain;
 use crate::record::{Decoder, Layouts};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use linux_perf_data::linux_perf_event_reader::EventRecord;
@@ -34,13 +35,13 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
         .map_err(|error| foreign(error.to_string()))?;
     let symbols = Symbols::parse(tracing.kallsyms);
     let header = Header {
-        release: perf_file.os_release().ok().flatten().unwrap_or_default().to_owned(),
+        release: plain(perf_file.os_release().ok().flatten().unwrap_or_default()).into_owned(),
         page_size: Some(tracing.page_size),
         cpus: perf_file.nr_cpus().ok().flatten().map(|cpus| cpus.nr_cpus_available),
         page_offset: None,
         source: format!(
             "perf record of {}",
-            perf_file.hostname().ok().flatten().unwrap_or("a machine")
+            plain(perf_file.hostname().ok().flatten().unwrap_or("a machine"))
         ),
     };
     let mut decoders: HashMap<u16, (Decoder<'_>, Vec<u32>)> = HashMap::new();

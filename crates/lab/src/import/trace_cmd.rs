@@ -15,6 +15,7 @@
 //! allocated for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
+use crate::plain::plain;
 use crate::record::{Decoder, Layouts, Page, walk};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use slabyard_observe::kernel::Symbols;
@@ -376,7 +377,9 @@ impl FileLayout {
         match id {
             // `Linux host 6.12.0 #1 ...`
             option::UNAME => {
-                self.release = text().split_whitespace().nth(2).unwrap_or_default().to_owned();
+                let text = text();
+                self.release =
+                    plain(text.split_whitespace().nth(2).unwrap_or_default()).into_owned();
             }
             option::CPUS => {
                 self.cpus = bytes.word32().filter(|cpus| (1..=MOST_CPUS).contains(cpus));

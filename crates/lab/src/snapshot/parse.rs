@@ -7,6 +7,7 @@
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};
 use crate::packed::ZSTD;
+use crate::plain::plain_json;
 use crate::rules::{NodeSet, count_and_last};
 use serde_json::{Map, Value};
 use slabyard_observe::file;
@@ -48,7 +49,7 @@ impl KernelSnapshot {
             let pasted = file::read(text, Path::new("standard input"))?;
             return Ok(vec![saved::of_pasted(pasted)?]);
         }
-        let root: Value = serde_json::from_slice(text).map_err(Error::Json)?;
+        let root = plain_json(serde_json::from_slice(text).map_err(Error::Json)?);
         let root = root.as_object().ok_or_else(|| Error::Shape("it is no object".into()))?;
         if root.contains_key("format") {
             return Ok(vec![saved::open(text)?]);

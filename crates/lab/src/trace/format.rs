@@ -3,6 +3,7 @@
 
 use super::error::Error;
 use super::header::Header;
+use crate::plain::plain;
 
 /// The first bytes of a trace file: not text, and changed by whoever takes it for
 /// text.
@@ -171,7 +172,7 @@ pub fn get_header(fields: &[u8]) -> Result<Header, Error> {
 fn read_fields(fields: &[u8]) -> Option<Header> {
     let mut header = Header::default();
     let mut bytes = Bytes(fields);
-    let text = |value: &[u8]| Some(std::str::from_utf8(value).ok()?.to_owned());
+    let text = |value: &[u8]| Some(plain(std::str::from_utf8(value).ok()?).into_owned());
     while !bytes.0.is_empty() {
         let key = bytes.get()?;
         let value = bytes.take_bytes()?;

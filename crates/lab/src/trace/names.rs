@@ -1,8 +1,10 @@
 //! Names of caches and call sites, each stored once: an event holds an index into them.
 //!
 //! Index 0 is always the empty name, which page events have. An index whose name was in a damaged
-//! chunk yields the empty name too.
+//! chunk yields the empty name too. No name has a control character ([`plain`]).
 
+use crate::plain::plain;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Most names that a trace may have: a file that says more is damaged.
@@ -43,9 +45,15 @@ impl Names {
         if let Some(&index) = self.index.get(name) {
             return index;
         }
+        let plain = plain(name);
+        if let Cow::Owned(plain) = &plain
+            && let Some(&index) = self.index.get(&**plain)
+        {
+            return index;
+        }
         let index = self.names.len() as u32;
-        self.names.push(name.into());
-        self.index.insert(name.into(), index);
+        self.names.push((*plain).into());
+        self.index.insert((*plain).into(), index);
         index
     }
 
@@ -80,6 +88,7 @@ impl Names {
         if index >= MOST_NAMES {
             return false;
         }
+        let name = &*plain(name);
         if let Some(&at) = self.index.get(name) {
             return at == index;
         }
