@@ -71,9 +71,17 @@ pub struct CacheMemory {
     pub single: u64,
 }
 
-/// The middle of what is known.
+/// More than any machine's memory has bytes: 256 TiB. Of 65,536 such numbers the sum is a number still.
+const MOST: u64 = 1 << 48;
+
+/// The middle of what is known. A damaged or hostile process says anything: never more than [`MOST`].
 pub(crate) fn middle(value: Option<&Value>) -> u64 {
-    value.and_then(Value::bounds).map_or(0, |(low, high)| low + (high - low) / 2)
+    value.and_then(Value::bounds).map_or(0, |(low, high)| (low + (high - low) / 2).min(MOST))
+}
+
+/// At most [`MOST`], too.
+fn product<const N: usize>(numbers: [u64; N]) -> u64 {
+    numbers.into_iter().fold(1, u64::saturating_mul).min(MOST)
 }
 
 /// `part` of `whole` of something, without overflow.
@@ -291,10 +299,10 @@ impl CacheMemory {
         if slabs == 0 {
             return None;
         }
-        let live = middle(cache.value("live")) * stride;
-        let parked =
-            (middle(cache.value("parked_cpu")) + middle(cache.value("parked_node"))) * stride;
-        let bytes = middle(cache.value("bytes")).max(slabs * objs_per_slab * stride);
+        let live = product([middle(cache.value("live")), stride]);
+        let parked = middle(cache.value("parked_cpu")) + middle(cache.value("parked_node"));
+        let parked = product([parked, stride]);
+        let bytes = middle(cache.value("bytes")).max(product([slabs, objs_per_slab, stride]));
         let mut found = CacheMemory {
             name: cache.name.clone(),
             bytes,
@@ -309,8 +317,9 @@ impl CacheMemory {
             if inuse == 0 || inuse * 4 > objs_per_slab {
                 continue;
             }
-            found.sparse = (found.sparse.0 + slabs, found.sparse.1 + slabs * inuse);
-            found.pinned += slabs * objs_per_slab.saturating_sub(inuse) * stride;
+            let slabs = (*slabs).min(MOST);
+            found.sparse = (found.sparse.0 + slabs, found.sparse.1 + product([slabs, inuse]));
+            found.pinned += product([slabs, objs_per_slab.saturating_sub(inuse), stride]);
             if inuse == 1 {
                 found.single += slabs;
             }
