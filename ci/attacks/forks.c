@@ -338,21 +338,26 @@ static const struct {
     { "loader", loader },
     { "phdrs", phdrs },
     { "at-exit", at_exit },
-    { "at-fork", at_fork },
     { "messages", messages },
     { "threads", threads },
     { "timers", timers },
     { "processes", processes },
     { "files", files },
     /*
-     * Last: not among `all`. It moves the environment, which other kinds read without a
+     * The last two are not among `all`. The C library (2.36) calls handlers of a list that
+     * grows meanwhile, and with others' allocations in what the list was it fails with its own
+     * malloc, too, in one of a hundred runs; without other kinds in none of two hundred.
+     */
+    { "at-fork", at_fork },
+    /*
+     * It moves the environment, which other kinds read without a
      * lock (posix_spawn, popen, what asks for LANG): POSIX forbids that, and the C
      * library's own malloc fails so now and then.
      */
     { "environment", environment },
 };
 
-enum { NR_KINDS = sizeof kinds / sizeof *kinds, NR_TOGETHER = NR_KINDS - 1 };
+enum { NR_KINDS = sizeof kinds / sizeof *kinds, NR_TOGETHER = NR_KINDS - 2 };
 static size_t kind_of[THREADS];
 
 static void *work(void *argument)
