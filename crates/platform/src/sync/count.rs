@@ -13,6 +13,7 @@ use super::{AtomicU32, Ordering, compiler_fence};
 /// Not for locks, nor for other words by which memory is handed out: [`Park::is_only_thread`] does
 /// not know of a thread that the program made without the C library.
 #[inline(always)]
+#[cfg_attr(loom, track_caller)]
 pub fn count<P: Park>(p: &P, word: &AtomicU32, more: u32, ordering: Ordering) {
     if p.is_only_thread() {
         let sum = word.load(Ordering::Relaxed).wrapping_add(more);

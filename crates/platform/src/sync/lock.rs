@@ -88,7 +88,8 @@ pub trait Park {
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
-const SPINS: u32 = 64;
+// A model checker tries each number of turns.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A ranked lock around a value.
 pub struct Lock<T> {
@@ -144,7 +145,7 @@ impl<T> Lock<T> {
             {
                 return;
             }
-            core::hint::spin_loop();
+            super::spin_loop();
         }
         while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
             if park.is_orphan() {

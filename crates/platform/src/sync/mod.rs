@@ -6,14 +6,19 @@
 mod count;
 mod fetch;
 pub mod lock;
+#[cfg(loom)]
+pub mod modelled;
 mod nobody;
 mod once;
 mod unwinding;
 #[cfg(any(test, not(target_has_atomic = "64")))]
 mod wide;
 
-#[cfg(target_has_atomic = "64")]
+#[cfg(not(loom))]
+pub use core::hint::spin_loop;
+#[cfg(all(not(loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
+#[cfg(not(loom))]
 pub use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
     compiler_fence, fence,
@@ -21,17 +26,22 @@ pub use core::sync::atomic::{
 pub use count::count;
 pub use fetch::{fetch_lines_to_write, fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
+#[cfg(loom)]
+pub use modelled::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering, compiler_fence, fence, spin_loop,
+};
 pub use nobody::Nobody;
 pub use once::Once;
 pub use unwinding::{ask_whether_unwinding_by, is_unwinding};
-#[cfg(not(target_has_atomic = "64"))]
+#[cfg(all(not(loom), not(target_has_atomic = "64")))]
 pub use wide::AtomicU64;
 
 /// Behind a SeqCst exchange: what the thread does from here on comes after what it did before. On
 /// x86-64 the locked exchange did that itself; elsewhere the exchange's own store may still come late.
 #[inline(always)]
 pub fn fence_behind_exchange() {
-    if cfg!(target_arch = "x86_64") {
+    if cfg!(target_arch = "x86_64") && !cfg!(loom) {
         compiler_fence(Ordering::SeqCst);
     } else {
         fence(Ordering::SeqCst);

@@ -31,7 +31,7 @@ impl AtomicU64 {
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
         // Acquire pairs with the Release below.
         while TAKEN.swap(true, Ordering::Acquire) {
-            core::hint::spin_loop();
+            super::spin_loop();
         }
         // SAFETY: the lock is held.
         let result = f(unsafe { &mut *self.0.get() });

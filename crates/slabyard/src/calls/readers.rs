@@ -169,7 +169,7 @@ fn wait_for_readers<P: Platform, E: Engine>(
     while !is_done() {
         looks += 1;
         if looks < SPINS {
-            core::hint::spin_loop();
+            crate::sync::spin_loop();
             yard.platform().step();
         } else {
             yard.platform().wait_at_most(&word, 0, 1);

@@ -13,8 +13,7 @@
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 
 use crate::platform::Platform;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use core::hint::spin_loop;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, spin_loop};
 
 /// A change waits for a look this many spins at most.
 const CHANGE_SPINS: u32 = 20_000;

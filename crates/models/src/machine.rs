@@ -1,0 +1,258 @@
+//! The platform of the models: the memory of the modelled machine, with loom's threads on it, each
+//! on a CPU of its own.
+//!
+//! A restartable sequence is aborted if a fence of all threads waits for its thread just before the
+//! committing store; a store that is under way at that time comes before the fence, as on a CPU.
+//! Its accesses are relaxed, as the processors' plain loads and stores are; what it loads by the number
+//! of the top comes after the top.
+//!
+//! Neighbours: [`super::checker`] runs the threads; `slabyard_testkit::machine` has the memory.
+
+use crate::checker::{answer_fence, begin_sequence, fence_all, me};
+use loom::thread::yield_now;
+use slabyard_platform::reader::ReaderSlot;
+use slabyard_platform::stack::{Entry, Rows, STOPPED, Slot, Stack, Stopped, Tag};
+use slabyard_platform::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use slabyard_platform::{
+    Advice, Counts, Memory, ObjectMemory, Park, PerCpu, Platform, Stretch, Takes, ThreadWords,
+    Threads, Time, Use,
+};
+use slabyard_testkit::machine::{Config, Machine};
+use std::cell::Cell;
+
+/// Threads that a model has, at most.
+const THREADS: usize = 5;
+
+/// A machine whose threads are loom's.
+pub struct Modelled {
+    machine: Machine,
+    threads: [ThreadWords; THREADS],
+    /// Without it readers make fences of their own.
+    fences_readers: Cell<bool>,
+}
+
+// SAFETY: loom runs one thread at a time.
+unsafe impl Sync for Modelled {}
+
+impl Modelled {
+    /// A new one. Kept by the model, it goes with the execution.
+    #[must_use]
+    pub fn new() -> Self {
+        let config = Config { cpus: THREADS, ..Config::default() };
+        Modelled {
+            machine: Machine::new(config),
+            threads: Default::default(),
+            fences_readers: Cell::new(true),
+        }
+    }
+
+    /// The kernel refuses fences of readers from now on.
+    pub fn refuse_reader_fences(&self) {
+        self.fences_readers.set(false);
+    }
+
+    fn entry(&self, slot: Slot) -> &Entry {
+        self.machine.rows().entry(me() as usize, slot)
+    }
+
+    /// The committing store of a sequence, unless the thread was interrupted since its begin.
+    fn commit(begin: u64, entry: &Entry, top: u32) -> bool {
+        if begin_sequence() != begin {
+            return false;
+        }
+        // SAFETY: an entry begins with its top.
+        let word = unsafe { AtomicU32::from_ptr(std::ptr::from_ref(entry) as *mut u32) };
+        word.store(top, Ordering::Relaxed);
+        true
+    }
+
+    /// The top of a stack; what is loaded by its number comes after it, as on every processor whose
+    /// loads follow the address that they need.
+    fn top(entry: &Entry) -> u32 {
+        let top = entry.top();
+        fence(Ordering::Acquire);
+        top
+    }
+}
+
+impl Default for Modelled {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Park for Modelled {
+    fn wait(&self, word: &AtomicU32, value: u32) {
+        answer_fence();
+        if word.load(Ordering::Relaxed) == value {
+            yield_now();
+        }
+    }
+
+    fn wait_at_most(&self, word: &AtomicU32, value: u32, _: u64) {
+        self.wait(word, value);
+    }
+
+    fn wake(&self, _: &AtomicU32) {}
+
+    fn held(&self) -> &AtomicU32 {
+        &self.thread().held
+    }
+}
+
+impl Memory for Modelled {
+    fn page_bytes(&self) -> usize {
+        self.machine.page_bytes()
+    }
+
+    fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize> {
+        self.machine.reserve(bytes, align, what)
+    }
+
+    fn commit(&self, address: usize, bytes: usize) -> bool {
+        self.machine.commit(address, bytes)
+    }
+
+    fn advise(&self, address: usize, bytes: usize, advice: Advice) {
+        self.machine.advise(address, bytes, advice);
+    }
+
+    fn give_back(&self, stretches: &mut [Stretch]) {
+        self.machine.give_back(stretches);
+    }
+
+    fn map(&self, bytes: usize, align: usize) -> Option<usize> {
+        self.machine.map(bytes, align)
+    }
+
+    fn unmap(&self, address: usize, bytes: usize) {
+        self.machine.unmap(address, bytes);
+    }
+
+    fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
+        self.machine.remap(address, old_bytes, new_bytes)
+    }
+}
+
+impl ObjectMemory for Modelled {
+    unsafe fn word(&self, address: usize) -> &AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.machine.word(address) }
+    }
+
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.machine.fill(address, bytes, value) };
+    }
+
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.machine.first_other(address, bytes, value) }
+    }
+}
+
+impl PerCpu for Modelled {
+    fn rows(&self) -> &Rows {
+        self.machine.rows()
+    }
+
+    fn commit_rows(&self, bytes: usize) -> bool {
+        self.machine.commit_rows(bytes)
+    }
+
+    fn enter(&self) {}
+
+    fn row_hint(&self) -> Option<usize> {
+        Some(me() as usize)
+    }
+
+    fn can_stop(&self) -> bool {
+        true
+    }
+
+    fn fence(&self) -> bool {
+        fence_all();
+        true
+    }
+
+    fn fence_rows(&self, _: impl Iterator<Item = usize> + Clone) -> bool {
+        self.fence()
+    }
+
+    fn pop(&self, slot: Slot) -> Option<usize> {
+        let (begin, entry) = (begin_sequence(), self.entry(slot));
+        let top = Self::top(entry);
+        let object = match top {
+            STOPPED => 0,
+            top => self.rows().element(top).load(Ordering::Relaxed),
+        };
+        (object != 0 && Self::commit(begin, entry, top - 1)).then_some(object)
+    }
+
+    fn push(&self, slot: Slot, object: usize, takes: Takes) -> bool {
+        let (begin, entry) = (begin_sequence(), self.entry(slot));
+        let (top, end) = (Self::top(entry), entry.end());
+        if top >= end {
+            return false;
+        }
+        let word = |number| self.rows().element(number).load(Ordering::Relaxed);
+        if takes == Takes::Tagged {
+            let Tag { base, mask } = Tag::of(end, word);
+            if (object ^ base) & mask != 0 {
+                return false;
+            }
+        }
+        if word(top) == object {
+            return false;
+        }
+        self.rows().element(top + 1).store(object, Ordering::Relaxed);
+        Self::commit(begin, entry, top + 1)
+    }
+
+    fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize {
+        let taken = out.iter_mut().map_while(|to| self.pop(slot).map(|object| *to = object));
+        taken.count()
+    }
+
+    fn push_many(&self, slot: Slot, objects: &[usize], takes: Takes) -> usize {
+        objects.iter().take_while(|object| self.push(slot, **object, takes)).count()
+    }
+
+    fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
+        self.rows().begin_use(me() as usize);
+        answer_fence();
+        self.entry(slot).replace(new)
+    }
+}
+
+impl Threads for Modelled {
+    fn thread(&self) -> &ThreadWords {
+        &self.threads[me() as usize]
+    }
+
+    fn birth(&self) -> &AtomicU32 {
+        self.machine.birth()
+    }
+
+    fn on_thread_end(&self, _: &ReaderSlot) -> bool {
+        true
+    }
+
+    fn fence_readers(&self) -> bool {
+        let fences = self.fences_readers.get();
+        if fences {
+            fence_all();
+        }
+        fences
+    }
+}
+
+impl Time for Modelled {
+    fn now_ms(&self) -> u64 {
+        self.machine.now_ms()
+    }
+}
+
+impl Counts for Modelled {}
+
+impl Platform for Modelled {}
