@@ -173,8 +173,9 @@ pub fn free_of(region: &Region, slab: u32) -> (Version, u32) {
 /// operation for the word and one for the slab.
 pub fn put<P: Platform>(heap: &PageHeap<P>, slab: u32, word: Word, mask: u64) -> Put {
     heap.platform.slab_operation();
-    // Relaxed: ordered by the Release of the addition below.
-    let old = bits(heap, slab, word).fetch_or(mask, Ordering::Relaxed);
+    // Release: by a value of the word that counts another object, a thread may take these before the
+    // addition below counts them. Pairs with the Acquire of who clears the bits.
+    let old = bits(heap, slab, word).fetch_or(mask, Ordering::Release);
     let added = (mask & !old).count_ones();
     // Release: a thread that takes a counted object sees its bit. Pairs with the Acquire in `take`.
     let word = &heap.region.descriptor(slab).word;
@@ -212,7 +213,8 @@ pub fn take<P: Platform>(
     for word in (0..words).rev() {
         let mask = masks[word as usize];
         if mask != 0 {
-            bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+            // Acquire: the objects' last owners are done with them. Pairs with the Release in `put`.
+            bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Acquire);
             f(Word(word), mask);
         }
     }

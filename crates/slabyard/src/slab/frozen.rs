@@ -98,8 +98,8 @@ pub fn put_with<P: Platform>(
     next: impl Fn(u64, u64) -> u64,
 ) -> (Exchanged, u64) {
     heap.platform.slab_operation();
-    // Relaxed: ordered by the exchange below.
-    let old = freeset::bits(heap, slab, word).fetch_or(mask, Ordering::Relaxed);
+    // Release: as in `freeset::put`.
+    let old = freeset::bits(heap, slab, word).fetch_or(mask, Ordering::Release);
     let added = u64::from((mask & !old).count_ones());
     (exchange_word(heap, slab, |word| next(word, word + added)), old & mask)
 }
@@ -114,8 +114,8 @@ pub fn thaw_with<P: Platform>(
     heap.platform.slab_operation();
     let mut added = 0;
     for (nth, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
-        // Relaxed: ordered by the exchange below.
-        let old = freeset::bits(heap, slab, Word(nth as u32)).fetch_or(*mask, Ordering::Relaxed);
+        // Release: as in `freeset::put`.
+        let old = freeset::bits(heap, slab, Word(nth as u32)).fetch_or(*mask, Ordering::Release);
         added += u64::from((*mask & !old).count_ones());
         *mask &= old;
     }
@@ -142,7 +142,8 @@ pub fn take_frozen<P: Platform>(
     for word in (0..words).rev() {
         let mask = masks[word as usize];
         if mask != 0 {
-            freeset::bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+            // Acquire: as in `freeset::take`.
+            freeset::bits(heap, slab, Word(word)).fetch_and(!mask, Ordering::Acquire);
             f(Word(word), mask);
         }
     }
