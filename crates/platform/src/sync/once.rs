@@ -30,7 +30,7 @@ impl<T> Once<T> {
     pub fn set(&self, value: T) -> bool {
         if self
             .state
-            .compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(EMPTY, WRITING, Ordering::Relaxed, Ordering::Relaxed)
             .is_err()
         {
             return false;

@@ -148,8 +148,9 @@ pub fn begin_slab<P: Platform>(heap: &PageHeap<P>, slab: u32, geometry: &Geometr
 pub fn end_slab(region: &Region, slab: u32, geometry: &Geometry) {
     let descriptor = region.descriptor(slab);
     region.set_map(slab, geometry.granules(), 0);
-    debug_assert_eq!(parts(descriptor.word.load(Ordering::Acquire)).1, geometry.objects);
-    descriptor.word.store(0, Ordering::Release);
+    debug_assert_eq!(parts(descriptor.word.load(Ordering::Relaxed)).1, geometry.objects);
+    // Relaxed: it says that there is no slab, and nothing else.
+    descriptor.word.store(0, Ordering::Relaxed);
     descriptor.set(GranuleKind::None, 0, 0);
 }
 
@@ -207,9 +208,9 @@ pub fn take<P: Platform>(
     let may = free.min(most);
     let mut masks = [0; MOST_WORDS];
     let (words, taken) = choose(heap, slab, may, most, whole, &mut masks);
-    // Release, because each value of the word carries the bits of all `put`s before it.
-    // Pairs with the Acquire above in the next `take`.
-    let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
+    // Relaxed: the next `take` that acquires this value has the bits of all `put`s before it, because
+    // an atomic change of a released value carries on what was released.
+    let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::Relaxed));
     for word in (0..words).rev() {
         let mask = masks[word as usize];
         if mask != 0 {

@@ -63,12 +63,13 @@ pub fn exchange_word<P: Platform>(
     next: impl Fn(u64) -> u64,
 ) -> Exchanged {
     let word = &heap.region.descriptor(slab).word;
-    let (mut old, mut failed) = (word.load(Ordering::Acquire), 0);
+    // Relaxed, here and where the exchange fails: nothing but the word goes by these values.
+    let (mut old, mut failed) = (word.load(Ordering::Relaxed), 0);
     loop {
         heap.platform.step();
         let new = next(old);
         // AcqRel: as the addition and the subtraction of the free set, whose partners these are.
-        match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+        match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return Exchanged { old, new, failed },
             Err(seen) => old = seen,
         }
