@@ -3,7 +3,7 @@
 //! A rule is a function that takes the repository's files, held in memory ([`tree`]), and the
 //! tables of `ci/rules.toml` and `ci/words.toml` ([`rules`]), and returns its breaches, one per
 //! line. [`floors`] has the rules about crates and modules, [`limits`] those with numeric limits;
-//! [`walks`] has the rules about documents and comments. A rule's test plants breaches in a tree of
+//! [`orderings`] has the one about memory orderings, [`walks`] those about documents and comments. A rule's test plants breaches in a tree of
 //! a few texts. The repository is the working directory.
 
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@
 mod attributes;
 mod floors;
 mod limits;
+mod orderings;
 mod phrase;
 mod prose;
 mod rules;
@@ -19,6 +20,7 @@ mod tree;
 mod walks;
 
 use limits::{Findings, lowered};
+use source::sources;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
@@ -29,6 +31,7 @@ xtask floors              which crate and which module may name which, and how l
 xtask walks               documents and comments against the code, and their words
 xtask walks --echoes      the comments that say no more than the name of what they document
 xtask figures DIRECTORY   what was built there against what documents have figures of
+xtask floors --orderings  each way to weaken an ordering of what is shipped, and its test
 xtask floors --circles    the modules that name one another in circles
 xtask floors --lower      lowers the limits in ci/rules.toml to what there is";
 
@@ -48,7 +51,16 @@ fn run(arguments: &[&str]) -> Result<ExitCode, String> {
     let root = Path::new(".");
     let tree = Tree::read(root).map_err(|error| format!("the tree cannot be read: {error}"))?;
     match arguments {
-        ["floors"] => Ok(report("floors", floors::findings(&tree)?)),
+        ["floors"] => {
+            let mut findings = floors::findings(&tree)?;
+            findings.push(orderings::finding(&tree, &sources(&tree)?));
+            Ok(report("floors", findings))
+        }
+        ["floors", "--orderings"] => {
+            let mutants = orderings::mutants(&tree, &sources(&tree)?)?;
+            mutants.iter().for_each(|mutant| println!("{mutant}"));
+            Ok(ExitCode::SUCCESS)
+        }
         ["walks"] => Ok(report("walks", walks::findings(&tree)?)),
         ["figures", built] => {
             Ok(report("figures", walks::findings_of_figures(&tree, Path::new(built))?))
