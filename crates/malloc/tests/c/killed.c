@@ -26,14 +26,25 @@ static int status;
 
 static long call(long number, long a, long b, long c)
 {
+#if defined(__x86_64__)
     long result;
-    register long none __asm__("r10") = 0;
+    register long fourth __asm__("r10") = 0, fifth __asm__("r8") = 0;
 
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(none)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
                      : "rcx", "r11", "memory");
     return result;
+#else
+    register long result __asm__("x0") = a, second __asm__("x1") = b, third __asm__("x2") = c;
+    register long fourth __asm__("x3") = 0, fifth __asm__("x4") = 0, which __asm__("x8") = number;
+
+    __asm__ volatile("svc 0"
+                     : "+r"(result)
+                     : "r"(which), "r"(second), "r"(third), "r"(fourth), "r"(fifth)
+                     : "memory");
+    return result;
+#endif
 }
 
 /* Does not come back. */

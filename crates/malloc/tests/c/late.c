@@ -20,8 +20,11 @@ static void forbid(int way)
 {
     static struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        KILL(SYS_openat), KILL(SYS_open), KILL(SYS_membarrier), KILL(SYS_sched_getaffinity),
-        KILL(SYS_prlimit64), KILL(SYS_rseq),
+#ifdef SYS_open
+        KILL(SYS_open),
+#endif
+        KILL(SYS_openat), KILL(SYS_membarrier), KILL(SYS_sched_getaffinity), KILL(SYS_prlimit64),
+        KILL(SYS_rseq),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     static struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
