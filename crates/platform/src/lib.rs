@@ -27,6 +27,15 @@
 // What only the platform of Linux uses.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+#[cfg(all(
+    target_os = "linux",
+    not(any(target_arch = "aarch64", target_arch = "riscv64", target_arch = "x86_64"))
+))]
+compile_error!(
+    "on Linux, Slabyard supports x86-64, aarch64 and riscv64 alone: see docs/porting.md. (32-bit \
+     processes have too few addresses; systems without Linux may be of 32 bits.)"
+);
+
 pub mod birth;
 mod counts;
 pub mod fast;
