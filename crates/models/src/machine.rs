@@ -8,7 +8,7 @@
 //!
 //! Neighbours: [`super::checker`] runs the threads; `slabyard_testkit::machine` has the memory.
 
-use crate::checker::{answer_fence, begin_sequence, fence_all, me};
+use crate::checker::{Data, answer_fence, begin_sequence, fence_all, me};
 use loom::thread::yield_now;
 use slabyard_platform::reader::ReaderSlot;
 use slabyard_platform::stack::{Entry, Rows, STOPPED, Slot, Stack, Stopped, Tag};
@@ -27,6 +27,10 @@ const THREADS: usize = 5;
 pub struct Modelled {
     machine: Machine,
     threads: [ThreadWords; THREADS],
+    /// Written where memory becomes usable, and read by who uses it.
+    memory: Data,
+    /// No write of it is recorded any more.
+    is_written: Cell<bool>,
     /// Without it readers make fences of their own.
     fences_readers: Cell<bool>,
 }
@@ -42,7 +46,26 @@ impl Modelled {
         Modelled {
             machine: Machine::new(config),
             threads: Default::default(),
+            memory: Data::new(),
+            is_written: Cell::new(false),
             fences_readers: Cell::new(true),
+        }
+    }
+
+    /// Uses memory that some thread made usable: what it did must come before.
+    #[track_caller]
+    pub fn use_memory(&self) {
+        self.memory.read();
+    }
+
+    /// The memory that is made usable from now on is what [`Modelled::use_memory`] uses: the first.
+    pub fn await_memory(&self) {
+        self.is_written.set(false);
+    }
+
+    fn write_memory(&self) {
+        if !self.is_written.replace(true) {
+            self.memory.write(1);
         }
     }
 
@@ -89,7 +112,8 @@ impl Park for Modelled {
         }
     }
 
-    fn wait_at_most(&self, word: &AtomicU32, value: u32, _: u64) {
+    fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
+        self.machine.advance(ms);
         self.wait(word, value);
     }
 
@@ -110,6 +134,7 @@ impl Memory for Modelled {
     }
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
+        self.write_memory();
         self.machine.commit(address, bytes)
     }
 
@@ -122,6 +147,7 @@ impl Memory for Modelled {
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
+        self.write_memory();
         self.machine.map(bytes, align)
     }
 

@@ -4,7 +4,7 @@
 use slabyard::pages::{GranuleKind, PageHeap};
 use slabyard::slab::{Geometry, Word, freeset, frozen};
 use slabyard::yard::{Settings, Yard};
-use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_range};
+use slabyard_models::{Data, Modelled, keep, model, model_by_words, spawn, watch, watch_range};
 use slabyard_platform::sync::Ordering;
 
 const SLOT: u16 = 18;
@@ -71,7 +71,7 @@ fn objects() -> &'static [Data; OBJECTS as usize] {
 /// Who takes an object that another thread freed sees what that one wrote.
 #[test]
 fn a_take_comes_after_the_free() {
-    model(3, || {
+    model(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take(OBJECTS).len(), 4);
         let other = spawn(|| {
@@ -90,7 +90,7 @@ fn a_take_comes_after_the_free() {
 /// Of two frees the one that has set its bit may be taken by the other's count: it is over, too.
 #[test]
 fn a_take_comes_after_a_free_that_is_not_counted() {
-    model(2, || {
+    model_by_words(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take(OBJECTS).len(), 4);
         let others = [1, 3].map(|object| {
@@ -112,7 +112,7 @@ fn a_take_comes_after_a_free_that_is_not_counted() {
 /// of its memory.
 #[test]
 fn who_empties_a_slab_has_all_of_it() {
-    model(3, || {
+    model(2, || {
         let (slab, objects) = (slab(), objects());
         let taken = slab.take(2);
         assert_eq!(taken, [0, 1]);
@@ -135,7 +135,7 @@ fn who_empties_a_slab_has_all_of_it() {
 /// A slab that ended and begins anew at the same page: who sees its version sees its bits.
 #[test]
 fn a_slab_is_whole_when_its_version_is_seen() {
-    model(3, || {
+    model(2, || {
         let slab = slab();
         let (old, _) = freeset::free_of(&slab.heap.region, slab.slab);
         let other = spawn(move || {
@@ -153,7 +153,7 @@ fn a_slab_is_whole_when_its_version_is_seen() {
 /// Of a frozen slab: its CPU takes what another one freed.
 #[test]
 fn a_frozen_slab_gives_what_was_freed() {
-    model(3, || {
+    model(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take_frozen(OBJECTS).len(), 4);
         let other = spawn(|| {
@@ -172,7 +172,7 @@ fn a_frozen_slab_gives_what_was_freed() {
 /// As of the free set: one frees with its bit set, the other has counted.
 #[test]
 fn a_frozen_take_comes_after_a_free_that_is_not_counted() {
-    model(2, || {
+    model_by_words(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take_frozen(OBJECTS).len(), 4);
         let others = [1, 3].map(|object| {
@@ -191,7 +191,7 @@ fn a_frozen_take_comes_after_a_free_that_is_not_counted() {
 /// A CPU returns objects to its slab and thaws it; another one frees into it and takes.
 #[test]
 fn a_thawed_slab_gives_what_was_returned() {
-    model(2, || {
+    model_by_words(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take_frozen(OBJECTS).len(), 4);
         let others = [
@@ -216,7 +216,7 @@ fn a_thawed_slab_gives_what_was_returned() {
 /// Two frees by exchanges, of which one empties the slab.
 #[test]
 fn who_empties_a_frozen_slab_has_all_of_it() {
-    model(3, || {
+    model(2, || {
         let (slab, objects) = (slab(), objects());
         assert_eq!(slab.take_frozen(2), [0, 1]);
         let free = move |object: u32| {
@@ -235,7 +235,7 @@ fn who_empties_a_frozen_slab_has_all_of_it() {
 /// A slab that is parked gets a version of its own, which the free that empties it sees.
 #[test]
 fn a_free_sees_what_was_done_before_the_slab_was_parked() {
-    model(3, || {
+    model(2, || {
         let slab = slab();
         let list: &Data = keep(Data::new());
         let _ = slab.take_frozen(1);
@@ -254,7 +254,7 @@ fn a_free_sees_what_was_done_before_the_slab_was_parked() {
 /// Who sees that a slab begins at a page sees its word and its cache's slot.
 #[test]
 fn a_kind_shows_what_begins_there() {
-    model(3, || {
+    model(2, || {
         let slab = slab();
         let heap = slab.heap;
         freeset::end_slab(&heap.region, slab.slab, &slab.geometry);
@@ -272,7 +272,7 @@ fn a_kind_shows_what_begins_there() {
 /// Who finds that a run was freed finds how large it had grown.
 #[test]
 fn a_freed_run_shows_its_granules() {
-    model(3, || {
+    model(2, || {
         let slab = slab();
         let heap = slab.heap;
         let run = heap.alloc_run(8192, 4096).expect("a run");
@@ -293,7 +293,7 @@ fn a_freed_run_shows_its_granules() {
 /// A live run that two threads free is freed once.
 #[test]
 fn a_run_is_freed_once() {
-    model(3, || {
+    model(2, || {
         let slab = slab();
         let heap = slab.heap;
         let run = heap.alloc_run(8192, 4096).expect("a run");

@@ -41,7 +41,7 @@ fn stopped(p: &Modelled) -> u32 {
 /// An object is the owner's or the stopper's: no two threads have it.
 #[test]
 fn a_stop_takes_what_the_owner_did_not() {
-    model(3, || {
+    model(2, || {
         let objects: &[Data; 2] = keep([Data::new(), Data::new()]);
         let (p, guard) = machine(&[8, 16], 2);
         let owner = spawn(move || {
@@ -63,7 +63,7 @@ fn a_stop_takes_what_the_owner_did_not() {
 /// After a start the owner pops what the stopper put there.
 #[test]
 fn an_owner_pops_what_was_put_before_the_start() {
-    model(3, || {
+    model(2, || {
         let objects: &[Data; 2] = keep([Data::new(), Data::new()]);
         let (p, guard) = machine(&[], 2);
         let owner = spawn(move || {
@@ -82,7 +82,7 @@ fn an_owner_pops_what_was_put_before_the_start() {
 /// A stack that is taken away is full for who sees that it is gone.
 #[test]
 fn no_push_finds_room_where_no_stack_is() {
-    model(3, || {
+    model(2, || {
         let (p, guard) = machine(&[], 2);
         let owner = spawn(move || p.push(SLOT, 8, Takes::Each));
         let top = stopped(p);
@@ -96,7 +96,7 @@ fn no_push_finds_room_where_no_stack_is() {
 /// A stack with a tag takes the objects of one slab alone, whichever stack an exchange put there.
 #[test]
 fn a_push_goes_by_the_tag_of_the_stack_that_it_finds() {
-    model(3, || {
+    model(2, || {
         let (p, guard) = machine(&[], 1);
         let word = |number: u32| p.rows().element(number);
         let mask = !0xfff_usize;
@@ -121,7 +121,7 @@ fn a_push_goes_by_the_tag_of_the_stack_that_it_finds() {
 /// Who finds a stack's replacement by its owner finds its elements.
 #[test]
 fn a_replacement_comes_after_its_elements() {
-    model(3, || {
+    model(2, || {
         let (p, guard) = machine(&[], 2);
         let owner = spawn(move || {
             p.rows().element(guard + 1).store(8, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use slabyard_platform::sync::{AtomicU32, Lock, Once, Ordering, Rank};
 /// Two threads, one value: who holds the lock sees what the holder before did.
 #[test]
 fn a_lock_orders_its_holders() {
-    model(3, || {
+    model(2, || {
         let p = keep(Modelled::new());
         let lock = keep(Lock::new(Rank::Pages, Data::new()));
         watch_touched(&["sync/lock.rs"], || drop(lock.lock(p)));
@@ -26,7 +26,7 @@ fn a_lock_orders_its_holders() {
 /// As above, of a thread that only tries.
 #[test]
 fn a_try_orders_its_holders() {
-    model(3, || {
+    model(2, || {
         let p = keep(Modelled::new());
         let lock = keep(Lock::new(Rank::Pages, Data::new()));
         watch_touched(&["sync/lock.rs"], || drop(lock.lock(p)));
@@ -42,7 +42,7 @@ fn a_try_orders_its_holders() {
 /// Who finds the value of a `Once` sees what was done before it was set.
 #[test]
 fn a_value_set_once_is_whole() {
-    model(3, || {
+    model(2, || {
         let once = keep(Once::new());
         let data: &Data = keep(Data::new());
         watch_touched(&["sync/once.rs"], || _ = once.try_get());
@@ -61,7 +61,7 @@ fn a_value_set_once_is_whole() {
 /// `get`, of a thread that knows without an order that the value is set.
 #[test]
 fn a_value_is_whole_in_get() {
-    model(3, || {
+    model(2, || {
         let once = keep(Once::new());
         let data: &Data = keep(Data::new());
         let state = watch_touched(&["sync/once.rs"], || _ = once.try_get());

@@ -1,0 +1,85 @@
+//! Readers of RCU against grace periods: what was unlinked is freed when no section has it.
+#![cfg(loom)]
+
+use slabyard::calls::readers::{poll_rcu, wanted_rcu};
+use slabyard::yard::{Settings, Yard};
+use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_range, watch_touched};
+use slabyard_platform::Threads;
+use slabyard_platform::reader::ReaderSlot;
+use slabyard_platform::sync::{AtomicUsize, Ordering};
+
+/// A yard whose words for readers are watched, and the places of the first threads.
+fn yard() -> &'static Yard<Modelled> {
+    let yard: &Yard<Modelled> = keep(Yard::new(Modelled::new()));
+    assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
+    watch_touched(&["slabyard/src/rcu/periods.rs"], || {
+        yard.rcu_read_lock();
+        yard.rcu_read_unlock();
+        assert!(yard.synchronize_rcu().is_ok());
+    });
+    let place = yard.platform().thread().reader[0].load(Ordering::Relaxed);
+    for nth in 0..3 {
+        watch_range(place + nth * size_of::<ReaderSlot>(), 1, 8);
+    }
+    yard
+}
+
+/// The writer overwrites the object when the grace period is over; a reader that found it has read
+/// it before.
+fn unlinks(yard: &'static Yard<Modelled>) {
+    let object: &Data = keep(Data::new());
+    let pointer = keep(AtomicUsize::new(1));
+    watch(pointer);
+    let reader = spawn(move || {
+        yard.rcu_read_lock();
+        if pointer.load(Ordering::Relaxed) == 1 {
+            object.read();
+        }
+        yard.rcu_read_unlock();
+    });
+    pointer.store(0, Ordering::Relaxed);
+    assert!(yard.synchronize_rcu().is_ok());
+    object.write(1);
+    reader.join().unwrap();
+}
+
+/// With fences of all threads.
+#[test]
+fn an_object_is_freed_after_its_readers() {
+    model(2, || unlinks(yard()));
+}
+
+/// Where the kernel refuses these fences, and the readers know it.
+#[test]
+fn an_object_is_freed_after_readers_with_fences() {
+    model(1, || {
+        let yard = yard();
+        yard.platform().refuse_reader_fences();
+        assert!(yard.synchronize_rcu().is_ok());
+        unlinks(yard);
+    });
+}
+
+/// A thread that finds a grace period over, which a reader ended, comes after its readers.
+#[test]
+fn who_finds_a_period_over_comes_after_it() {
+    model(2, || {
+        let yard = yard();
+        let object: &Data = keep(Data::new());
+        let pointer = keep(AtomicUsize::new(1));
+        watch(pointer);
+        let reader = spawn(move || {
+            yard.rcu_read_lock();
+            if pointer.load(Ordering::Relaxed) == 1 {
+                object.read();
+            }
+            yard.rcu_read_unlock();
+            poll_rcu(yard, wanted_rcu(&yard.heap));
+        });
+        pointer.store(0, Ordering::Relaxed);
+        if poll_rcu(yard, wanted_rcu(&yard.heap)) {
+            object.write(2);
+        }
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,104 @@
+//! Frees that a handler deferred, requests of other processes, seals of blocks.
+#![cfg(loom)]
+
+use slabyard::calls::help::help_answer;
+use slabyard::created::abandoned::Owner;
+use slabyard::yard::{Settings, Yard};
+use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_touched};
+use slabyard_platform::sync::Ordering;
+use slabyard_platform::{PerCpu, Threads};
+
+/// The bit of a thread's depth word that says that it is in a slow path.
+const IN_SLOW_PATH: u32 = 1;
+
+fn yard() -> &'static Yard<Modelled> {
+    let yard: &Yard<Modelled> = keep(Yard::new(Modelled::new()));
+    assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
+    yard
+}
+
+/// Frees as a handler does that interrupted a slow path.
+fn free_in_handler(yard: &Yard<Modelled>, address: usize) {
+    let depth = &yard.platform().thread().depth;
+    depth.store(IN_SLOW_PATH, Ordering::Relaxed);
+    assert!(yard.free(address).is_ok());
+    depth.store(0, Ordering::Relaxed);
+}
+
+/// Who frees what was deferred comes after who deferred it.
+#[test]
+fn a_deferred_free_comes_after_its_handler() {
+    model(2, || {
+        let yard = yard();
+        let object: &Data = keep(Data::new());
+        let address = yard.alloc(64, 16).expect("memory");
+        watch_touched(&["waiting/deferred.rs"], || {
+            let other = yard.alloc(64, 16).expect("memory");
+            free_in_handler(yard, other);
+            help_answer(yard);
+        });
+        let handler = spawn(move || {
+            object.write(1);
+            free_in_handler(yard, address);
+        });
+        help_answer(yard);
+        // It is free again: of this thread's stack, where the deferred free put it.
+        if yard.alloc(64, 16) == Some(address) {
+            object.write(2);
+        }
+        handler.join().unwrap();
+    });
+}
+
+/// The last of an owner's users frees its block: after all others' last look at it.
+#[test]
+fn the_last_user_has_the_block() {
+    model(2, || {
+        let owner = keep(Owner::new());
+        let block: &Data = keep(Data::new());
+        owner.add_mapping();
+        watch(owner);
+        let leave = move || {
+            // What a user does with its part of the block.
+            block.read();
+            if owner.leave() {
+                block.write(1);
+            }
+        };
+        let other = spawn(leave);
+        leave();
+        other.join().unwrap();
+    });
+}
+
+/// A request is read whole, and its answer, too.
+#[test]
+fn a_request_and_its_answer_are_whole() {
+    use slabyard_abi::region::{Mail, Outcome, Request, WHOLE_YARD, check};
+    model(1, || {
+        let yard = yard();
+        let header = yard.platform().rows().header();
+        let word = |mail: Mail| &header[mail.index()];
+        for mail in
+            [Mail::Asked, Mail::What, Mail::Cache, Mail::Check, Mail::Answered, Mail::Result]
+        {
+            watch(word(mail));
+        }
+        let requester = spawn(move || {
+            let request = [1, Request::Shrink as u64, WHOLE_YARD, 0, 0, 0];
+            for (mail, value) in
+                [(Mail::What, request[1]), (Mail::Cache, request[2]), (Mail::Check, check(request))]
+            {
+                word(mail).store(value, Ordering::Relaxed);
+            }
+            // A system call, which orders what it writes.
+            word(Mail::Asked).store(1, Ordering::SeqCst);
+            if word(Mail::Answered).load(Ordering::Acquire) == 1 {
+                let outcome = word(Mail::Result).load(Ordering::Relaxed);
+                assert!(Outcome::of(outcome).is_some());
+            }
+        });
+        help_answer(yard);
+        requester.join().unwrap();
+    });
+}
