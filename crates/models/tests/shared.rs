@@ -1,8 +1,10 @@
 //! Frees that a handler deferred, requests of other processes, seals of blocks.
 #![cfg(loom)]
 
+use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::calls::help::help_answer;
 use slabyard::created::abandoned::Owner;
+use slabyard::slab::ObjectFn;
 use slabyard::yard::{Settings, Yard};
 use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_touched};
 use slabyard_platform::sync::Ordering;
@@ -25,15 +27,27 @@ fn free_in_handler(yard: &Yard<Modelled>, address: usize) {
     depth.store(0, Ordering::Relaxed);
 }
 
+/// A cache whose constructor writes to `data`: whoever frees a deferred object makes it anew.
+fn cache(yard: &Yard<Modelled>, data: &'static Data) -> CacheId {
+    fn make(_: usize, data: usize) {
+        // SAFETY: the model keeps it.
+        unsafe { &*(data as *const Data) }.write(2);
+    }
+    let constructor = ObjectFn { function: make, word: std::ptr::from_ref(data) as usize };
+    let settings = CacheSettings { constructor: Some(constructor), ..CacheSettings::of(64) };
+    yard.create_cache("model", &settings).expect("a cache")
+}
+
 /// Who frees what was deferred comes after who deferred it.
 #[test]
 fn a_deferred_free_comes_after_its_handler() {
     model(2, || {
         let yard = yard();
         let object: &Data = keep(Data::new());
-        let address = yard.alloc(64, 16).expect("memory");
+        let id = cache(yard, object);
+        let address = yard.alloc_from(id).expect("memory");
         watch_touched(&["waiting/deferred.rs"], || {
-            let other = yard.alloc(64, 16).expect("memory");
+            let other = yard.alloc_from(id).expect("memory");
             free_in_handler(yard, other);
             help_answer(yard);
         });
@@ -42,11 +56,33 @@ fn a_deferred_free_comes_after_its_handler() {
             free_in_handler(yard, address);
         });
         help_answer(yard);
-        // It is free again: of this thread's stack, where the deferred free put it.
-        if yard.alloc(64, 16) == Some(address) {
-            object.write(2);
-        }
         handler.join().unwrap();
+    });
+}
+
+/// A cache is destroyed when no other thread frees a deferred object of it.
+#[test]
+fn a_cache_ends_after_its_deferred_frees() {
+    model(2, || {
+        let yard = yard();
+        let object: &Data = keep(Data::new());
+        let id = cache(yard, object);
+        let address = yard.alloc_from(id).expect("memory");
+        watch_touched(&["waiting/deferred.rs"], || {
+            let other = yard.alloc_from(id).expect("memory");
+            free_in_handler(yard, other);
+            help_answer(yard);
+            let other = cache(yard, object);
+            // SAFETY: no object of it is live.
+            assert!(unsafe { yard.destroy_cache(other) }.is_ok());
+        });
+        free_in_handler(yard, address);
+        let other = spawn(move || help_answer(yard));
+        // SAFETY: nobody calls the cache any more.
+        if unsafe { yard.destroy_cache(id) }.is_ok() {
+            object.write(3);
+        }
+        other.join().unwrap();
     });
 }
 
