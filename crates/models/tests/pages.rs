@@ -25,7 +25,7 @@ fn a_table_is_as_long_as_its_memory() {
         let table: &Table<AtomicU64> = keep(Table::new());
         assert!(table.reserve(p, 1000));
         watch_touched(&["src/table.rs"], || {
-            assert!(table.is_reserved() && table.len() == 0 && table.committed_bytes() == 0);
+            assert!(table.is_reserved() && table.is_empty() && table.committed_bytes() == 0);
         });
         p.await_memory();
         let other = spawn(move || assert!(table.ensure(p, 10)));
