@@ -3,6 +3,7 @@
 //! * [`machine`]: a platform of virtual CPUs with any page size. A seed decides the order of its
 //!   threads, its memory requests can be made to fail, and bugs can be planted that checkers must
 //!   find.
+//! * [`parallel`]: a platform of threads that run at once, for tools that judge orderings.
 //! * [`Random`]: the seeded random generator of the tests.
 //! * [`read_word`], [`write_word`]: access objects' memory as a program would.
 //!
@@ -12,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod machine;
+pub mod parallel;
 mod random;
 mod words;
 
