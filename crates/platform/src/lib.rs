@@ -3,7 +3,7 @@
 //! The trait [`Platform`] has two implementations, which pass one contract test
 //! (`tests/platform_contract.rs`). [`linux::Linux`] runs on real CPUs, by restartable sequences
 //! (rseq) or private slots. `Machine`, in the crate `slabyard-testkit`, models N CPUs and any page
-//! size, with seeded preemption between any two steps.
+//! size, with seeded preemption between any two steps. (A third, of real threads, is for Miri.)
 //!
 //! | part | what it is |
 //! |---|---|
