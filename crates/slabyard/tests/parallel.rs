@@ -30,7 +30,7 @@ fn new_yard<E: Engine>(owner: Owner) -> Yard<Parallel, E> {
     Yard::new(Parallel::new(owner, THREADS))
 }
 
-/// Lets it begin.
+/// On little memory, with a short decay time.
 fn begun<E: Engine>(yard: Yard<Parallel, E>) -> Yard<Parallel, E> {
     assert!(yard.init(Settings { reserve_bytes: RESERVED, decay_ms: 20 }));
     yard

@@ -41,7 +41,7 @@ const ELEMENTS: usize = 4 << 20;
 pub enum Owner {
     /// So many CPUs': threads take turns on them, and their stacks can be stopped.
     Cpus(usize),
-    /// Each is one thread's.
+    /// Private: no other thread can stop its stacks.
     Threads,
 }
 
