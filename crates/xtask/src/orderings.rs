@@ -4,7 +4,8 @@
 //! A site is a call with such an ordering, named by its function, receiver, method and orderings. A
 //! row has a key for each way to weaken the call by one step: `acquire` and `release` take that half
 //! from it, `seen` takes the Acquire of an exchange that fails. Its value is `loom:TEST`, `miri:TEST`,
-//! or `none: REASON`.
+//! `none: REASON`, or [`UNCAUGHT`], of which there are as many as the table's first row says: whoever adds
+//! a site adds its test, and whoever adds a test counts down.
 //!
 //! Neighbours: `ci/orderings-by-hand` weakens each site and runs its test; the crate
 //! `slabyard-models` has the tests of `loom`.
@@ -16,6 +17,9 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PATH: &str = "ci/orderings.toml";
+
+/// What a row says of a weakening for which no test was written.
+const UNCAUGHT: &str = "none: nothing catches it yet";
 
 /// The crates whose code runs in programs that allocate.
 const SHIPPED: [&str; 13] = [
@@ -86,6 +90,15 @@ fn rows(tree: &Tree) -> Result<Rows, String> {
 fn breaches(tree: &Tree, sources: &[Source]) -> Result<Vec<String>, String> {
     let mut rows = rows(tree)?;
     let mut found = Vec::new();
+    let all = rows.remove("all").and_then(|all| all.get("uncaught")?.as_integer()).unwrap_or(0);
+    let uncaught = rows.values().flat_map(BTreeMap::values).filter_map(toml::Value::as_table);
+    let uncaught = uncaught.flat_map(|row| row.values()).filter(|it| it.as_str() == Some(UNCAUGHT));
+    let uncaught = uncaught.count();
+    if i64::try_from(uncaught) != Ok(all) {
+        found.push(format!(
+            "{PATH}: nothing catches {uncaught} weakenings, and `uncaught` is {all}"
+        ));
+    }
     for site in sites(sources) {
         let Site { file, name, line, .. } = &site;
         let Some(row) = rows.get_mut(file).and_then(|rows| rows.remove(name)) else {
@@ -367,6 +380,17 @@ protocol = \"a lock\"
         );
         let table = TABLE.replace("with = \"lock\", ", "with = \"lock\", seen = \"loom:locks\", ");
         assert!(found(CODE, &table)[0].contains("cannot be weakened by `seen`"));
+    }
+
+    #[test]
+    fn what_nothing_catches_is_counted() {
+        let table = TABLE.replace("none: a reason that one can read", UNCAUGHT);
+        assert!(
+            found(CODE, &table)[0].contains("nothing catches 1 weakenings, and `uncaught` is 0")
+        );
+        let counted = |n| format!("[all]\nuncaught = {n}\n{table}");
+        assert_eq!(found(CODE, &counted(1)), [""; 0]);
+        assert_eq!(found(CODE, &counted(2)).len(), 1);
     }
 
     #[test]
