@@ -177,12 +177,20 @@ proptest! {
 
     #[test]
     fn any_header_comes_back(
-        release in ".*", source in ".*", page_size in any::<Option<u32>>(),
+        release in r"\PC*", source in r"\PC*", page_size in any::<Option<u32>>(),
         cpus in any::<Option<u32>>(), page_offset in any::<Option<u64>>(),
     ) {
         let header = Header { release, source, page_size, cpus, page_offset };
         let bytes = Writer::new(Vec::new(), &header).unwrap().finish().unwrap();
         prop_assert_eq!(read(&bytes).unwrap().header, header);
+    }
+
+    #[test]
+    fn no_text_of_a_header_steers_a_terminal(release in "(?s).*", source in "(?s).*") {
+        let header = Header { release, source, ..Header::default() };
+        let bytes = Writer::new(Vec::new(), &header).unwrap().finish().unwrap();
+        let Header { release, source, .. } = read(&bytes).unwrap().header;
+        prop_assert!(!release.chars().chain(source.chars()).any(char::is_control));
     }
 
     #[test]

@@ -231,14 +231,19 @@ fn a_kernel_that_shows_no_events_tells_which_caches_and_cgroups_grew() {
 
 #[test]
 fn without_the_caches_the_totals_are_told() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let Some((found, _)) = watched(directory.path(), &["names"], Means::Totals) else { return };
-    let machine = &found.growth[0];
-    assert!(machine.cgroup.is_none() && machine.bytes > 1 << 20, "{machine:?}");
-    eprintln!("{:?}", found.growth);
-    // 60,000 names of 192 bytes, which are charged to a cgroup where this machine has any.
-    let most = found.growth.get(1).map_or(0, |it| it.grew_bytes);
-    assert!(machine.grew_bytes.max(most) > 1 << 20, "{:?}", found.growth);
+    // Whoever removes files meanwhile takes as much from the machine's total.
+    let grew = (0..4).find_map(|_| {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let watched = watched(directory.path(), &["names"], Means::Totals);
+        let Some((found, _)) = watched else { return Some(None) };
+        let machine = &found.growth[0];
+        assert!(machine.cgroup.is_none() && machine.bytes > 1 << 20, "{machine:?}");
+        eprintln!("{:?}", found.growth);
+        // 60,000 names of 192 bytes, which are charged to a cgroup where this machine has any.
+        let most = found.growth.get(1).map_or(0, |it| it.grew_bytes);
+        (machine.grew_bytes.max(most) > 1 << 20).then_some(Some(found))
+    });
+    let Some(found) = grew.expect("growth in one of four watches") else { return };
     assert!(found.caches.is_empty() && found.missing.len() == 3, "{:?}", found.missing);
 }
 
