@@ -5,7 +5,7 @@
 //! `snapshot::parse` all that it parses through [`plain_json`]. Invariant: behind them no text of a
 //! trace or a snapshot has a control character; other words are as they were.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Each control character as Rust writes it, `\u{1b}`, so that different names stay different.
@@ -26,13 +26,13 @@ pub(crate) fn plain_json(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain(&text.replace(['\n', '\t'], " ")).into_owned()),
         Value::Array(values) => Value::Array(values.into_iter().map(plain_json).collect()),
-        Value::Object(fields) => Value::Object(plain_fields(fields)),
+        Value::Object(fields) => {
+            let plain_field =
+                |(key, value): (String, _)| (plain(&key).into_owned(), plain_json(value));
+            Value::Object(fields.into_iter().map(plain_field).collect())
+        }
         other => other,
     }
-}
-
-fn plain_fields(fields: Map<String, Value>) -> Map<String, Value> {
-    fields.into_iter().map(|(key, value)| (plain(&key).into_owned(), plain_json(value))).collect()
 }
 
 #[cfg(test)]

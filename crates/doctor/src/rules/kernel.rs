@@ -4,6 +4,7 @@ use super::growth::{self, Growth};
 use crate::finding::{Confidence, Finding, Level, Remedy};
 use crate::kernel_files::KernelFiles;
 use crate::rule::{Case, Rule, Says, Threshold, listed, with_share};
+use crate::verdict::bounded::product;
 use crate::verdict::kernel::{KernelCache, KernelMemory};
 use slabyard_observe::Value;
 use slabyard_observe::view::cell::human;
@@ -234,8 +235,8 @@ pub(super) fn negative_dentries(rule: &Rule, case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let stride = now.cache("dentry").map_or(192, |cache| cache.stride);
-    let bytes = negative * stride;
-    if negative * 2 < all || !rule.threshold.is_reached(bytes, memory) {
+    let bytes = product([negative, stride]);
+    if negative.saturating_mul(2) < all || !rule.threshold.is_reached(bytes, memory) {
         return Vec::new();
     }
     let mut finding = rule.finding(Says {

@@ -1,5 +1,6 @@
 //! A kernel's slab memory by use.
 
+use super::bounded::{MOST, of_bytes, product};
 use super::{Total, Verdict, part};
 use crate::look::Look;
 use slabyard_observe::fields::{self, field};
@@ -59,9 +60,9 @@ impl KernelMemory {
         let mut caches: Vec<KernelCache> =
             snapshot.caches.iter().filter_map(|cache| KernelCache::of(snapshot, cache)).collect();
         caches.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-        let sum = |of: fn(&KernelCache) -> u64| caches.iter().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&KernelCache) -> u64| caches.iter().map(of).sum::<u64>();
         let bytes = sum(|cache| cache.bytes);
-        let total = |name| snapshot.total(name).and_then(Value::exact);
+        let total = |name| snapshot.total(name).and_then(Value::exact).map(|it| it.min(MOST));
         let parked = sum(|cache| cache.parked * cache.stride);
         let objects = sum(|cache| cache.active * cache.stride);
         let free = sum(|cache| cache.free);
@@ -112,17 +113,20 @@ impl KernelMemory {
 impl KernelCache {
     fn of(snapshot: &Snapshot, cache: &Cache) -> Option<KernelCache> {
         let number = |name: &str| -> Option<u64> {
-            fields::value(field(name)?, snapshot, cache).as_ref().and_then(Value::high)
+            let value = fields::value(field(name)?, snapshot, cache)?;
+            value.high().map(|high| high.min(MOST))
         };
         // An OOM report tells bytes alone: then each byte is an object.
         let stride = number("slab_size").or_else(|| number("object_size")).unwrap_or(1);
-        let bytes = number("bytes").or_else(|| Some(number("total_objects")? * stride))?;
+        let bytes =
+            number("bytes").or_else(|| Some(product([number("total_objects")?, stride])))?;
         if bytes == 0 {
             return None;
         }
         let active = number("objects_counted")
             .or_else(|| number("objects"))
-            .or_else(|| number("live_bytes"))?;
+            .or_else(|| number("live_bytes"))
+            .map(|active| of_bytes(active, stride))?;
         let flag = |name| cache.exact(name).map(|flag| flag != 0);
         Some(KernelCache {
             name: cache.name.clone(),
@@ -130,7 +134,7 @@ impl KernelCache {
             bytes,
             active,
             parked: number("parked").unwrap_or(0).min(active),
-            free: number("free_partial").unwrap_or(0) * stride,
+            free: product([number("free_partial").unwrap_or(0), stride]),
             slabs: (number("slabs").unwrap_or(0), number("partial").unwrap_or(0)),
             stride,
             objs_per_slab: number("objs_per_slab").unwrap_or(1),

@@ -4,6 +4,7 @@
 //! Neighbours: [`process`], [`kernel`] and [`recorded`] work it out, [`crate::rules`] judges the same numbers.
 //! Invariant: the parts, the remainder among them, add up to the total, whatever was read.
 
+pub(crate) mod bounded;
 pub mod kernel;
 pub mod process;
 pub mod recorded;

@@ -3,6 +3,7 @@
 //! Where it is known which pages are present, a part has the bytes of its pages that are in memory;
 //! else what the allocator was lent, and a part of its own takes off what is not in memory.
 
+use super::bounded::{MOST, middle, product};
 use super::{MemoryPart, Total, Verdict, part, signed};
 use crate::look::Look;
 use crate::mappings::{self, KindSum, MappingKind};
@@ -69,19 +70,6 @@ pub struct CacheMemory {
     pub sparse: (u64, u64),
     /// Slabs with one object in use.
     pub single: u64,
-}
-
-/// More than any machine's memory has bytes: 256 TiB. Of 65,536 such numbers the sum is a number still.
-const MOST: u64 = 1 << 48;
-
-/// The middle of what is known. A damaged or hostile process says anything: never more than [`MOST`].
-pub(crate) fn middle(value: Option<&Value>) -> u64 {
-    value.and_then(Value::bounds).map_or(0, |(low, high)| (low + (high - low) / 2).min(MOST))
-}
-
-/// At most [`MOST`], too.
-fn product<const N: usize>(numbers: [u64; N]) -> u64 {
-    numbers.into_iter().fold(1, u64::saturating_mul).min(MOST)
 }
 
 /// `part` of `whole` of something, without overflow.

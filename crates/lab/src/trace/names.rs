@@ -45,15 +45,12 @@ impl Names {
         if let Some(&index) = self.index.get(name) {
             return index;
         }
-        let plain = plain(name);
-        if let Cow::Owned(plain) = &plain
-            && let Some(&index) = self.index.get(&**plain)
-        {
-            return index;
+        if let Cow::Owned(plain) = plain(name) {
+            return self.intern(&plain);
         }
         let index = self.names.len() as u32;
-        self.names.push((*plain).into());
-        self.index.insert((*plain).into(), index);
+        self.names.push(name.into());
+        self.index.insert(name.into(), index);
         index
     }
 
