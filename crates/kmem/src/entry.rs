@@ -86,8 +86,9 @@ mod fast {
     use crate::slow::{alloc_slow, free_slow};
     use core::arch::naked_asm;
     use core::ffi::c_void;
-    use slabyard::platform::stack::COUNTDOWN_AT;
+    use slabyard::platform::{rseq_count_down, stack::COUNTDOWN_AT};
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
+    use slabyard_process::offset_text;
     use slabyard_process::state::{FAST, at};
 
     /// Allocates an object of a cache. Who has a cache was there after the words were stored.
@@ -118,13 +119,7 @@ mod fast {
     pub extern "C" fn slabyard_cache_free(_cache: *const Handle, _object: *mut c_void) {
         naked_asm!(
             "cbz x0, 29f",
-            "adrp x15, {fast} + {mask}",
-            "add x15, x15, :lo12:{fast} + {mask}",
-            "ldar x14, [x15]",
-            "ldur x9, [x15, #{base} - {mask}]",
-            "sub x9, x1, x9",
-            "tst x9, x14",
-            "b.ne 29f",
+            offset_text!("x1"),
             "ldr x17, [x15, #{map} - {mask}]",
             "lsr x9, x9, #12",
             "ldrh w17, [x17, x9, lsl #1]",
@@ -133,10 +128,7 @@ mod fast {
             "b.ne 29f",
             "ldp x10, x11, [x15, #{cs} - {mask}]",
             rseq_announce!(),
-            "ldr w14, [x12, #{frees}]",
-            "subs w14, w14, #1",
-            "str w14, [x12, #{frees}]",
-            "b.mi 29f",
+            rseq_count_down!(),
             "ldrh w9, [x0]",
             rseq_push!("x1"),
             "ret",
@@ -147,7 +139,7 @@ mod fast {
             base = const at::BASE,
             mask = const at::MASK,
             map = const at::MAP,
-            frees = const COUNTDOWN_AT,
+            countdown = const COUNTDOWN_AT,
             cs = const at::CS_OFFSET,
         )
     }

@@ -56,10 +56,7 @@ pub unsafe fn push_inlined(words: &FastPath, object: usize) -> bool {
         asm!(
             "ldp x11, x10, [{words}, #{rows}]",
             rseq_announce!(),
-            "ldr w13, [x12, #{countdown}]",
-            "subs w13, w13, #1",
-            "str w13, [x12, #{countdown}]",
-            "b.mi 29f",
+            rseq_count_down!(),
             "ldrh w9, [{words}, #{slot}]",
             rseq_push!("x0", ""),
             // Out of the way of calls that are not slow.

@@ -69,6 +69,20 @@ macro_rules! rseq_descriptor {
     };
 }
 
+/// Counts the row's frees down; to `29` at the end. The operand `countdown` is their place in the row.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_count_down {
+    () => {
+        "
+            ldr w14, [x12, #{countdown}]
+            subs w14, w14, #1
+            str w14, [x12, #{countdown}]
+            b.mi 29f
+        "
+    };
+}
+
 /// Announces the sequence, and finds the CPU's row.
 #[macro_export]
 macro_rules! rseq_announce {

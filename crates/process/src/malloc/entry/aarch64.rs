@@ -24,6 +24,26 @@ macro_rules! push_text {
     };
 }
 
+/// The text that puts an address's offset in the region into `x9`, and the mask's address into `x15`; to
+/// `29` where the address is none of an object.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! offset_text {
+    ($address:literal) => {
+        concat!(
+            "adrp x15, {fast} + {mask}\n",
+            "add x15, x15, :lo12:{fast} + {mask}\n",
+            "ldar x14, [x15]\n",
+            "ldur x9, [x15, #{base} - {mask}]\n",
+            "sub x9, ",
+            $address,
+            ", x9\n",
+            "tst x9, x14\n",
+            "b.ne 29f"
+        )
+    };
+}
+
 /// The body of `name(size)`: the class's slot from the table, then pop.
 #[doc(hidden)]
 #[macro_export]
@@ -61,21 +81,12 @@ macro_rules! pop_by_size {
 macro_rules! push_by_address {
     ($slow:path, $takes:ident) => {
         ::core::arch::naked_asm!(
-            "adrp x15, {fast} + {mask}",
-            "add x15, x15, :lo12:{fast} + {mask}",
-            "ldar x14, [x15]",
-            "ldur x9, [x15, #{base} - {mask}]",
-            "sub x9, x0, x9",
-            "tst x9, x14",
-            "b.ne 29f",
+            $crate::offset_text!("x0"),
             "ldr x17, [x15, #{map} - {mask}]",
             "ldp x10, x11, [x15, #{cs} - {mask}]",
             "lsr x9, x9, #12",
             ::slabyard::rseq_announce!(),
-            "ldr w14, [x12, #{frees}]",
-            "subs w14, w14, #1",
-            "str w14, [x12, #{frees}]",
-            "b.mi 29f",
+            ::slabyard::platform::rseq_count_down!(),
             "ldrh w9, [x17, x9, lsl #1]",
             $crate::push_text!($takes),
             "ret",
@@ -86,7 +97,7 @@ macro_rules! push_by_address {
             base = const $crate::state::at::BASE,
             mask = const $crate::state::at::MASK,
             map = const $crate::state::at::MAP,
-            frees = const ::slabyard::platform::stack::COUNTDOWN_AT,
+            countdown = const ::slabyard::platform::stack::COUNTDOWN_AT,
             cs = const $crate::state::at::CS_OFFSET,
         )
     };
@@ -99,13 +110,7 @@ macro_rules! push_by_address {
 macro_rules! push_by_address_and_size {
     ($slow:path, $takes:ident) => {
         ::core::arch::naked_asm!(
-            "adrp x15, {fast} + {mask}",
-            "add x15, x15, :lo12:{fast} + {mask}",
-            "ldar x14, [x15]",
-            "ldur x9, [x15, #{base} - {mask}]",
-            "sub x9, x0, x9",
-            "tst x9, x14",
-            "b.ne 29f",
+            $crate::offset_text!("x0"),
             "mov w14, #{beyond}",
             "cmp x1, x14",
             "b.hs 29f",
@@ -120,10 +125,7 @@ macro_rules! push_by_address_and_size {
             "b.ne 29f",
             "ldp x10, x11, [x15, #{cs} - {mask}]",
             ::slabyard::rseq_announce!(),
-            "ldr w14, [x12, #{frees}]",
-            "subs w14, w14, #1",
-            "str w14, [x12, #{frees}]",
-            "b.mi 29f",
+            ::slabyard::platform::rseq_count_down!(),
             $crate::push_text!($takes),
             "ret",
             "29: b {slow}",
@@ -135,7 +137,7 @@ macro_rules! push_by_address_and_size {
             mask = const $crate::state::at::MASK,
             beyond = const ::slabyard::cache::classes::LARGEST + 1,
             map = const $crate::state::at::MAP,
-            frees = const ::slabyard::platform::stack::COUNTDOWN_AT,
+            countdown = const ::slabyard::platform::stack::COUNTDOWN_AT,
             cs = const $crate::state::at::CS_OFFSET,
         )
     };
