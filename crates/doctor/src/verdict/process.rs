@@ -7,7 +7,7 @@ use super::bounded::{MOST, middle, product};
 use super::{MemoryPart, Total, Verdict, part, signed};
 use crate::look::Look;
 use crate::mappings::{self, KindSum, MappingKind};
-use slabyard_observe::{Cache, Snapshot, Value};
+use slabyard_observe::{Cache, Snapshot};
 use std::collections::BTreeMap;
 
 /// A process's memory by use, in bytes.
