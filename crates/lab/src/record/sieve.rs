@@ -3,25 +3,23 @@
 //!
 //! The kernel itself already drops allocations of user pages; a free does not say what the pages
 //! were used for. A frame that was not allocated in this trace may have belonged to a slab earlier.
-//! Memory use: two bits for each page frame of the machine and, if caches are selected, an entry
-//! for each of their live objects.
+//! Memory use: an entry for each 64 page frames of which one was freed and, if caches are selected,
+//! for each of their live objects: no more than there are events, whatever their numbers are.
 
 use super::kmem::MOVABLE;
 use crate::event::{Event, EventKind};
 use crate::prepare::naming::kmalloc_cache;
 use crate::trace::Names;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The caches to be recorded.
 pub type Wanted = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Frames above are no memory: an end to what a strange number may cost.
-const MOST_FRAMES: u64 = 1 << 36;
-
 /// Decides which events are recorded.
 pub struct Sieve {
-    /// Frames that were freed, or allocated for something else, and not allocated for a slab since.
-    others: Vec<u64>,
+    /// Frames that were freed, or allocated for something else, and not allocated for a slab since: a
+    /// bit each, by 64.
+    others: HashMap<u64, u64>,
     wanted: Option<SieveFilter>,
 }
 
@@ -38,7 +36,7 @@ impl Sieve {
     #[must_use]
     pub fn new(wanted: Option<Wanted>) -> Sieve {
         let picked = |is_wanted| SieveFilter { is_wanted, names: Vec::new(), live: HashSet::new() };
-        Sieve { others: Vec::new(), wanted: wanted.map(picked) }
+        Sieve { others: HashMap::new(), wanted: wanted.map(picked) }
     }
 
     /// True if the event is recorded.
@@ -56,14 +54,8 @@ impl Sieve {
 
     /// Marks a frame; returns what it was before.
     fn mark(&mut self, frame: u64, other: bool) -> bool {
-        if frame >= MOST_FRAMES {
-            return false;
-        }
-        let (at, bit) = ((frame / 64) as usize, 1 << (frame % 64));
-        if at >= self.others.len() {
-            self.others.resize(at + 1, 0);
-        }
-        let word = &mut self.others[at];
+        let bit = 1 << (frame % 64);
+        let word = self.others.entry(frame / 64).or_default();
         let before = *word & bit != 0;
         *word = if other { *word | bit } else { *word & !bit };
         before
