@@ -46,6 +46,7 @@ fn machine_keeps_the_contract() {
             &checks::Surroundings {
                 late_rows: config.late_rows,
                 in_a_fresh_thread: &|check| machine.run(vec![Box::new(|_: &Machine| check())]),
+                can_refuse: true,
                 while_refused: &|check| {
                     machine.refuse(Some(0));
                     check();

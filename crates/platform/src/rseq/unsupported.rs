@@ -169,9 +169,15 @@ pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[u
 /// # Safety
 /// As [`pop`].
 pub unsafe fn push_many_if(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
+    let Some(entry) = entry(rows, slot) else {
+        return 0;
+    };
+    let word = |number| element(rows, number).load(Ordering::Relaxed);
+    if Tag::of(entry.end(), word).mask != 0 {
+        return 0;
+    }
     // SAFETY: the caller's promise.
-    let is_pushed = |object: &&usize| unsafe { push_if(rows, slot, cs_offset, **object) };
-    objects.iter().take_while(is_pushed).count()
+    unsafe { push_many(rows, slot, cs_offset, objects) }
 }
 
 /// Exchanges this thread's stack.
