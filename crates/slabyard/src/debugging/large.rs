@@ -152,6 +152,7 @@ pub(crate) fn note_maker_of_guarded<P: Platform, E: Engine>(
     if flags(yard).has(DebugFlags::CHECK)
         && let Some(end) = end_of(yard, address)
     {
+        let _change = yard.large.guarded.looks.change();
         block::note_maker_of_block(&yard.heap.platform, address, end, maker);
     }
 }

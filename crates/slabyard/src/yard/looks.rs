@@ -7,13 +7,13 @@
 //!
 //! All accesses are SeqCst: a check stores the address and then reads the counts, a change
 //! increments its count and then reads the address, so that at least one sees the other (Dekker's
-//! argument). A free waits for a check only briefly: a signal handler that frees the block may have
+//! argument); fences keep what is read and changed between these. A free waits for a check only briefly: a signal handler that frees the block may have
 //! interrupted the check.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 
 use crate::platform::Platform;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, spin_loop};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, fence_behind_exchange, spin_loop};
 
 /// A change waits for a look this many spins at most.
 const CHANGE_SPINS: u32 = 20_000;
@@ -72,6 +72,7 @@ impl Looks {
             spin_loop();
         }
         self.begun.fetch_add(1, Ordering::SeqCst);
+        fence_behind_exchange();
         Change(self)
     }
 
@@ -104,6 +105,8 @@ impl Looks {
                 return false;
             }
             found = read();
+            // What was read was read before this look at the changes.
+            fence(Ordering::SeqCst);
             quiet()
         });
         if !looked {
