@@ -7,7 +7,7 @@
 
 use crate::live_map::LiveMap;
 use core::marker::PhantomData;
-use slabyard_platform::sync::{AtomicBool, Ordering};
+use slabyard_platform::sync::{TryLock, spin_loop};
 
 /// A machine, as its embedder describes it.
 ///
@@ -69,29 +69,29 @@ unsafe impl<const PAGE_BYTES: usize> Board for Alone<PAGE_BYTES> {
 /// by a board of its own, which turns interrupts off first.
 #[derive(Debug, Default)]
 pub struct Spin<const PAGE_BYTES: usize = 4096> {
-    taken: AtomicBool,
+    taken: TryLock,
 }
 
 impl<const PAGE_BYTES: usize> Spin<PAGE_BYTES> {
     /// An open lock.
     #[must_use]
     pub const fn new() -> Self {
-        Spin { taken: AtomicBool::new(false) }
+        Spin { taken: TryLock::new() }
     }
 }
 
-// SAFETY: the lock lets one in at a time; Acquire and Release pair.
+// SAFETY: the lock lets one in at a time, and orders them.
 unsafe impl<const PAGE_BYTES: usize> Board for Spin<PAGE_BYTES> {
     const PAGE_BYTES: usize = PAGE_BYTES;
 
     fn enter(&self) -> usize {
-        while self.taken.swap(true, Ordering::Acquire) {
-            core::hint::spin_loop();
+        while !self.taken.try_acquire() {
+            spin_loop();
         }
         0
     }
 
     fn leave(&self, _: usize) {
-        self.taken.store(false, Ordering::Release);
+        self.taken.release();
     }
 }

@@ -9,9 +9,9 @@
 use crate::handles::NAME_BYTES;
 use crate::mutex::MutexGuard;
 use crate::state::YARD;
-use core::sync::atomic::{AtomicU64, Ordering};
 use slabyard::cache::CacheId;
 use slabyard::mail::header;
+use slabyard::sync::{AtomicU64, Ordering};
 use slabyard_abi::region::Word;
 use slabyard_abi::region::alias::WORDS;
 

@@ -13,9 +13,9 @@ use crate::slow::{ENOMEM, free_any, free_one, refused};
 use crate::state::YARD;
 use crate::tools;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU16, Ordering};
 use slabyard::calls::bulk::PIECE;
 use slabyard::platform::{GRANULE, Slot, count_down, rseq};
+use slabyard::sync::{AtomicU16, Ordering};
 use slabyard_process::errno::set_errno;
 use slabyard_process::state::FAST;
 

@@ -17,11 +17,11 @@
 use crate::mutex::{Mutex, MutexGuard};
 use crate::state::{ObjectCaches, YARD};
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::{MOST_CACHES, slot_of};
 use slabyard::platform::Slot;
+use slabyard::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard_process::state::choose_limit;
 
 /// Bytes of a name, with the 0 at its end.
@@ -90,7 +90,7 @@ pub(crate) fn after_fork() {
 
 /// Sets what fast paths read in all handles: 0 if each call must take the slow path.
 pub(crate) fn choose_slots(none: bool) {
-    for handle in &HANDLES[..MADE.load(Ordering::Acquire)] {
+    for handle in &HANDLES[..MADE.load(Ordering::Relaxed)] {
         let chosen = |word: u64| {
             let slot = if none { 0 } else { word >> OWN_SHIFT & SLOT };
             (word & THERE != 0).then_some(word & !SLOT | slot)
@@ -118,7 +118,7 @@ pub(crate) fn place(number: usize) -> &'static Handle {
 
 /// The handles of created caches.
 pub(crate) fn created() -> impl Iterator<Item = &'static Handle> {
-    HANDLES[..MADE.load(Ordering::Acquire)].iter().skip(CLASSES).filter(|it| it.is_there())
+    HANDLES[..MADE.load(Ordering::Relaxed)].iter().skip(CLASSES).filter(|it| it.is_there())
 }
 
 impl Handle {
@@ -171,14 +171,16 @@ impl Handle {
         let own = slot_of(number).offset() as u64;
         // Release: who sees that the cache is there sees what it is.
         self.word.store(THERE | own << OWN_SHIFT, Ordering::Release);
-        MADE.fetch_max(number + 1, Ordering::AcqRel);
+        // Relaxed: each handle says itself whether it has a cache.
+        MADE.fetch_max(number + 1, Ordering::Relaxed);
         // Sets the slot.
         choose_limit::<ObjectCaches>();
     }
 
     /// There is no cache any more. Returns what the word was, for [`Handle::put_back`].
     pub(crate) fn clear(&self) -> u64 {
-        self.word.swap(0, Ordering::AcqRel)
+        // Relaxed: nobody calls the cache any more, and the lock orders what fills it again.
+        self.word.swap(0, Ordering::Relaxed)
     }
 
     /// The cache is usable again: it was not destroyed.

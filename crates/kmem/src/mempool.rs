@@ -13,8 +13,8 @@ use crate::mutex::Mutex;
 use crate::state::YARD;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::Park;
+use slabyard::sync::{AtomicU32, Ordering};
 use slabyard_process::policy;
 use slabyard_process::say;
 

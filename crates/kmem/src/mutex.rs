@@ -5,23 +5,17 @@
 //! [`crate::mempool`] has one per pool.
 
 use crate::state::YARD;
-use core::sync::atomic::{AtomicU32, Ordering};
-use slabyard::platform::Park;
+use slabyard::sync::SleepLock;
 
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and a thread may sleep.
-const AWAITED: u32 = 2;
-
-/// The lock ("Futexes are tricky", Drepper, 2011, mutex 2).
-pub(crate) struct Mutex(AtomicU32);
+/// The lock.
+pub(crate) struct Mutex(SleepLock);
 
 /// Unlocks as it is dropped.
 pub(crate) struct MutexGuard<'a>(&'a Mutex);
 
 impl Mutex {
     pub(crate) const fn new() -> Self {
-        Mutex(AtomicU32::new(FREE))
+        Mutex(SleepLock::new())
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_> {
@@ -31,20 +25,12 @@ impl Mutex {
 
     /// As [`Mutex::lock`]; [`Mutex::release`] ends it.
     pub(crate) fn acquire(&self) {
-        let taken = self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
-        if taken.is_err() {
-            while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-                YARD.platform().wait(&self.0, AWAITED);
-            }
-        }
+        self.0.acquire(YARD.platform());
     }
 
     /// Unlocks what [`Mutex::acquire`] locked.
     pub(crate) fn release(&self) {
-        // Release pairs with the Acquire of the next holder.
-        if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            YARD.platform().wake(&self.0);
-        }
+        self.0.release(YARD.platform());
     }
 }
 

@@ -9,8 +9,8 @@ use crate::state::YARD;
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 use slabyard::live;
+use slabyard::sync::Ordering;
 use slabyard_process::errno::set_errno;
 use slabyard_process::policy;
 

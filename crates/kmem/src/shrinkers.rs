@@ -6,8 +6,8 @@
 use crate::caches::refuse;
 use crate::state::{YARD, ensure};
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use slabyard::platform::Time;
+use slabyard::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use slabyard_process::state::ready;
 use slabyard_shrinker::{
     ENTRIES, Id, Pass, Registered, RemovalState, Rule, Shrink, ShrinkScope, Shrinkers,

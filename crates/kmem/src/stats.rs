@@ -11,8 +11,8 @@ use crate::state::YARD;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ops::ControlFlow;
-use core::sync::atomic::Ordering;
 use slabyard::cache::classes::CLASSES;
+use slabyard::sync::Ordering;
 use slabyard_process::sample::{Sample, Span, sample};
 use slabyard_process::state::ready;
 

@@ -25,12 +25,12 @@
 use crate::mutex::MutexGuard;
 use crate::state::YARD;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::live;
 use slabyard::platform::GRANULE;
 use slabyard::slab::ObjectFn;
+use slabyard::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::yard::AddressKind;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_process::state::hold_open;

@@ -35,6 +35,10 @@ struct Execution {
     made: BTreeMap<u64, u64>,
     nr_threads: u64,
     kept: Vec<Box<dyn std::any::Any>>,
+    /// One thread runs in one way alone ([`prepare`]).
+    prepares: bool,
+    /// Changed by each thread at its end, and read by fences of all threads.
+    ends: Option<Rc<AtomicU32>>,
     /// Changed by each access, and read by none.
     turn: Option<Rc<AtomicU32>>,
 }
@@ -70,7 +74,8 @@ fn check(preemptions: usize, turns: bool, body: fn()) {
     builder.check(move || {
         counted.count();
         let turn = turns.then(|| Rc::new(AtomicU32::new(0)));
-        EXECUTION.set(Some(Execution { turn, ..Execution::default() }));
+        let ends = Some(Rc::new(AtomicU32::new(0)));
+        EXECUTION.set(Some(Execution { turn, ends, ..Execution::default() }));
         // A stack with room for a yard.
         let main = loom::thread::Builder::new().stack_size(1 << 19).spawn(move || {
             me();
@@ -135,11 +140,24 @@ pub fn spawn<R: Send + 'static>(
         loom_fence(Ordering::SeqCst);
         let result = f();
         answer_fence();
-        loom_fence(Ordering::SeqCst);
+        // Only such fences come after the end: what it did is not ordered for the others.
+        if let Some(ends) = with(|it| it.ends.clone()).flatten() {
+            ends.fetch_add(1, Ordering::Release);
+        }
         with(|it| it.threads.remove(&me));
         result
     });
     started.expect("a thread")
+}
+
+/// What a thread does before the protocol begins: in one way alone.
+pub fn prepare<R>(f: impl FnOnce() -> R) -> R {
+    with(|it| it.prepares = true);
+    loom::stop_exploring();
+    let result = f();
+    loom::explore();
+    with(|it| it.prepares = false);
+    result
 }
 
 /// A value that the model's threads share. It lives as long as the execution does.
@@ -246,6 +264,9 @@ pub(crate) fn fence_all() {
     while with(|it| it.must_fence.iter().any(|thread| it.threads.contains(thread))) == Some(true) {
         yield_now();
     }
+    if let Some(ends) = with(|it| it.ends.clone()).flatten() {
+        ends.fetch_add(0, Ordering::Acquire);
+    }
     loom_fence(Ordering::SeqCst);
 }
 
@@ -333,9 +354,14 @@ macro_rules! change {
                     // what is there.
                     let newest = 0x5bad_c0de_5bad_c0de_u64 as $number;
                     let _ = word.compare_exchange(newest, newest, RELAXED, RELAXED);
-                    loom::stop_exploring();
+                    let explores = with(|it| it.prepares) != Some(true);
+                    if explores {
+                        loom::stop_exploring();
+                    }
                     word.store(new as $number, set);
-                    loom::explore();
+                    if explores {
+                        loom::explore();
+                    }
                     0
                 }
                 Change::Swap(new) => word.swap(new as $number, set),

@@ -18,6 +18,8 @@ mod checker;
 mod machine;
 mod weakened;
 
-pub use checker::{Data, keep, model, model_by_words, spawn, watch, watch_range, watch_touched};
+pub use checker::{
+    Data, keep, model, model_by_words, prepare, spawn, watch, watch_range, watch_touched,
+};
 pub use loom::thread::{JoinHandle, yield_now};
 pub use machine::Modelled;

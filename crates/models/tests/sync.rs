@@ -1,8 +1,10 @@
 //! Locks, values that are set once, counts.
 #![cfg(loom)]
 
-use slabyard_models::{Data, Modelled, keep, model, spawn, watch_touched};
-use slabyard_platform::sync::{AtomicU32, Lock, Once, Ordering, Rank};
+use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_touched};
+use slabyard_platform::sync::{
+    AtomicU32, Lock, Once, OnceNumber, Ordering, Rank, SleepLock, TryLock,
+};
 
 /// Two threads, one value: who holds the lock sees what the holder before did.
 #[test]
@@ -75,6 +77,84 @@ fn a_value_is_whole_in_get() {
         if state.load(Ordering::Relaxed) == SET {
             assert_eq!(once.get().read(), 7);
         }
+        other.join().unwrap();
+    });
+}
+
+/// Who finds a number that was set once, or loses against who set it, comes after that.
+#[test]
+fn a_number_set_once_comes_with_what_it_names() {
+    model(2, || {
+        let number: &OnceNumber = keep(OnceNumber::new());
+        let made: &[Data; 2] = keep([Data::new(), Data::new()]);
+        watch(number);
+        let set = move |mine: usize| {
+            if number.get() == 0 {
+                made[mine - 1].write(7);
+                return number.set(mine).map_or_else(|theirs| theirs, |()| mine);
+            }
+            number.get()
+        };
+        let other = spawn(move || made[set(1) - 1].read());
+        assert_eq!(made[set(2) - 1].read(), 7);
+        assert_eq!(other.join().unwrap(), 7);
+    });
+}
+
+/// As above, of a thread that never sets it.
+#[test]
+fn a_number_that_is_found_comes_with_what_it_names() {
+    model(2, || {
+        let number: &OnceNumber = keep(OnceNumber::new());
+        let made: &Data = keep(Data::new());
+        watch(number);
+        let other = spawn(move || {
+            made.write(7);
+            assert!(number.set(1).is_ok());
+        });
+        if number.get() == 1 {
+            assert_eq!(made.read(), 7);
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Who takes a lock of those that sleep sees what the holder before did.
+#[test]
+fn a_lock_that_sleeps_orders_its_holders() {
+    model(2, || {
+        let p = keep(Modelled::new());
+        let lock: &SleepLock = keep(SleepLock::new());
+        let data: &Data = keep(Data::new());
+        watch(lock);
+        let add = move || {
+            lock.acquire(p);
+            data.write(data.read() + 1);
+            lock.release(p);
+        };
+        let other = spawn(add);
+        add();
+        other.join().unwrap();
+        lock.acquire(p);
+        assert_eq!(data.read(), 2);
+    });
+}
+
+/// Who finds a lock open that nobody waits for sees what the holder before did.
+#[test]
+fn a_lock_that_is_tried_orders_its_holders() {
+    model(2, || {
+        let lock: &TryLock = keep(TryLock::new());
+        let data: &Data = keep(Data::new());
+        watch(lock);
+        let add = move || {
+            if lock.try_acquire() {
+                data.write(data.read() + 1);
+                lock.release();
+            }
+        };
+        let other = spawn(add);
+        add();
         other.join().unwrap();
     });
 }

@@ -5,8 +5,8 @@
 //! [`crate::state`] asks whether calls must be counted. Invariant: no code is here that could ask
 //! for anything else of the crate.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard::cache::classes::LARGEST;
+use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::profile::{State, control};
 
 /// The words that a reader sees.
@@ -27,6 +27,19 @@ pub(crate) fn word(word: usize) -> &'static AtomicU64 {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn number() -> u32 {
     word(control::GENERATION).load(Ordering::Relaxed) as u32
+}
+
+/// A profile begins in this memory, where all is ready for it.
+pub(crate) fn switch_on(memory: usize) {
+    word(control::MEMORY).store(memory as u64, Ordering::Relaxed);
+    word(control::GENERATION).fetch_add(1, Ordering::Relaxed);
+    // Release: pairs with the loads of `is_on` and of the reader.
+    word(control::STATE).store(State::On as u64, Ordering::Release);
+}
+
+/// The memory, once it is mapped.
+pub(crate) fn memory() -> usize {
+    word(control::MEMORY).load(Ordering::Relaxed) as usize
 }
 
 /// True while allocations are sampled.

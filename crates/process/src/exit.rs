@@ -8,7 +8,7 @@ use crate::library::Library;
 use crate::state::ready;
 use crate::text::abort;
 use crate::{misuse, say};
-use core::sync::atomic::{AtomicBool, Ordering};
+use slabyard::sync::{AtomicBool, Ordering};
 
 static VERIFY: AtomicBool = AtomicBool::new(false);
 

@@ -4,11 +4,11 @@
 use crate::library::{Library, Start};
 use crate::state::ready;
 use crate::{helper, observe, profile};
-use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::child;
 use slabyard::platform::Threads;
 use slabyard::process::fork;
 use slabyard::process::fork::{at_fork, lock_starts, unlock_starts};
+use slabyard::sync::{AtomicU32, Ordering};
 
 /// Registers what is to be done in the child, and what the library does around a fork.
 pub(crate) fn register<L: Library>() {

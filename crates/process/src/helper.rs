@@ -18,10 +18,10 @@ use crate::errno::keeping_errno;
 use crate::library::Library;
 use crate::say;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::calls::help;
 use slabyard::mail::header;
 use slabyard::platform::Park;
+use slabyard::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard_abi::region::{Word, helper as shown};
 
 /// Values of [`word`]: nothing new; or the reclaim ticker began, another process asks, or the

@@ -6,7 +6,7 @@
 //! another program inherits the variable; a forked child gives the permission again.
 
 use crate::errno::keeping_errno;
-use core::sync::atomic::{AtomicBool, Ordering};
+use slabyard::sync::{AtomicBool, Ordering};
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 

@@ -19,9 +19,9 @@ use crate::errno::keeping_errno;
 use crate::library::Library;
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU64, Ordering};
 use slabyard::calls::help;
 use slabyard::mail::header;
+use slabyard::sync::{AtomicU64, Ordering};
 use slabyard_abi::region::{Word, outside as shown};
 
 /// Bytes of the memory: the frame has all registers, of which AMX alone has 8 KiB, and a request

@@ -4,7 +4,7 @@
 //! Neighbours: [`crate::misuse`] and caches with debugging report misuse.
 
 use crate::text::abort;
-use core::sync::atomic::{AtomicU8, Ordering};
+use slabyard::sync::{AtomicU8, Ordering};
 use slabyard_kernels::settings::choices::OnMisuse;
 
 static POLICY: AtomicU8 = AtomicU8::new(OnMisuse::Auto as u8);

@@ -8,17 +8,16 @@
 use crate::library::{Library, Start};
 use crate::options::Options;
 use crate::state::{
-    COLD, FAILED, FAST, READY, STARTING, STATE, choose_limit, choose_mask, mode_number, ready,
+    COLD, FAST, STARTING, STATE, choose_limit, choose_mask, end_start, mode_number, ready,
 };
 use crate::{exit, fork, helper, misuse, observe, policy, profile, say};
-use core::sync::atomic::{AtomicBool, Ordering};
 use slabyard::calls::trim;
 use slabyard::mail::header;
 use slabyard::platform::Threads as _;
 use slabyard::platform::linux::Mode;
 use slabyard::process::fork::{lock_starts, unlock_starts};
 use slabyard::reclaim::surplus;
-use slabyard::sync::Once;
+use slabyard::sync::{AtomicBool, Once, Ordering};
 use slabyard::verify::close;
 use slabyard::yard::Settings;
 use slabyard_kernels::settings::Key;
@@ -48,8 +47,9 @@ fn start<L: Library>() -> bool {
 }
 
 fn start_first<L: Library>() -> bool {
-    if STATE.compare_exchange(COLD, STARTING, Ordering::Acquire, Ordering::Acquire).is_err() {
-        while STATE.load(Ordering::Acquire) == STARTING {
+    // Relaxed: `ready` orders.
+    if STATE.compare_exchange(COLD, STARTING, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        while STATE.load(Ordering::Relaxed) == STARTING {
             // SAFETY: no argument, no memory.
             unsafe { sched_yield() };
         }
@@ -87,7 +87,7 @@ fn options<L: Library>() -> &'static Options {
 
 fn start_with<L: Library>(options: &Options) -> bool {
     let done = begin::<L>(options);
-    STATE.store(if done { READY } else { FAILED }, Ordering::Release);
+    end_start(done);
     if done {
         FAST.open::<L>();
     } else {

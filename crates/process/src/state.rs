@@ -6,23 +6,28 @@
 
 use crate::control::{choose_counted, is_on};
 use crate::library::Library;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
 use slabyard::platform::PerCpu;
 use slabyard::platform::linux::Mode;
+use slabyard::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 
 pub(crate) const COLD: u32 = 0;
 pub(crate) const STARTING: u32 = 1;
-pub(crate) const READY: u32 = 2;
-pub(crate) const FAILED: u32 = 3;
+const READY: u32 = 2;
+const FAILED: u32 = 3;
 
 /// How far the yard's start is; [`crate::start`] changes it.
 pub(crate) static STATE: AtomicU32 = AtomicU32::new(COLD);
 
+/// The start is over: the yard can be used, or never can.
+pub(crate) fn end_start(done: bool) {
+    STATE.store(if done { READY } else { FAILED }, Ordering::Release);
+}
+
 /// True once the yard can be used.
 #[inline]
 pub fn ready() -> bool {
-    // Acquire pairs with the Release in `start`.
+    // Acquire pairs with the Release in `end_start`.
     STATE.load(Ordering::Acquire) == READY
 }
 

@@ -24,22 +24,25 @@ impl NextFunction {
     /// Its address; null while another function is looked for, or if there is none.
     #[inline]
     pub fn get(&self) -> *mut c_void {
-        let function = self.function.load(Ordering::Acquire);
+        // Relaxed: the library with the function is there since the program began, and a thread that
+        // does not find the address looks for it.
+        let function = self.function.load(Ordering::Relaxed);
         if function.is_null() { self.find() } else { function }
     }
 
     #[cold]
     fn find(&self) -> *mut c_void {
         let own = system::block();
-        if LOOKING.load(Ordering::Acquire) == own {
+        // Relaxed: a thread finds what it stored itself.
+        if LOOKING.load(Ordering::Relaxed) == own {
             return core::ptr::null_mut();
         }
         // Another thread that looks as well is not in the way.
-        let first = LOOKING.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let first = LOOKING.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         let function = system::next(self.name);
-        self.function.store(function, Ordering::Release);
+        self.function.store(function, Ordering::Relaxed);
         if first {
-            LOOKING.store(0, Ordering::Release);
+            LOOKING.store(0, Ordering::Relaxed);
         }
         function
     }

@@ -63,7 +63,7 @@ extern "C" fn start() {
 
 /// A child is another process, whose addresses are the same.
 extern "C" fn stop() {
-    RINGS.store(null_mut(), Ordering::Release);
+    RINGS.store(null_mut(), Ordering::Relaxed);
 }
 
 fn map(file: i32) -> Option<(*mut u64, usize, usize)> {
@@ -75,7 +75,8 @@ fn map(file: i32) -> Option<(*mut u64, usize, usize)> {
         (base as usize != usize::MAX).then_some(base.cast::<u64>())
     };
     let base = map(PAGE)?;
-    let get = |at| word(base, at).load(Ordering::Acquire);
+    // Relaxed: the recorder wrote the page before it started this program.
+    let get = |at| word(base, at).load(Ordering::Relaxed);
     let (rings, entries) = (get(header::RINGS) as usize, get(header::ENTRIES) as usize);
     let fits = get(header::MAGIC) == MAGIC
         && get(header::VERSION) == VERSION
@@ -85,7 +86,7 @@ fn map(file: i32) -> Option<(*mut u64, usize, usize)> {
     // SAFETY: takes nothing.
     let own = unsafe { system::getpid() } as u64;
     let owner = word(base, header::PROCESS);
-    let claimed = owner.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire);
+    let claimed = owner.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
     // A program that became another one by `exec` goes on.
     if !fits || claimed.is_err_and(|other| other != own) {
         return None;

@@ -72,7 +72,8 @@ impl UseWord {
             let fits = word & STATE == LIVE && word >> 32 == generation.into();
             fits.then(|| if word & USERS == 0 { next(word) } else { word | ENDING })
         };
-        let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()?;
+        // Acquire: what users did comes before the end. Pairs with `leave`.
+        let word = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, change).ok()?;
         Some(if word & USERS == 0 { RemovalState::Done } else { RemovalState::Running })
     }
 
@@ -84,7 +85,8 @@ impl UseWord {
     }
 
     pub(super) fn is_live(&self, generation: u32) -> bool {
-        let word = self.0.load(Ordering::Acquire);
+        // Relaxed: nothing is read after it.
+        let word = self.0.load(Ordering::Relaxed);
         word & STATE == LIVE && word >> 32 == generation.into()
     }
 }

@@ -72,7 +72,8 @@ fn begin_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let p = yard.platform();
     let word = p.birth();
     loop {
-        let (set, seen) = (Ordering::Acquire, Ordering::Acquire);
+        // Acquire, of who finds it repaired: pairs with the Release below.
+        let (set, seen) = (Ordering::Relaxed, Ordering::Acquire);
         match word.compare_exchange(CHILD, REPAIRING, set, seen) {
             Ok(_) => break,
             Err(WHOLE) => {

@@ -10,11 +10,11 @@ use crate::engine::{Engine, Sheaves};
 use crate::platform::linux::Linux;
 use crate::platform::{GRANULE, Memory};
 use crate::process::{NotStarted, ProcessYard};
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::OnceNumber;
 use crate::yard::Yard;
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
-use core::ptr::{self, null_mut};
+use core::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 
 /// The allocator of a program: each class of sizes is a cache, which `slabyard list` shows as
 /// `malloc-64` and the like.
@@ -27,7 +27,8 @@ use core::ptr::{self, null_mut};
 /// assert_eq!(text.len(), 9);
 /// ```
 pub struct Global<E = Sheaves> {
-    yard: AtomicPtr<ProcessYard<E>>,
+    /// Its address.
+    yard: OnceNumber,
     has: PhantomData<ProcessYard<E>>,
 }
 
@@ -41,7 +42,7 @@ impl<E: Engine> Global<E> {
     /// ```
     #[must_use]
     pub const fn new() -> Self {
-        Global { yard: AtomicPtr::new(null_mut()), has: PhantomData }
+        Global { yard: OnceNumber::new(), has: PhantomData }
     }
 
     /// The yard, for typed caches that share its pages.
@@ -60,9 +61,9 @@ impl<E: Engine> Global<E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn yard(&self) -> Result<&'static ProcessYard<E>, NotStarted> {
-        // Acquire pairs with the Release in `place`.
+        let placed = with_exposed_provenance::<ProcessYard<E>>(self.yard.get());
         // SAFETY: null, or what `place` wrote into a mapping that nothing ends.
-        match unsafe { self.yard.load(Ordering::Acquire).as_ref() } {
+        match unsafe { placed.as_ref() } {
             Some(yard) => Ok(yard),
             None => self.place(),
         }
@@ -76,20 +77,14 @@ impl<E: Engine> Global<E> {
         let bytes = size_of::<ProcessYard<E>>().next_multiple_of(GRANULE);
         let system = Linux::new();
         let address = system.map(bytes, GRANULE).ok_or(NotStarted)?;
-        let yard = ptr::with_exposed_provenance_mut::<ProcessYard<E>>(address);
+        let yard = with_exposed_provenance_mut::<ProcessYard<E>>(address);
         // SAFETY: a fresh mapping, large enough and aligned.
         unsafe { yard.write(ProcessYard::new()) };
-        let free =
-            self.yard.compare_exchange(null_mut(), yard, Ordering::AcqRel, Ordering::Acquire);
-        let placed = match free {
-            Ok(_) => yard,
-            Err(placed) => {
-                system.unmap(address, bytes);
-                placed
-            }
-        };
-        // SAFETY: written by us or by whoever was first, and never unmapped.
-        Ok(unsafe { &*placed })
+        if self.yard.set(address).is_err() {
+            system.unmap(address, bytes);
+        }
+        // It is there now: this one, or another thread's.
+        self.yard()
     }
 
     #[inline]

@@ -9,7 +9,7 @@
 use super::calls::{PROT_RW, mmap, unmap};
 use crate::birth::{CHILD, WHOLE};
 use crate::rseq::{self, flags};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, OnceNumber, Ordering};
 use crate::sys;
 
 const MADV_WIPEONFORK: usize = 18;
@@ -25,8 +25,8 @@ struct Words {
 pub(super) struct Birth {
     /// Where there is no page.
     plain: Words,
-    /// Address of the page, or 0.
-    page: AtomicUsize,
+    /// Address of the page, if there is one.
+    page: OnceNumber,
 }
 
 fn process() -> u32 {
@@ -37,7 +37,7 @@ fn process() -> u32 {
 impl Birth {
     pub(super) const fn new() -> Self {
         let plain = Words { word: AtomicU32::new(WHOLE), process: AtomicU32::new(0) };
-        Birth { plain, page: AtomicUsize::new(0) }
+        Birth { plain, page: OnceNumber::new() }
     }
 
     /// The address that the kernel chose for the page, or would.
@@ -46,9 +46,8 @@ impl Birth {
         if let Some(page) = chosen {
             let arguments = [page, page_bytes, MADV_WIPEONFORK, 0, 0, 0];
             // SAFETY: the page just mapped.
-            if unsafe { sys::call(sys::MADVISE, arguments) } == 0 {
-                self.page.store(page, Ordering::Release);
-            } else {
+            let is_wiped = unsafe { sys::call(sys::MADVISE, arguments) } == 0;
+            if !is_wiped || self.page.set(page).is_err() {
                 unmap(page, page_bytes);
             }
         }
@@ -59,7 +58,7 @@ impl Birth {
 
     #[inline]
     fn words(&self) -> &Words {
-        match self.page.load(Ordering::Acquire) {
+        match self.page.get() {
             0 => {
                 if rseq::thread().flags.load(Ordering::Relaxed) & flags::FORKING != 0 {
                     self.look_at_process();

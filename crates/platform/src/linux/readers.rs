@@ -7,7 +7,7 @@
 //! value, and a reader may be a signal handler that interrupted the allocator.
 
 use crate::reader::{ENDED, ReaderSlot};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, OnceNumber, Ordering};
 use crate::{rseq, sys};
 
 const MEMBARRIER_QUERY: usize = 0;
@@ -28,8 +28,8 @@ pub(super) struct Readers {
     refused: AtomicU32,
     /// 1: the kernel names the command.
     named: AtomicU32,
-    /// The key, plus one; 0 before it is made.
-    key: AtomicU32,
+    /// The key, plus one.
+    key: OnceNumber,
 }
 
 /// The destructor: the thread ends, and its place is free.
@@ -41,7 +41,7 @@ unsafe extern "C" fn end_reader(place: *mut u8) {
 
 impl Readers {
     pub(super) const fn new() -> Self {
-        Readers { refused: AtomicU32::new(0), named: AtomicU32::new(0), key: AtomicU32::new(0) }
+        Readers { refused: AtomicU32::new(0), named: AtomicU32::new(0), key: OnceNumber::new() }
     }
 
     /// From now on no fence is asked of the kernel.
@@ -50,23 +50,21 @@ impl Readers {
     }
 
     fn key(&self) -> Option<u32> {
-        let known = self.key.load(Ordering::Acquire);
+        let known = self.key.get();
         if known != 0 {
-            return Some(known - 1);
+            return Some(known as u32 - 1);
         }
         let mut key = 0;
         // SAFETY: a plain call of the C library.
         if unsafe { pthread_key_create(&raw mut key, Some(end_reader)) } != 0 {
             return None;
         }
-        match self.key.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(key),
-            Err(other) => {
-                // SAFETY: the key is ours, and no thread has a value for it.
-                unsafe { pthread_key_delete(key) };
-                Some(other - 1)
-            }
+        if let Err(other) = self.key.set(key as usize + 1) {
+            // SAFETY: the key is ours, and no thread has a value for it.
+            unsafe { pthread_key_delete(key) };
+            key = other as u32 - 1;
         }
+        Some(key)
     }
 
     /// True if the end of this thread will free a place.

@@ -7,7 +7,7 @@
 
 use super::Thread;
 use crate::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag, begin_use};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, OnceNumber, Ordering};
 
 /// Signature of an abort address: none here.
 pub const SIGNATURE: u32 = 0;
@@ -19,20 +19,18 @@ unsafe extern "C" {
     fn mmap(at: *mut u8, n: usize, prot: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
 }
 
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The key, plus one.
+static KEY: OnceNumber = OnceNumber::new();
 
 fn key() -> u32 {
-    let known = KEY.load(Ordering::Acquire);
-    if known != u32::MAX {
-        return known;
+    let known = KEY.get();
+    if known != 0 {
+        return known as u32 - 1;
     }
     let mut fresh = 0;
     // SAFETY: a plain call of the C library; two racing first calls cost one key.
     unsafe { pthread_key_create(&raw mut fresh, None) };
-    match KEY.compare_exchange(u32::MAX, fresh, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => fresh,
-        Err(other) => other,
-    }
+    KEY.set(fresh as usize + 1).map_or_else(|other| other as u32 - 1, |()| fresh)
 }
 
 /// This thread's block.

@@ -2,7 +2,7 @@
 //!
 //! Neighbour: `abi::failslab` defines the rule.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::sync::{AtomicU32, Ordering};
 use slabyard_abi::failslab::Rule;
 
 static PROBABILITY: AtomicU32 = AtomicU32::new(Rule::NONE.probability);

@@ -17,9 +17,9 @@ use crate::say;
 use crate::state::ready;
 use crate::text::abort;
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::debugging;
 use slabyard::slab::debug::Maker;
+use slabyard::sync::{AtomicU32, Ordering};
 use slabyard_kernels::settings::choices::OnMisuse;
 
 /// Makers: of each pair of two a wrong free is reported once.

@@ -8,15 +8,15 @@ use super::symbols;
 use crate::dynamic;
 use crate::library::Library;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use slabyard::pages::finding::{FRAMES, Track};
 use slabyard::platform::Time;
+use slabyard::sync::{AtomicUsize, OnceNumber, Ordering};
 
 /// Frames that are walked: ours are the innermost.
 const WALKED: usize = FRAMES + 27;
 
 /// The C library's `backtrace`; 0 before it is ready, and where there is none.
-static BACKTRACE: AtomicUsize = AtomicUsize::new(0);
+static BACKTRACE: OnceNumber = OnceNumber::new();
 /// Where our own code begins and ends.
 static OURS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
@@ -37,12 +37,13 @@ pub(super) fn prepare() {
     let mut one = core::ptr::null_mut();
     // SAFETY: the C library's function of this name, which takes an array and its length.
     unsafe { core::mem::transmute::<usize, Backtrace>(function)(&raw mut one, 1) };
-    BACKTRACE.store(function, Ordering::Release);
+    // Whoever was first found the same.
+    let _ = BACKTRACE.set(function);
 }
 
 /// Return addresses of the frames outside of this library.
 pub(super) fn walk(to: &mut [usize; FRAMES]) {
-    let function = BACKTRACE.load(Ordering::Acquire);
+    let function = BACKTRACE.get();
     if function == 0 {
         return;
     }

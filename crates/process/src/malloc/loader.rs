@@ -11,7 +11,7 @@
 use crate::dynamic;
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use slabyard::sync::{AtomicUsize, Ordering};
 
 const RTLD_DEEPBIND: u32 = 8;
 

@@ -15,8 +15,8 @@ use crate::state::mode_number;
 use crate::text::{Line, Output};
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use slabyard::platform::Memory;
+use slabyard::sync::{AtomicU8, AtomicU32, Ordering};
 use slabyard_abi::report::{REPORT_ENV, Writer};
 
 /// The report's path: a copy, because programs that set their title write over

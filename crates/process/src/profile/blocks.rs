@@ -7,7 +7,7 @@
 //! searches further than one bucket.
 
 use super::rings::word_at;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use slabyard::sync::{AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::profile::{BLOCKS, BLOCKS_AT};
 
 /// Blocks of a bucket: four cache lines.
@@ -37,7 +37,8 @@ fn bucket(memory: usize, address: usize) -> impl Iterator<Item = [&'static Atomi
 /// Adds a block; false if its bucket is full.
 pub(super) fn add(memory: usize, address: usize, sequence: u64) -> bool {
     let claim = |slot: &AtomicU64| {
-        slot.compare_exchange(0, FILLING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        // Acquire: who removed a block from the slot has loaded its sequence. Pairs with `remove`.
+        slot.compare_exchange(0, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
     let Some([key, value]) = bucket(memory, address).find(|[key, _]| claim(key)) else {
         return false;
@@ -69,7 +70,7 @@ pub(super) fn remove(memory: usize, address: usize) -> Option<u64> {
     let [key, value] = find(memory, address)?;
     let sequence = value.load(Ordering::Relaxed);
     // Of two threads that free it, one frees it: the other's is a misuse, which the yard reports.
-    let won = key.compare_exchange(address as u64, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let won = key.compare_exchange(address as u64, 0, Ordering::Release, Ordering::Relaxed).is_ok();
     won.then(|| {
         LIVE.fetch_sub(1, Ordering::Relaxed);
         sequence

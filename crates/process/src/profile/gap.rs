@@ -4,7 +4,7 @@
 //! II.2.1). The generator is splitmix64 (Steele, Lea, Flood 2014), whose state all threads advance
 //! by one atomic addition. Invariant: a gap is at least 1, and all are independent of requests.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use slabyard::sync::{AtomicU64, Ordering};
 
 static STATE: AtomicU64 = AtomicU64::new(0);
 

@@ -8,7 +8,7 @@
 //! Invariant: the words of a thread that has counted nothing yet are zeros.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use slabyard::sync::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 global_asm!(
     ".pushsection .tbss.slabyard_gap, \"awT\", @nobits",

@@ -31,23 +31,23 @@ mod pace;
 mod rings;
 mod stack;
 
-use crate::control::{CONTROL, OWNER, is_on, is_wanted, word};
+use crate::control::{CONTROL, OWNER, is_on, is_wanted, memory, switch_on, word};
 #[cfg(target_arch = "x86_64")]
 use crate::control::{COUNTED, number};
 use crate::debug;
 use crate::library::Library;
 use crate::state::{FAST, choose_limit, is_closed};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use slabyard::cache::classes::LARGEST;
 use slabyard::mail::header;
 use slabyard::platform::{Memory, Park, Time};
+use slabyard::sync::{AtomicU32, AtomicU64, Ordering, TryLock};
 use slabyard_abi::profile::{BYTES, PATIENCE_NS, State, control};
 #[cfg(target_arch = "x86_64")]
 use slabyard_abi::profile::{LEAST_RATE, MOST_RATE};
 use slabyard_abi::region::Word;
 
-/// True while a thread switches.
-static SWITCHING: AtomicU32 = AtomicU32::new(0);
+/// Taken while a thread switches.
+static SWITCHING: TryLock = TryLock::new();
 /// The alignment of a small sample: no class has one as large, so the yard gives a run for it.
 const RUN_ALIGN: usize = 32 << 10;
 
@@ -78,8 +78,7 @@ pub(crate) fn begin_by_option<L: Library>() {
 #[cold]
 fn look<L: Library>() {
     let is_asked = || word(control::RATE).load(Ordering::Relaxed) != 0;
-    // Acquire: pairs with the store below, by the thread that switched before.
-    if is_asked() == is_on() || SWITCHING.swap(1, Ordering::Acquire) != 0 {
+    if is_asked() == is_on() || !SWITCHING.try_acquire() {
         return;
     }
     // Once more: that thread may have done it.
@@ -91,7 +90,7 @@ fn look<L: Library>() {
         }
         _ => {}
     }
-    SWITCHING.store(0, Ordering::Release);
+    SWITCHING.release();
 }
 
 fn begin<L: Library>() {
@@ -102,7 +101,7 @@ fn begin<L: Library>() {
     if L::DEBUGS && (debug::is_on() || L::yard().is_guarded()) {
         return refuse(State::Debugging);
     }
-    let mut memory = word(control::MEMORY).load(Ordering::Relaxed) as usize;
+    let mut memory = memory();
     if memory == 0 {
         let Some(mapped) = L::yard().platform().map(BYTES, 4096) else {
             return refuse(State::NoMemory);
@@ -117,10 +116,7 @@ fn begin<L: Library>() {
     word(control::ENDING).store(0, Ordering::Relaxed);
     #[cfg(target_arch = "x86_64")]
     gap::seed(now_ns ^ memory as u64);
-    word(control::MEMORY).store(memory as u64, Ordering::Relaxed);
-    word(control::GENERATION).fetch_add(1, Ordering::Relaxed);
-    // Release: pairs with the loads of `is_on` and of the reader.
-    word(control::STATE).store(State::On as u64, Ordering::Release);
+    switch_on(memory);
     choose_limit::<L>();
 }
 
@@ -129,11 +125,6 @@ fn begin<L: Library>() {
 fn distance() -> u64 {
     let asked = word(control::RATE).load(Ordering::Relaxed).clamp(LEAST_RATE, MOST_RATE);
     pace::distance(asked, MOST_RATE)
-}
-
-/// The memory, once it is mapped.
-fn memory() -> usize {
-    word(control::MEMORY).load(Ordering::Relaxed) as usize
 }
 
 /// An allocation while [`is_wanted`]: `Some` if it is a sample. Else the caller serves it as ever.
@@ -343,5 +334,5 @@ pub(crate) fn after_fork<L: Library>() {
         word(control::ENDING).store(0, Ordering::Relaxed);
         choose_limit::<L>();
     }
-    SWITCHING.store(0, Ordering::Relaxed);
+    SWITCHING.abandon();
 }

@@ -6,7 +6,7 @@
 //! its own draw, so estimates stay without bias. Invariant: the words are hints that several threads
 //! write; a lost write leaves another distance for a while, and nothing else.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use slabyard::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Samples of a window.
 const MOST: u32 = 100;

@@ -6,7 +6,7 @@
 
 use super::stack;
 use crate::library::Library;
-use core::sync::atomic::{AtomicU64, Ordering};
+use slabyard::sync::{AtomicU64, Ordering};
 use slabyard_abi::profile::{
     FREES, FREES_AT, SAMPLE_BYTES, SAMPLES, SAMPLES_AT, freed, head, sample,
 };

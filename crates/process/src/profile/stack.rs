@@ -12,7 +12,7 @@
 use crate::control::OWNER;
 use crate::library::Library;
 #[cfg(target_arch = "x86_64")]
-use core::sync::atomic::Ordering;
+use slabyard::sync::Ordering;
 
 /// The smallest stack of a thread is twice as large (pthread_attr_setstacksize(3)): who is at most
 /// so far from an end is on that stack, and all between is memory.

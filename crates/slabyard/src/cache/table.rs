@@ -79,7 +79,8 @@ impl Bits {
         if to {
             self.0[index / 64].fetch_or(bit, Ordering::SeqCst);
         } else {
-            self.0[index / 64].fetch_and(!bit, Ordering::Release);
+            // Relaxed: a bit that goes says nothing, and the others keep what they say.
+            self.0[index / 64].fetch_and(!bit, Ordering::Relaxed);
         }
     }
 

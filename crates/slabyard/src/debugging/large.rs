@@ -131,7 +131,7 @@ fn live_end<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option
 /// True if a freed mapping at this address is in quarantine.
 pub(crate) fn is_in_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
     let mut freed = yard.large.guarded.freed.iter();
-    freed.any(|at| at.load(Ordering::Acquire) == address)
+    freed.any(|at| at.load(Ordering::Relaxed) == address)
 }
 
 /// Bytes that were requested of the live block at an address.
@@ -200,10 +200,10 @@ fn end_guarded_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let guarded = &yard.large.guarded;
     let _change = guarded.looks.change();
     for freed in &guarded.freed {
-        let address = freed.load(Ordering::Acquire);
+        let address = freed.load(Ordering::Relaxed);
         let is_ours = || {
-            let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-            freed.compare_exchange(address, 0, set, seen).is_ok()
+            // Acquire pairs with the Release in `park`: its pages have been taken away.
+            freed.compare_exchange(address, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
         if address != 0 && !guarded.looks.is_at(address) && is_ours() {
             yard.heap.mappings.unmap(&yard.heap.platform, address);

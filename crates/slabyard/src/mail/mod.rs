@@ -78,9 +78,9 @@ pub(crate) fn calls_program<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 fn serve<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let p = yard.platform();
     let Some(_guard) = yard.drain.try_lock(p) else { return };
-    // Acquire: the request's words were written before it. Pairs with the requester's
-    // system call (`process_vm_writev`).
-    let asked = header_word(yard, Mail::Asked.index()).load(Ordering::Acquire);
+    // A request of which a word is not there yet is not what its checksum says: the next slow path
+    // finds it.
+    let asked = mail(yard, Mail::Asked);
     let request = [
         asked,
         mail(yard, Mail::What),

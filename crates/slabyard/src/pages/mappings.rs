@@ -12,7 +12,7 @@
 //! may be sparse, and would fill it.
 
 use crate::platform::{GRANULE, Platform, Use};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, OnceNumber, Ordering};
 
 /// Mappings that each table takes.
 pub const LIMITS: [usize; 2] = [4096, 128 << 10];
@@ -32,7 +32,7 @@ struct Entry {
 #[repr(C)]
 struct Table {
     /// Address of the first slot; 0 without a table.
-    base: AtomicUsize,
+    base: OnceNumber,
     committed_bytes: AtomicUsize,
     limit: usize,
     /// Mappings in it, and those that are being made.
@@ -51,7 +51,7 @@ pub struct Mappings {
 impl Table {
     const fn new(limit: usize) -> Self {
         Table {
-            base: AtomicUsize::new(0),
+            base: OnceNumber::new(),
             committed_bytes: AtomicUsize::new(0),
             limit,
             taken: AtomicUsize::new(0),
@@ -66,7 +66,7 @@ impl Table {
     /// Makes the table, if it does not exist; false without memory. If two threads make it at
     /// once, the memory of one stays unused.
     fn is_there<P: Platform>(&self, p: &P) -> bool {
-        if self.base.load(Ordering::Acquire) != 0 {
+        if self.base.get() != 0 {
             return true;
         }
         let page = p.page_bytes();
@@ -75,15 +75,14 @@ impl Table {
         else {
             return false;
         };
-        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
-        if self.base.compare_exchange(0, base, set, seen).is_ok() {
+        if self.base.set(base).is_ok() {
             self.committed_bytes.store(bytes, Ordering::Relaxed);
         }
         true
     }
 
     fn entries(&self) -> &[Entry] {
-        match self.base.load(Ordering::Acquire) {
+        match self.base.get() {
             0 => &[],
             // SAFETY: so many slots were committed, zeroed, before the address was set, for
             // ever; they are atomic numbers.
@@ -102,7 +101,7 @@ impl Table {
 
     /// Most slots that a search looks at.
     fn longest_search(&self) -> usize {
-        (self.farthest.load(Ordering::Acquire) + 1).min(self.entries().len())
+        (self.farthest.load(Ordering::Relaxed) + 1).min(self.entries().len())
     }
 
     fn find(&self, address: usize) -> Option<&Entry> {
@@ -121,9 +120,10 @@ impl Table {
                 continue;
             }
             entry.bytes.store(bytes, Ordering::Relaxed);
-            // Before the address is written: a thread that knows it searches far enough.
+            // Before the address is written: a thread that knows it came after that, and searches
+            // far enough.
             if distance > self.farthest.load(Ordering::Relaxed) {
-                self.farthest.fetch_max(distance, Ordering::AcqRel);
+                self.farthest.fetch_max(distance, Ordering::Relaxed);
             }
             entry.key.store(address, Ordering::Release);
             return true;

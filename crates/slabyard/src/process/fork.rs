@@ -55,7 +55,8 @@ pub fn adopt_foreign_rows<C: Counting, E: Engine>(yard: &Yard<OnLinux<C>, E>) {
 /// Registers the handlers for the yards of the process, once.
 pub(super) fn register() {
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
-    if REGISTERED.swap(1, Ordering::AcqRel) == 0 {
+    // Relaxed: the others do not wait until it is done.
+    if REGISTERED.swap(1, Ordering::Relaxed) == 0 {
         at_fork(prepare, parent, child);
     }
 }

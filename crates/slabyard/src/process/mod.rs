@@ -14,7 +14,7 @@ use crate::calls::trim;
 use crate::engine::{Engine, Sheaves};
 use crate::mail::header;
 use crate::platform::linux::{Linux, Mode};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::OnceNumber;
 use crate::yard::{RESERVE_BYTES, Settings, Yard};
 use started::{Node, Started, each_started, lock_starts, unlock_starts};
 
@@ -33,13 +33,13 @@ pub struct ProcessYard<E = Sheaves> {
     yard: Yard<Linux, E>,
     settings: Settings,
     mode: Option<Mode>,
-    state: AtomicU32,
+    /// [`READY`] or [`FAILED`], once it has started.
+    state: OnceNumber,
     node: Node,
 }
 
-const COLD: u32 = 0;
-const READY: u32 = 1;
-const FAILED: u32 = 2;
+const READY: usize = 1;
+const FAILED: usize = 2;
 
 /// The kernel refused the memory for a yard's own tables. Later starts fail as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl<E: Engine> ProcessYard<E> {
             yard: Yard::new(Linux::new()),
             settings: Settings { reserve_bytes: RESERVE_BYTES, decay_ms: 250 },
             mode: None,
-            state: AtomicU32::new(COLD),
+            state: OnceNumber::new(),
             node: Node::new(),
         }
     }
@@ -116,11 +116,7 @@ impl<E: Engine> ProcessYard<E> {
     /// ```
     #[inline]
     pub fn start(&'static self) -> Result<&'static Yard<Linux, E>, NotStarted> {
-        // Acquire pairs with the Release in `start_now`.
-        if self.state.load(Ordering::Acquire) == READY {
-            return Ok(&self.yard);
-        }
-        self.start_now()
+        if self.state.get() == READY { Ok(&self.yard) } else { self.start_now() }
     }
 
     #[cold]
@@ -128,15 +124,13 @@ impl<E: Engine> ProcessYard<E> {
     fn start_now(&'static self) -> Result<&'static Yard<Linux, E>, NotStarted> {
         fork::register();
         lock_starts();
-        if self.state.load(Ordering::Relaxed) == COLD {
+        if self.state.get() == 0 {
             let done = self.begin();
-            self.state.store(if done { READY } else { FAILED }, Ordering::Release);
+            // Nobody else sets it: this thread has the lock.
+            let _ = self.state.set(if done { READY } else { FAILED });
         }
         unlock_starts();
-        match self.state.load(Ordering::Acquire) {
-            READY => Ok(&self.yard),
-            _ => Err(NotStarted),
-        }
+        self.started().ok_or(NotStarted)
     }
 
     fn begin(&'static self) -> bool {
@@ -171,7 +165,7 @@ impl<E: Engine> ProcessYard<E> {
     /// ```
     #[inline]
     pub fn started(&self) -> Option<&Yard<Linux, E>> {
-        (self.state.load(Ordering::Acquire) == READY).then_some(&self.yard)
+        (self.state.get() == READY).then_some(&self.yard)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The yards of the process that have started, whatever their types, and the lock for starts.
 
+use crate::platform::Threads;
 use crate::platform::linux::Linux;
-use crate::platform::{Park, Threads};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Once, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Once, Ordering, SleepLock};
 use core::ptr;
 
 /// What forks and ends of threads need of a yard of any type.
@@ -46,9 +46,9 @@ pub(super) fn each_started(f: impl Fn(&dyn Started)) {
     }
 }
 
-/// The lock of starts: 0: nobody starts a yard; 1: somebody does, or forks; 2: and somebody may
-/// wait. Its owner may take it again: a handler of a fork may start a yard, or fork.
-static STARTS: AtomicU32 = AtomicU32::new(0);
+/// The lock of starts: who starts a yard has it, or forks. Its owner may take it again: a handler of
+/// a fork may start a yard, or fork.
+static STARTS: SleepLock = SleepLock::new();
 /// Address of the owner's depth word, and how often it took the lock again.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 static AGAIN: AtomicU32 = AtomicU32::new(0);
@@ -63,12 +63,7 @@ pub fn lock_starts() {
         AGAIN.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    let free = STARTS.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-    if free.is_err() {
-        while STARTS.swap(2, Ordering::Acquire) != 0 {
-            SLEEP.wait(&STARTS, 2);
-        }
-    }
+    STARTS.acquire(&SLEEP);
     OWNER.store(me, Ordering::Relaxed);
 }
 
@@ -79,7 +74,5 @@ pub fn unlock_starts() {
         return;
     }
     OWNER.store(0, Ordering::Relaxed);
-    if STARTS.swap(0, Ordering::Release) == 2 {
-        SLEEP.wake(&STARTS);
-    }
+    STARTS.release(&SLEEP);
 }

@@ -261,7 +261,7 @@ pub fn recount<P: Platform>(
     let kept = if flags { !FREE_MASK } else { !u64::from(u32::MAX) };
     let new = old & kept | u64::from(free);
     if new != old {
-        word.store(new, Ordering::Release);
+        word.store(new, Ordering::Relaxed);
     }
     free
 }

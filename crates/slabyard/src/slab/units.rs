@@ -62,7 +62,7 @@ pub fn free_units(region: &Region, slab: u32) -> (u32, u32) {
 pub fn set_free_units(region: &Region, slab: u32, units: u32, first: u32) -> u32 {
     let descriptor = region.descriptor(slab);
     let old = descriptor.word.load(Ordering::Relaxed);
-    descriptor.word.store(old & !FREE_MASK | u64::from(units), Ordering::Release);
+    descriptor.word.store(old & !FREE_MASK | u64::from(units), Ordering::Relaxed);
     descriptor.granules.store(first, Ordering::Relaxed);
     parts(old).1
 }

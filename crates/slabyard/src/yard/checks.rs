@@ -4,7 +4,7 @@
 //! Neighbour: [`crate::verify::close`] does the checks.
 
 use crate::slab::Word;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, TryLock};
 
 /// Bitmap words that the check at the end keeps of one cache: objects of further words are not
 /// checked. A small process parks some 64 objects of a size, in 2 to 4 words; one that made
@@ -56,8 +56,8 @@ impl Checks {
 /// Words of bitmaps, with a bit for each object that is free or was seen: a hash table (Knuth,
 /// TAOCP 6.4, linear probing) of keys and bits, in zeros that no process touches but here.
 pub(crate) struct Table {
-    /// 1 while it is used.
-    pub(crate) taken: AtomicU32,
+    /// Taken while it is used.
+    pub(crate) taken: TryLock,
     /// The number of a look at one cache. Keys of earlier looks count as no key.
     pub(crate) look: AtomicU32,
     pub(crate) words: [[AtomicU64; 2]; WORDS],
@@ -66,7 +66,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) const fn new() -> Self {
         Table {
-            taken: AtomicU32::new(0),
+            taken: TryLock::new(),
             look: AtomicU32::new(0),
             words: [const { [const { AtomicU64::new(0) }; 2] }; WORDS],
         }
@@ -85,8 +85,7 @@ pub(crate) struct LookGuard<'a> {
 
 impl Drop for LookGuard<'_> {
     fn drop(&mut self) {
-        // Pairs with the Acquire in `take`.
-        self.table.taken.store(0, Ordering::Release);
+        self.table.taken.release();
     }
 }
 
@@ -98,7 +97,7 @@ impl<'a> LookGuard<'a> {
 
     /// `None` while another thread looks.
     pub(crate) fn take(table: &'a Table) -> Option<Self> {
-        let is_free = table.taken.swap(1, Ordering::Acquire) == 0;
+        let is_free = table.taken.try_acquire();
         is_free.then_some(LookGuard { table, nr_words: 0, look: 0, left: ALL_LOOKS })
     }
 

@@ -37,11 +37,11 @@ impl Guarded {
     pub(crate) fn park(&self, address: usize) -> usize {
         loop {
             let nth = self.next.fetch_add(1, Ordering::Relaxed) % QUARANTINE;
-            let oldest = self.freed[nth].load(Ordering::Acquire);
+            let oldest = self.freed[nth].load(Ordering::Relaxed);
             if oldest != 0 && self.looks.is_at(oldest) {
                 continue;
             }
-            // Release pairs with the Acquire in `is_in_quarantine`.
+            // Who takes the mapping out, to unmap it, comes after who put it in.
             let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
             if self.freed[nth].compare_exchange(oldest, address, set, seen).is_ok() {
                 return oldest;

@@ -5,15 +5,15 @@
 //! under way, and uses the result only if no change began meanwhile. A thread that allocates or
 //! frees a block counts a change, and does not unmap the pages of a block that is being checked.
 //!
-//! All accesses are SeqCst: a check stores the address and then reads the counts, a change
-//! increments its count and then reads the address, so that at least one sees the other (Dekker's
-//! argument); fences keep what is read and changed between these. A free waits for a check only briefly: a signal handler that frees the block may have
+//! All accesses but those of the lock are SeqCst: a check stores the address and then reads the
+//! counts, a change increments its count and then reads the address, so that at least one sees the
+//! other (Dekker's argument); fences keep what is read and changed between these. A free waits for a check only briefly: a signal handler that frees the block may have
 //! interrupted the check.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 
 use crate::platform::Platform;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, fence_behind_exchange, spin_loop};
+use crate::sync::{AtomicUsize, Ordering, TryLock, fence, fence_behind_exchange, spin_loop};
 
 /// A change waits for a look this many spins at most.
 const CHANGE_SPINS: u32 = 20_000;
@@ -25,8 +25,8 @@ pub(crate) const PATIENCE: u32 = 100;
 
 /// Who looks, and who changes.
 pub(crate) struct Looks {
-    /// 1 while a look is under way.
-    held: AtomicU32,
+    /// Taken while a look is under way.
+    held: TryLock,
     /// The block that is looked at, or 0.
     at: AtomicUsize,
     /// Changes that began, and that ended.
@@ -46,7 +46,7 @@ impl Drop for Change<'_> {
 impl Looks {
     pub(crate) const fn new() -> Self {
         Looks {
-            held: AtomicU32::new(0),
+            held: TryLock::new(),
             at: AtomicUsize::new(0),
             begun: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
@@ -58,7 +58,7 @@ impl Looks {
         self.at.store(0, Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
         let ended = self.ended.swap(begun, Ordering::Relaxed);
-        self.held.store(0, Ordering::Release);
+        self.held.abandon();
         ended != begun
     }
 
@@ -66,7 +66,7 @@ impl Looks {
     pub(crate) fn change(&self) -> Change<'_> {
         for _ in 0..CHANGE_SPINS {
             // Relaxed: it is a courtesy.
-            if self.held.load(Ordering::Relaxed) == 0 {
+            if self.held.word().load(Ordering::Relaxed) == 0 {
                 break;
             }
             spin_loop();
@@ -91,8 +91,7 @@ impl Looks {
         read: impl Fn() -> Option<R>,
         restore: impl FnOnce(&R),
     ) -> Option<R> {
-        let taken = |_| self.held.swap(1, Ordering::Acquire) == 0;
-        if !self.try_often(p, *patience, taken) {
+        if !self.try_often(p, *patience, |_| self.held.try_acquire()) {
             *patience /= 2;
             return None;
         }
@@ -117,8 +116,7 @@ impl Looks {
             restore(found);
         }
         self.at.store(0, Ordering::SeqCst);
-        // Release: the next look's Acquire.
-        self.held.store(0, Ordering::Release);
+        self.held.release();
         found
     }
 
@@ -130,7 +128,7 @@ impl Looks {
                 }
                 spin_loop();
             }
-            p.wait_at_most(&self.held, 1, SLEEP_MS);
+            p.wait_at_most(self.held.word(), 1, SLEEP_MS);
         }
         false
     }

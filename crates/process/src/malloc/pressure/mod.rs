@@ -24,13 +24,13 @@ use crate::library::Library;
 use crate::options::{self, Keep, Options};
 use crate::{helper, say};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
 use slabyard::calls::help;
 use slabyard::calls::help::Relief;
 use slabyard::mail::header;
 use slabyard::platform::{Park, Time};
+use slabyard::sync::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use slabyard_abi::pressure::{PressureCounter, parse};
 use slabyard_abi::region::Word;
 use slabyard_kernels::settings::EngineKey;
@@ -140,7 +140,7 @@ pub fn begin<L: Library>() {
     let platform = L::yard().platform();
     let begin = platform.now_ns();
     while THREAD.load(Ordering::Relaxed) != 0
-        && WORD.load(Ordering::Acquire) == BEGINS
+        && WORD.load(Ordering::Relaxed) == BEGINS
         && platform.now_ns() - begin < START_TIMEOUT_MS * 1_000_000
     {
         platform.wait_at_most(&WORD, BEGINS, START_TIMEOUT_MS);
@@ -188,7 +188,7 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     TID.store(files::thread_id(), Ordering::Relaxed);
     COUNTS[PressureCounter::Watches as usize].store(1, Ordering::Relaxed);
     publish::<L>(WATCHES);
-    while WORD.load(Ordering::Acquire) != END {
+    while WORD.load(Ordering::Relaxed) != END {
         match sources.wait() {
             WaitOutcome::Nothing => {}
             WaitOutcome::Refused => L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
@@ -212,7 +212,7 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
 
 /// Says how far the thread is, unless it must end.
 fn publish<L: Library>(state: u32) {
-    // Release: who sees it sees the bell. Pairs with the loads of `WORD`.
+    // Release: who ends the thread sees the bell. Pairs with `end`.
     let _ = WORD.compare_exchange(BEGINS, state, Ordering::Release, Ordering::Relaxed);
     L::yard().platform().wake(&WORD);
 }
@@ -238,6 +238,14 @@ fn add(count: PressureCounter, n: u64) {
     COUNTS[count as usize].fetch_add(n, Ordering::Relaxed);
 }
 
+/// Says that the thread must end: its number and its bell, if it watches. One that is not ready yet
+/// finds it when it is.
+fn end() -> Option<[i32; 2]> {
+    // Acquire pairs with the Release in `publish`.
+    let watches = WORD.swap(END, Ordering::Acquire) == WATCHES;
+    watches.then(|| [TID.load(Ordering::Relaxed), BELL.load(Ordering::Relaxed)])
+}
+
 /// Destructor of the key: the main thread ends, and others may continue, without a watch.
 unsafe extern "C" fn main_thread_ends<L: Library>(_: *mut u8) {
     let thread = THREAD.swap(0, Ordering::Relaxed);
@@ -245,9 +253,8 @@ unsafe extern "C" fn main_thread_ends<L: Library>(_: *mut u8) {
         return;
     }
     let platform = L::yard().platform();
-    // A thread that is not ready yet finds it when it is.
-    if WORD.swap(END, Ordering::AcqRel) == WATCHES {
-        files::ring(TID.load(Ordering::Relaxed), BELL.load(Ordering::Relaxed));
+    if let Some([thread, bell]) = end() {
+        files::ring(thread, bell);
     }
     platform.wake(&WORD);
     // SAFETY: our own thread, which no other thread joins.

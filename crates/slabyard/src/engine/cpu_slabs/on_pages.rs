@@ -136,7 +136,8 @@ impl<P: Platform> PageSlabs<'_, P, Rules> {
         if self.cpu_rules().accounting != Accounting::Exact {
             return true;
         }
-        parked.is_in(self.heap.region.descriptor(parked.slab).word.load(Ordering::Acquire))
+        // Relaxed: who uses the slab takes it off by an exchange.
+        parked.is_in(self.heap.region.descriptor(parked.slab).word.load(Ordering::Relaxed))
     }
 }
 

@@ -130,7 +130,8 @@ fn set_state<P: Platform>(p: &P, layout: &Layout, object: usize, state: State, r
 /// Makes an object that is `from` ours. False if it is not, or not any more.
 pub fn claim<P: Platform>(p: &P, layout: &Layout, object: usize, from: Known) -> bool {
     let to = Known { state: State::Busy, ..from };
-    let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+    // Acquire pairs with the Release in `set_state`: the parts are as the one before left them.
+    let (set, seen) = (Ordering::Acquire, Ordering::Relaxed);
     let claimed = state_word(p, layout, object)
         .compare_exchange(from.word(object), to.word(object), set, seen)
         .is_ok();
