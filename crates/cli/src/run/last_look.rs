@@ -20,6 +20,9 @@ use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const BETWEEN_WAKES: Duration = Duration::from_micros(200);
 
 /// The page, mapped until this process ends.
 #[derive(Clone, Copy)]
@@ -84,11 +87,8 @@ impl Page {
                     ASKED => {
                         let begun = self.0.begun.load(Ordering::Relaxed);
                         last = Some((begun, process::sample(pid, ReadScope::default())));
-                        // What `end` said meanwhile stays.
-                        let state = &self.0.state;
-                        let order = Ordering::SeqCst;
-                        let _ = state.compare_exchange(ASKED, IDLE, order, order);
-                        wake(state);
+                        self.0.state.store(IDLE, Ordering::SeqCst);
+                        wake(&self.0.state);
                     }
                     other => wait(&self.0.state, other),
                 }
@@ -102,10 +102,13 @@ impl Page {
 impl LastLookThread {
     /// Listens no more: the process has ended.
     pub fn end(self) -> LastLook {
-        const ENDED: u32 = u32::MAX;
         self.done.store(true, Ordering::SeqCst);
-        self.page.0.state.store(ENDED, Ordering::SeqCst);
-        wake(&self.page.0.state);
+        // Again and again: the thread may have looked before, and begin to wait after it was woken. Of
+        // the page's words none says that it must not, because others write them.
+        while !self.thread.is_finished() {
+            wake(&self.page.0.state);
+            thread::sleep(BETWEEN_WAKES);
+        }
         let begun = self.page.0.begun.load(Ordering::Relaxed);
         let look = self.thread.join().unwrap_or_default();
         // An earlier program's is nobody's.
@@ -125,4 +128,21 @@ fn wait(word: &AtomicU32, value: u32) {
     let forever = ptr::null::<libc::timespec>();
     // SAFETY: a word that lives, and no other memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, forever) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end comes while the thread begins, so that each order of their first steps is tried.
+    #[test]
+    fn a_listener_ends_whenever_it_is_told_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let page = Page::make(&folder.path().join("report")).expect("a page");
+        for nth in 0..2000 {
+            let listener = page.listen(std::process::id());
+            (0..nth % 200).for_each(|_| std::hint::spin_loop());
+            assert!(listener.end().look.is_none());
+        }
+    }
 }
