@@ -278,9 +278,14 @@ pub(crate) fn begin_sequence() -> u64 {
 }
 
 #[unsafe(no_mangle)]
-fn slabyard_models_fence(ordering: Ordering, _: &'static Location<'static>) {
-    if with(|it| !it.words.is_empty()) == Some(true) {
-        loom_fence(ordering);
+fn slabyard_models_fence(ordering: Ordering, at: &'static Location<'static>) {
+    if with(|it| !it.words.is_empty()) != Some(true) {
+        return;
+    }
+    // A fence may not be relaxed: one that is weakened to that is none.
+    match weakened(ordering, OrderingOf::Set, at) {
+        Ordering::Relaxed => {}
+        ordering => loom_fence(ordering),
     }
 }
 

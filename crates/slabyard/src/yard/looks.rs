@@ -5,15 +5,16 @@
 //! under way, and uses the result only if no change began meanwhile. A thread that allocates or
 //! frees a block counts a change, and does not unmap the pages of a block that is being checked.
 //!
-//! All accesses but those of the lock are SeqCst: a check stores the address and then reads the
-//! counts, a change increments its count and then reads the address, so that at least one sees the
-//! other (Dekker's argument); fences keep what is read and changed between these. A free waits for a check only briefly: a signal handler that frees the block may have
-//! interrupted the check.
+//! The counts are a sequence lock with several writers (after H.-J. Boehm, "Can seqlocks get along
+//! with programming language memory models?", 2012). A check stores the address and then reads the
+//! counts, a change counts and then reads the address, with a SeqCst fence between: at least one
+//! sees the other (Dekker's argument). A free waits for a check only briefly: a signal handler that
+//! frees the block may have interrupted the check.
 //!
 //! Neighbour: [`crate::debugging::large`] allocates, frees and checks such blocks.
 
 use crate::platform::Platform;
-use crate::sync::{AtomicUsize, Ordering, TryLock, fence, fence_behind_exchange, spin_loop};
+use crate::sync::{AtomicUsize, Ordering, TryLock, fence, spin_loop};
 
 /// A change waits for a look this many spins at most.
 const CHANGE_SPINS: u32 = 20_000;
@@ -24,7 +25,7 @@ const SLEEP_MS: u64 = 1;
 pub(crate) const PATIENCE: u32 = 100;
 
 /// Who looks, and who changes.
-pub(crate) struct Looks {
+pub struct Looks {
     /// Taken while a look is under way.
     held: TryLock,
     /// The block that is looked at, or 0.
@@ -35,16 +36,25 @@ pub(crate) struct Looks {
 }
 
 /// A change until it is dropped.
-pub(crate) struct Change<'a>(&'a Looks);
+pub struct Change<'a>(&'a Looks);
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::SeqCst);
+        // Release pairs with the Acquire in `look`: who finds the change ended finds what it did.
+        self.0.ended.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Looks {
-    pub(crate) const fn new() -> Self {
+    /// Nobody looks, nothing changes.
+    #[must_use]
+    pub const fn new() -> Self {
         Looks {
             held: TryLock::new(),
             at: AtomicUsize::new(0),
@@ -63,7 +73,8 @@ impl Looks {
     }
 
     /// A block is made or freed until the value is dropped.
-    pub(crate) fn change(&self) -> Change<'_> {
+    #[must_use]
+    pub fn change(&self) -> Change<'_> {
         for _ in 0..CHANGE_SPINS {
             // Relaxed: it is a courtesy.
             if self.held.word().load(Ordering::Relaxed) == 0 {
@@ -71,19 +82,22 @@ impl Looks {
             }
             spin_loop();
         }
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        fence_behind_exchange();
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        // What changes comes after the count, as does the look at the address in `is_at`.
+        fence(Ordering::SeqCst);
         Change(self)
     }
 
     /// True if a look may read a block: in a change, whose block it is to be.
-    pub(crate) fn is_at(&self, address: usize) -> bool {
-        self.at.load(Ordering::SeqCst) == address
+    #[must_use]
+    pub fn is_at(&self, address: usize) -> bool {
+        // Acquire pairs with the Release at the end of `look`, which has read the block by then.
+        self.at.load(Ordering::Acquire) == address
     }
 
     /// Looks at a block while nothing changes: calls `read`, and `restore` with what it found.
     /// `None` if it found nothing, or if changes did not pause, which halves the patience.
-    pub(crate) fn look<P: Platform, R>(
+    pub fn look<P: Platform, R>(
         &self,
         p: &P,
         address: usize,
@@ -95,17 +109,18 @@ impl Looks {
             *patience /= 2;
             return None;
         }
-        self.at.store(address, Ordering::SeqCst);
+        self.at.store(address, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let mut found = None;
         let looked = self.try_often(p, *patience, |_| {
-            let ended = self.ended.load(Ordering::SeqCst);
-            let quiet = || self.begun.load(Ordering::SeqCst) == ended;
+            let ended = self.ended.load(Ordering::Acquire);
+            let quiet = || self.begun.load(Ordering::Relaxed) == ended;
             if !quiet() {
                 return false;
             }
             found = read();
-            // What was read was read before this look at the changes.
-            fence(Ordering::SeqCst);
+            // Pairs with the fence in `change`: a change of what was read has counted itself.
+            fence(Ordering::Acquire);
             quiet()
         });
         if !looked {
@@ -115,7 +130,7 @@ impl Looks {
         if let Some(found) = &found {
             restore(found);
         }
-        self.at.store(0, Ordering::SeqCst);
+        self.at.store(0, Ordering::Release);
         self.held.release();
         found
     }

@@ -12,7 +12,7 @@ pub(crate) mod growth;
 pub(crate) mod guarded;
 pub(crate) mod idle_stacks;
 pub mod large;
-pub(crate) mod looks;
+pub mod looks;
 pub(crate) mod pass;
 mod place;
 pub mod rate;
