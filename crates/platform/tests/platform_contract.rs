@@ -46,12 +46,11 @@ fn machine_keeps_the_contract() {
             &checks::Surroundings {
                 late_rows: config.late_rows,
                 in_a_fresh_thread: &|check| machine.run(vec![Box::new(|_: &Machine| check())]),
-                can_refuse: true,
-                while_refused: &|check| {
+                while_refused: Some(&|check| {
                     machine.refuse(Some(0));
                     check();
                     machine.refuse(None);
-                },
+                }),
                 pass_time: &|| machine.advance(5),
             },
         );

@@ -33,11 +33,6 @@ impl OnceNumber {
         let (set, seen) = (Ordering::Release, Ordering::Acquire);
         self.0.compare_exchange(0, number, set, seen).map(|_| ())
     }
-
-    /// Takes the number back, when nobody uses it any more.
-    pub fn take(&self) -> usize {
-        self.0.swap(0, Ordering::Relaxed)
-    }
 }
 
 impl Default for OnceNumber {

@@ -5,16 +5,17 @@ use slabyard_platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Takes,
 use slabyard_testkit::{read_word, write_word};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Runs a check while the system refuses memory.
+pub type WhileRefused<'a> = &'a dyn Fn(&mut dyn FnMut());
+
 /// What differs between platforms in how a check is made, not in what is checked.
 pub struct Surroundings<'a> {
     /// A thread has no row before its first slow path.
     pub late_rows: bool,
     /// Runs a check in a thread that was not there before.
     pub in_a_fresh_thread: &'a (dyn Fn(&(dyn Fn() + Sync)) + Sync),
-    /// Runs a check while the system refuses memory.
-    pub while_refused: &'a dyn Fn(&mut dyn FnMut()),
-    /// An emulator of processes refuses none.
-    pub can_refuse: bool,
+    /// None where the system refuses no memory, as an emulator of processes.
+    pub while_refused: Option<WhileRefused<'a>>,
     /// Lets at least a millisecond pass.
     pub pass_time: &'a dyn Fn(),
 }
@@ -373,12 +374,12 @@ fn pages_move_out<P: Platform>(p: &P, around: &Surroundings<'_>) {
     for i in 0..5 {
         write(p, arena + page * i, i + 1);
     }
-    let mut refused = !around.can_refuse;
     let part = arena + page;
-    if around.can_refuse {
-        (around.while_refused)(&mut || refused = p.move_out(part, page * 3, page * 9).is_none());
+    if let Some(while_refused) = around.while_refused {
+        let mut refused = false;
+        while_refused(&mut || refused = p.move_out(part, page * 3, page * 9).is_none());
+        assert!(refused);
     }
-    assert!(refused);
     let words = || [0, 1, 2, 3, 4].map(|i| read(p, arena + page * i));
     assert_eq!(words(), [1, 2, 3, 4, 5]);
     let Some(moved) = p.move_out(part, page * 3, page * 9) else {
@@ -396,9 +397,9 @@ fn pages_move_out<P: Platform>(p: &P, around: &Surroundings<'_>) {
 }
 
 fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {
-    if !around.can_refuse {
+    let Some(while_refused) = around.while_refused else {
         return eprintln!("not run: this system refuses no memory");
-    }
+    };
     let page = p.page_bytes();
     let arena = p.reserve(page * 64, page, Use::Arena).expect("address space");
     assert!(p.commit(arena, page));
@@ -406,9 +407,9 @@ fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {
     let mapping = p.map(page, page).expect("memory");
     write(p, mapping, B);
     let mut refused = [false; 3];
-    (around.while_refused)(&mut || refused[0] = !p.commit(arena + page, page * 63));
-    (around.while_refused)(&mut || refused[1] = p.map(page * 64, page).is_none());
-    (around.while_refused)(&mut || refused[2] = p.remap(mapping, page, page * 64).is_none());
+    while_refused(&mut || refused[0] = !p.commit(arena + page, page * 63));
+    while_refused(&mut || refused[1] = p.map(page * 64, page).is_none());
+    while_refused(&mut || refused[2] = p.remap(mapping, page, page * 64).is_none());
     assert_eq!(refused, [true; 3]);
     assert_eq!((read(p, arena), read(p, mapping)), (A, B));
     assert!(p.commit(arena + page, page * 63), "succeeds now");

@@ -195,8 +195,7 @@ fn keeps_the_contract(linux: &Linux, mode: Mode) {
         &Surroundings {
             late_rows: mode != Mode::Library,
             in_a_fresh_thread: &in_a_fresh_thread,
-            while_refused: &while_refused,
-            can_refuse: can_refuse(),
+            while_refused: can_refuse().then_some(&while_refused),
             pass_time: &|| std::thread::sleep(Duration::from_millis(30)),
         },
     );
