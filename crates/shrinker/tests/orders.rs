@@ -5,7 +5,7 @@
 //! sees a race where the table does not order its users.
 #![cfg(miri)]
 
-use slabyard_shrinker::{Pass, Registered, RemovalState, Rule, Shrink, ShrinkScope, Shrinkers};
+use slabyard_shrinker::{Registered, RemovalState, Rule, Shrink, ShrinkScope, Shrinkers};
 use std::cell::UnsafeCell;
 use std::thread::{scope, yield_now};
 
@@ -73,8 +73,11 @@ fn registered(shrink: &'static dyn Shrink) -> Registered {
     Registered { shrink, name: "plain", seeks: 2, batch: 0 }
 }
 
-fn pass<const N: usize>(table: &Shrinkers<N>) -> Pass {
-    table.relieve(Rule::Priority(0), &Nothing)
+fn passes<const N: usize>(table: &Shrinkers<N>, nr: usize) {
+    for _ in 0..nr {
+        table.relieve(Rule::Priority(0), &Nothing);
+        yield_now();
+    }
 }
 
 /// A pass finds what a registration wrote, and a registration writes where no pass reads any more.
@@ -83,12 +86,7 @@ fn an_entry_is_written_between_its_users() {
     static TABLE: Shrinkers<1> = Shrinkers::new();
     static CACHE: Plain = Plain::new();
     scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..LOOKS {
-                pass(&TABLE);
-                yield_now();
-            }
-        });
+        scope.spawn(|| passes(&TABLE, LOOKS));
         scope.spawn(|| {
             for _ in 0..LOOKS / 2 {
                 // Full, while a pass uses what was removed.
@@ -109,12 +107,7 @@ fn what_callbacks_touched_is_the_removers() {
     static TABLE: Shrinkers<1> = Shrinkers::new();
     static CACHE: Plain = Plain::new();
     scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..LOOKS {
-                pass(&TABLE);
-                yield_now();
-            }
-        });
+        scope.spawn(|| passes(&TABLE, LOOKS));
         for _ in 0..LOOKS / 4 {
             let Ok(id) = TABLE.register(registered(&CACHE)) else { continue };
             yield_now();
@@ -139,12 +132,7 @@ fn passes_follow_each_other() {
     TABLE.register(registered(&SAME)).expect("room for two");
     scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| {
-                for _ in 0..LOOKS / 4 {
-                    pass(&TABLE);
-                    yield_now();
-                }
-            });
+            scope.spawn(|| passes(&TABLE, LOOKS / 4));
         }
     });
 }
