@@ -28,8 +28,10 @@ runs_by() {
 # in_namespaces SCRIPT ARGUMENT...: of users, all of whom are mapped, mounts and processes. The script, of
 # this bash, may call `runs_by`.
 in_namespaces() {
-    local go unshared
+    local go fifo unshared
     go=$(mktemp -u) && mkfifo "$go" || return 1
+    # Nobody reads it where the namespaces are refused, and who opens it to write alone would wait.
+    exec {fifo}<>"$go"
     # Only who has users anew by an exec may mount.
     unshare --user --mount --pid --fork --kill-child bash -c 'read -r <"$0"; exec bash -c "$@"' "$go" \
         "emulated_architectures='$emulated_architectures'
@@ -39,7 +41,10 @@ in_namespaces() {
     unshared=$!
     until [ "$(readlink "/proc/$unshared/ns/user")" != "$(readlink /proc/self/ns/user)" ]; do sleep 0.1; done
     echo '0 0 4294967295' >"/proc/$unshared/uid_map" && echo '0 0 4294967295' >"/proc/$unshared/gid_map"
-    echo go >"$go"
+    echo go >&$fifo
     rm "$go"
     wait $unshared
+    local code=$?
+    exec {fifo}>&-
+    return $code
 }
