@@ -260,9 +260,21 @@ const HEALTHY: [Healthy; 11] = [
             "BEGIN { for (i = 0; i < 100000; i++) a[i] = \"x\" i; print \"ready\"; fflush(); getline }",
         ],
     ),
+    // It ends where it is to listen nowhere.
     healthy(
         "redis-server",
-        &["--save", "", "--port", "0", "--loglevel", "notice", "--logfile", ""],
+        &[
+            "--unixsocket",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/redis.sock"),
+            "--save",
+            "",
+            "--port",
+            "0",
+            "--loglevel",
+            "notice",
+            "--logfile",
+            "",
+        ],
     ),
     healthy(
         "node",
