@@ -24,14 +24,14 @@ fn named<'a>(json: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn a_variant_is_what_a_replay_of_it_says() {
     let args = ["max_order=1", "release=7.3", "--costs", "table", "--json"];
-    let asked = parsed(&ask("forkexec.slabtrace", &args));
+    let asked = parsed(&ask("tr64k_hb_smp4.slabtrace", &args));
     for (name, args) in [
         ("base", &[][..]),
         ("max_order=1", &["--set", "max_order=1"]),
         ("release=7.3", &["--release", "7.3"]),
     ] {
         let mut replay = Command::new(SLABYARD);
-        replay.args(["replay", &format!("{TRACES}/forkexec.slabtrace"), "--json"]).args(args);
+        replay.args(["replay", &format!("{TRACES}/tr64k_hb_smp4.slabtrace"), "--json"]).args(args);
         let replayed = parsed(&replay.output().unwrap());
         let (answer, totals) = (named(&asked, name), &replayed["totals"]);
         assert_eq!(answer["memory"]["peak"], totals["peak_bytes"], "{name}");
@@ -43,8 +43,8 @@ fn a_variant_is_what_a_replay_of_it_says() {
         assert!((told * calls / 1e6 - locks).abs() < 0.5, "{name}: {told}, {locks}");
     }
     assert_eq!(named(&asked, "release=7.3")["changed"], serde_json::json!(["front"]));
-    assert_eq!(asked["trust"]["goals"], 9);
-    let again = parsed(&ask("forkexec.slabtrace", &args));
+    assert_eq!(asked["trust"]["goals"], 6);
+    let again = parsed(&ask("tr64k_hb_smp4.slabtrace", &args));
     assert_eq!(asked, again, "the same question has the same answer");
 }
 
@@ -100,7 +100,7 @@ fn nonsense_is_refused_before_any_replay() {
         (&["--cost", "page=1"], 2, "names: "),
         (&["--html", "/nowhere/f.html"], 3, "cannot write /nowhere/f.html"),
     ] {
-        let output = ask("forkexec.slabtrace", args);
+        let output = ask("tr64k_hb_smp4.slabtrace", args);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
         assert!(told.contains(words), "{args:?}: {told}");

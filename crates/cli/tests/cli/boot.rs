@@ -164,10 +164,13 @@ fn every_key_changes_something_or_is_refused() {
     let plain = printed(&[]).expect("a boot");
     for key in REPLAYED {
         let set = values.map(|value| format!("--set={}={value}", key.name));
-        let taken: Vec<_> = set.iter().filter_map(|set| printed(&[set])).collect();
+        let mut taken = 0;
+        let changes = set.iter().filter_map(|set| printed(&[set])).any(|text| {
+            taken += 1;
+            text != plain
+        });
         // A single value that is taken is the one that holds.
-        let changes = taken.iter().any(|text| *text != plain);
-        assert!(changes || taken.len() < 2, "{} changes nothing", key.name);
+        assert!(changes || taken < 2, "{} changes nothing", key.name);
     }
 }
 

@@ -14,11 +14,12 @@ const BEFORE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/hackbench.before.json.zst");
 const AFTER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/hackbench.after.json.zst");
-const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.slabtrace");
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/tr64k_hb_smp4.slabtrace");
 const PASTED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../observe/tests/pasted/dentry-negative.txt");
 /// What is beside it.
-const START: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.before.json.zst");
+const START: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/tr64k_hb_smp4.before.json.zst");
 
 fn slabyard(args: &[&str]) -> Output {
     Command::new(SLABYARD).args(args).output().unwrap()

@@ -74,7 +74,7 @@ fn a_program_that_forks_stays_whole() {
 
 #[test]
 fn a_replay_passes_its_pages_through_lists() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/forkexec.slabtrace");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/lists_6.18.slabtrace");
     let counters = |set: &str| {
         let root = json(&["replay", trace, "--set", set]);
         let of = root["counters"].clone();
