@@ -4,7 +4,7 @@
 //! access to come after its atomic was made. A fence of all threads ([`fence_all`]) ends when
 //! each other thread has made one: before its next access, in a yield, or at its end.
 
-use crate::weakened::{OrderingOf, weakened};
+use crate::weakened::{OrderingOf, path, weakened};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence as loom_fence};
 use loom::thread::yield_now;
 use slabyard_platform::sync::modelled::{Access, Change};
@@ -48,13 +48,13 @@ std::thread_local! {
 }
 
 /// Every place in the source whose access was modelled, for `SLABYARD_MODELLED`.
-static SEEN: std::sync::Mutex<BTreeSet<(&str, u32, u32)>> = std::sync::Mutex::new(BTreeSet::new());
+static SEEN: std::sync::Mutex<BTreeSet<&Location<'_>>> = std::sync::Mutex::new(BTreeSet::new());
 
 fn with<R>(f: impl FnOnce(&mut Execution) -> R) -> Option<R> {
     EXECUTION.with_borrow_mut(|execution| execution.as_mut().map(f))
 }
 
-/// Runs a model in every interleaving with at most so many preemptions.
+/// Runs a model, one at a time, in every interleaving with at most so many preemptions.
 pub fn model(preemptions: usize, body: fn()) {
     check(preemptions, true, body);
 }
@@ -66,6 +66,9 @@ pub fn model_by_words(preemptions: usize, body: fn()) {
 }
 
 fn check(preemptions: usize, turns: bool, body: fn()) {
+    // A `static` of the code is every model's.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
@@ -85,11 +88,11 @@ fn check(preemptions: usize, turns: bool, body: fn()) {
         EXECUTION.set(None);
     });
     eprintln!("{} interleavings", nr.get());
-    if let Some(path) = std::env::var_os("SLABYARD_MODELLED") {
+    if let Some(to) = std::env::var_os("SLABYARD_MODELLED") {
         let seen = SEEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let lines: String =
-            seen.iter().map(|(file, line, column)| format!("{file}:{line}:{column}\n")).collect();
-        std::fs::write(path, lines).expect("SLABYARD_MODELLED");
+            seen.iter().map(|at| format!("{}:{}:{}\n", path(at), at.line(), at.column())).collect();
+        std::fs::write(to, lines).expect("SLABYARD_MODELLED");
     }
 }
 
@@ -316,11 +319,7 @@ fn slabyard_models_access(access: &Access) -> Option<Result<u64, u64>> {
     if let Some(turn) = with(|it| it.turn.clone()).flatten() {
         turn.fetch_add(1, Ordering::Relaxed);
     }
-    SEEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert((
-        at.file(),
-        at.line(),
-        at.column(),
-    ));
+    SEEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at);
     let (set, seen) =
         (weakened(access.set, OrderingOf::Set, at), weakened(access.seen, OrderingOf::Seen, at));
     let strong = set == Ordering::SeqCst;

@@ -11,7 +11,8 @@
 //! by which `ci/orderings-by-hand` shows that each ordering is needed. An access that is SeqCst has
 //! fences around it here, because loom takes its order for acquire and release alone.
 //!
-//! Neighbours: `tests` has the models, `ci/orderings.toml` says which model needs which ordering.
+//! Neighbours: `tests` has the models, and compiles files of crates that export C functions alone;
+//! `ci/orderings.toml` says which model needs which ordering.
 #![cfg(loom)]
 
 mod checker;

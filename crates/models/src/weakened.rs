@@ -40,6 +40,19 @@ fn parse(text: &str) -> Option<Weakened> {
     Some(Weakened { file: file.into(), line, column, of, half })
 }
 
+/// The file from the workspace on: a model that compiles a file of another crate reaches it by `..`.
+pub(crate) fn path(at: &Location<'_>) -> String {
+    let mut parts = Vec::new();
+    for part in at.file().split('/') {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
+}
+
 /// The ordering of an access without the half that is taken from it.
 pub(crate) fn weakened(order: Ordering, of: OrderingOf, at: &Location<'_>) -> Ordering {
     static WEAKENED: OnceLock<Option<Weakened>> = OnceLock::new();
@@ -49,7 +62,7 @@ pub(crate) fn weakened(order: Ordering, of: OrderingOf, at: &Location<'_>) -> Or
         Some(parse(&text).unwrap_or_else(|| panic!("SLABYARD_WEAKEN: {text}")))
     });
     let Some(it) = weakened else { return order };
-    if it.of != of || it.line != at.line() || it.column != at.column() || it.file != at.file() {
+    if it.of != of || it.line != at.line() || it.column != at.column() || it.file != path(at) {
         return order;
     }
     let weaker = match (order, it.half) {
