@@ -14,6 +14,7 @@ mod calls;
 mod frame;
 mod next;
 mod rings;
+mod sync;
 mod system;
 
 slabyard_abi::shared_library!();

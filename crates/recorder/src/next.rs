@@ -3,9 +3,9 @@
 //! The dynamic loader may allocate during the lookup: these blocks come from a small buffer of our
 //! own, and are never freed.
 
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::system;
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A function of the next library.
 pub struct NextFunction {

@@ -1,9 +1,9 @@
 //! The ring buffers that the recorder reads, mapped when the program starts, if a recorder started
 //! it.
 
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::system;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::recording::{
     Call, ENTRY, ENV, MAGIC, MOST_RINGS, PAGE, SITES, SITES_AT, VERSION, bytes, header, ring,
     ring_at, slot_of,
@@ -38,7 +38,7 @@ const fn is(one: &str, other: &core::ffi::CStr) -> bool {
     at == one.len() && at == other.len()
 }
 
-extern "C" fn start() {
+pub(crate) extern "C" fn start() {
     const { assert!(is(ENV, c"RECORDER_RINGS")) };
     // SAFETY: the name ends with a null byte.
     let path = unsafe { system::getenv(c"RECORDER_RINGS".as_ptr()) };
