@@ -8,7 +8,7 @@
 use crate::library::{Library, Start};
 use crate::options::Options;
 use crate::state::{
-    COLD, FAST, STARTING, STATE, choose_limit, choose_mask, end_start, mode_number, ready,
+    COLD, STARTING, STATE, choose_limit, choose_mask, end_start, mode_number, ready,
 };
 use crate::{exit, fork, helper, misuse, observe, policy, profile, say};
 use slabyard::calls::trim;
@@ -87,10 +87,8 @@ fn options<L: Library>() -> &'static Options {
 
 fn start_with<L: Library>(options: &Options) -> bool {
     let done = begin::<L>(options);
-    end_start(done);
-    if done {
-        FAST.open::<L>();
-    } else {
+    end_start::<L>(done);
+    if !done {
         say!("no memory for the allocator's own tables");
     }
     done

@@ -20,8 +20,16 @@ const FAILED: u32 = 3;
 pub(crate) static STATE: AtomicU32 = AtomicU32::new(COLD);
 
 /// The start is over: the yard can be used, or never can.
-pub(crate) fn end_start(done: bool) {
+pub(crate) fn end_start<L: Library>(done: bool) {
+    if done {
+        // Before the state: whoever finds the yard ready may be the first to choose the limit, which
+        // lets all threads read these words.
+        FAST.fill::<L>();
+    }
     STATE.store(if done { READY } else { FAILED }, Ordering::Release);
+    if done {
+        choose::<L>();
+    }
 }
 
 /// True once the yard can be used.
@@ -104,17 +112,20 @@ pub static FAST: Fast = Fast {
 };
 
 impl Fast {
-    /// Opens the fast path: the yard is ready.
-    pub(crate) fn open<L: Library>(&self) {
+    /// What the fast path finds behind the limit and the mask.
+    fn fill<L: Library>(&self) {
         let region = &L::yard().heap.region;
         self.cs_offset.store(L::yard().platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(L::yard().platform().rows().base(), Ordering::Relaxed);
         self.map.store(region.map_base(), Ordering::Relaxed);
-        self.base.store(region.base(), Ordering::Release);
-        // Last: a thread that passes these checks finds the rest in place. On
-        // x86-64 loads are not reordered with each other.
-        choose_mask::<L>();
-        choose_limit::<L>();
+        self.base.store(region.base(), Ordering::Relaxed);
+    }
+
+    /// False while the yard begins: the fast path stays closed, whatever is chosen.
+    fn is_filled(&self) -> bool {
+        // Relaxed: the thread that begins the yard stored the base itself, and others find it, because
+        // `ready` comes after it.
+        self.base.load(Ordering::Relaxed) != 1
     }
 }
 
@@ -139,7 +150,8 @@ pub fn is_closed() -> bool {
     CHILDREN.load(Ordering::Relaxed) != 0
 }
 
-/// Sets limit and mask.
+/// Sets mask and limit. A thread that passes them, by loads that are Acquire, finds the other words in
+/// place; on x86-64 loads are not reordered with each other.
 pub(crate) fn choose<L: Library>() {
     choose_mask::<L>();
     choose_limit::<L>();
@@ -149,14 +161,15 @@ pub(crate) fn choose<L: Library>() {
 pub(crate) fn choose_mask<L: Library>() {
     use slabyard::platform::GRANULE;
     loop {
-        // Either this sees the base of `open`, or `open` sees the reach that changed.
+        // What this is called for changed before the mask does, for a thread that stores another mask.
         fence(Ordering::SeqCst);
-        if FAST.base.load(Ordering::Acquire) == 1 {
+        if !FAST.is_filled() {
             return;
         }
         let (reach, closed) = (L::yard().heap.region.reach(), is_closed());
         // Every address has a bit of this mask, but the base, where no object begins.
         let mask = if closed { usize::MAX } else { !(reach * GRANULE - 1) | L::UNALIGNED };
+        // Release: whoever finds the mask finds the page map as far as it reaches.
         FAST.mask.store(mask, Ordering::Release);
         // As in `choose_limit`.
         fence(Ordering::SeqCst);
@@ -169,9 +182,10 @@ pub(crate) fn choose_mask<L: Library>() {
 /// Sets the limit that holds now: 0 while each allocation must take the slow path, so that no size
 /// is below it, and while a profile ([`crate::control`]) counts each request.
 pub fn choose_limit<L: Library>() {
-    loop {
+    while FAST.is_filled() {
         let none = L::yard().wants_every_call() || is_closed();
         let counts = is_on();
+        // Release: whoever finds the limit finds the words that were there when the yard was ready.
         FAST.limit.store(if none || counts { 0 } else { LARGEST + 1 }, Ordering::Release);
         choose_counted(none);
         L::limit_chosen(none);
@@ -191,11 +205,7 @@ pub fn choose_limit<L: Library>() {
 /// if nothing came of it.
 #[inline(always)]
 pub(crate) fn reopen<L: Library>() {
-    if FAST.limit.load(Ordering::Relaxed) == 0
-        && !L::yard().wants_every_call()
-        // Acquire: `open` has stored the rest, too.
-        && FAST.base.load(Ordering::Acquire) != 1
-    {
+    if FAST.limit.load(Ordering::Relaxed) == 0 && !L::yard().wants_every_call() {
         choose_limit::<L>();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The words of [`FAST`](crate::state::FAST) are stored in an order: whoever loads the limit or the
 //! mask that opens the path, by a load-acquire, finds the rest in place
-//! (`crate::state::Fast::open`). That is the one ordered access of a call.
+//! (`crate::state::choose`). That is the one ordered access of a call.
 
 use crate::malloc::Malloc;
 use crate::malloc::slow::malloc_slow;
