@@ -1,4 +1,4 @@
-//! The start of a library for programs.
+//! The start of a library for programs, and its profile.
 //!
 //! Their files are compiled here beside stand-ins for the neighbours that they name, because a library's
 //! own yard is on Linux.
@@ -200,5 +200,26 @@ fn a_mask_comes_with_entries_of_the_page_map() {
         }
         grows.join().unwrap();
         chooses.join().unwrap();
+    });
+}
+
+/// Who finds a profile on finds its memory mapped.
+#[test]
+fn a_profile_that_is_on_has_its_memory() {
+    use control::{is_on, memory, switch_on};
+    use slabyard_abi::profile::control::{MEMORY, STATE};
+    model(2, || {
+        let mapped: &Data = keep(Data::new());
+        watch(control::word(STATE));
+        watch(control::word(MEMORY));
+        let other = spawn(move || {
+            mapped.write(1);
+            switch_on(4096);
+        });
+        if is_on() {
+            assert_eq!(memory(), 4096);
+            mapped.read();
+        }
+        other.join().unwrap();
     });
 }
