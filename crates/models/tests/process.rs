@@ -7,6 +7,9 @@
 use slabyard_models::{Data, keep, model, model_by_words, prepare, spawn, watch};
 use slabyard_platform::sync::Ordering;
 
+#[path = "../../process/src/profile/blocks.rs"]
+#[allow(dead_code)]
+mod blocks;
 #[path = "../../process/src/control.rs"]
 #[allow(dead_code)]
 mod control;
@@ -89,6 +92,20 @@ mod library {
             entries.write(1);
             self.reach.store(2, Ordering::Release);
         }
+    }
+}
+
+/// In place of the profile's memory, of which the table of blocks is a part: one bucket for all blocks.
+mod rings {
+    use slabyard_abi::profile::BLOCKS_AT;
+    use slabyard_platform::sync::AtomicU64;
+
+    pub const MEMORY: usize = 4096;
+    pub const WORDS: usize = 32;
+    pub static BUCKET: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+    pub fn word_at(address: usize) -> &'static AtomicU64 {
+        &BUCKET[(address - MEMORY - BLOCKS_AT) / 8 % WORDS]
     }
 }
 
@@ -219,6 +236,39 @@ fn a_profile_that_is_on_has_its_memory() {
         if is_on() {
             assert_eq!(memory(), 4096);
             mapped.read();
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Who finds a sampled block finds its sequence.
+#[test]
+fn a_sampled_block_has_its_sequence() {
+    use rings::{BUCKET, MEMORY};
+    model(2, || {
+        BUCKET[..2].iter().for_each(watch);
+        let other = spawn(|| assert!(blocks::add(MEMORY, 4096, 7)));
+        assert!(blocks::remove(MEMORY, 4096).is_none_or(|sequence| sequence == 7));
+        other.join().unwrap();
+    });
+}
+
+/// What a block's thread did with its element comes before another block is there.
+#[test]
+fn a_sampled_block_comes_after_the_one_before() {
+    use rings::{BUCKET, MEMORY};
+    model(2, || {
+        // The bucket is full but for the first element.
+        BUCKET[2..].iter().step_by(2).for_each(|key| key.store(8192, Ordering::Relaxed));
+        let element: &Data = keep(Data::new());
+        BUCKET[..2].iter().for_each(watch);
+        prepare(|| assert!(blocks::add(MEMORY, 4096, 7)));
+        let other = spawn(move || {
+            element.read();
+            assert_eq!(blocks::remove(MEMORY, 4096), Some(7));
+        });
+        if blocks::add(MEMORY, 12288, 8) {
+            element.write(8);
         }
         other.join().unwrap();
     });
