@@ -1,10 +1,10 @@
-//! The start of a library for programs, and its profile.
+//! The start of a library for programs, its profile, its thread that watches memory pressure.
 //!
 //! Their files are compiled here beside stand-ins for the neighbours that they name, because a library's
 //! own yard is on Linux.
 #![cfg(loom)]
 
-use slabyard_models::{Data, keep, model, model_by_words, prepare, spawn, watch};
+use slabyard_models::{Data, Modelled, keep, model, model_by_words, prepare, spawn, watch};
 use slabyard_platform::sync::Ordering;
 
 #[path = "../../process/src/profile/blocks.rs"]
@@ -16,6 +16,9 @@ mod control;
 #[path = "../../process/src/state.rs"]
 #[allow(dead_code, unused_imports)]
 mod state;
+#[path = "../../process/src/malloc/pressure/watcher.rs"]
+#[allow(dead_code)]
+mod watcher;
 
 /// A library of one yard, whose words are numbers.
 mod library {
@@ -270,6 +273,21 @@ fn a_sampled_block_comes_after_the_one_before() {
         if blocks::add(MEMORY, 12288, 8) {
             element.write(8);
         }
+        other.join().unwrap();
+    });
+}
+
+/// Who ends the thread that watches memory pressure has its bell.
+#[test]
+fn a_thread_that_watches_has_a_bell() {
+    use watcher::{BELL, TID, WORD, end, watch as begin};
+    model(2, || {
+        let p = keep(Modelled::new());
+        watch(&WORD);
+        watch(&TID);
+        watch(&BELL);
+        let other = spawn(|| begin(p, 7, 9));
+        assert!(end().is_none_or(|found| found == [7, 9]));
         other.join().unwrap();
     });
 }

@@ -3,7 +3,7 @@
 //! program makes no call. Only the package `slabyard-engines` has this thread, to keep the preload
 //! library small.
 //!
-//! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds the cgroup's directory,
+//! Neighbours: [`sources`] opens what is watched, [`watcher`] says how far the thread is, [`cgroup`] finds the cgroup's directory,
 //! [`crate::helper`] creates threads like this one, `slabyard::observe` drains. Invariants:
 //! * The thread has its own file-descriptor table, which contains only its own files. A daemon that
 //!   closes all its files does not close these, no fork or exec inherits them, and the thread keeps
@@ -18,6 +18,7 @@
 mod cgroup;
 pub mod files;
 pub mod sources;
+mod watcher;
 
 use crate::errno::keeping_errno;
 use crate::library::Library;
@@ -28,23 +29,16 @@ use slabyard::calls::help;
 use slabyard::calls::help::Relief;
 use slabyard::mail::header;
 use slabyard::platform::{Park, Time};
-use slabyard::sync::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+use slabyard::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::pressure::{PressureCounter, parse};
 use slabyard_abi::region::Word;
 use slabyard_kernels::settings::EngineKey;
 use slabyard_kernels::settings::choices::PressureDrain;
 use sources::{Sources, WaitOutcome};
+use watcher::{BEGINS, END, FAILED, WATCHES, WORD, end, publish, watch};
 
 /// Bytes of the longest value of the variable.
 const LONGEST: usize = 256;
-
-/// Values of [`WORD`]: the thread is not ready yet, it watches, it cannot, or it must end.
-const BEGINS: u32 = 0;
-const WATCHES: u32 = 1;
-const FAILED: u32 = 2;
-const END: u32 = 3;
 
 /// Milliseconds that the constructor waits for the thread to be ready.
 const START_TIMEOUT_MS: u64 = 1000;
@@ -57,12 +51,8 @@ static EMPTIES: AtomicBool = AtomicBool::new(false);
 /// The value of the variable: a copy, because programs that set their title write over their
 /// environment. A zero ends it.
 static TEXT: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
-static WORD: AtomicU32 = AtomicU32::new(BEGINS);
-/// The thread, as the C library names it (0: none) and as the kernel does.
+/// The thread, as the C library names it; 0: none.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
-static TID: AtomicI32 = AtomicI32::new(0);
-/// The end of a pipe in the thread's table of files: what is written there ends it.
-static BELL: AtomicI32 = AtomicI32::new(-1);
 /// Its destructor runs where the main thread ends alone.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static COUNTS: [AtomicU64; PressureCounter::NAMES.len()] =
@@ -181,13 +171,11 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     let length = text.iter().position(|c| *c == 0).unwrap_or(LONGEST);
     let found = parse(&text[..length]).and_then(|wanted| Sources::open(&wanted, "/proc/self"));
     let Some(mut sources) = found else {
-        publish::<L>(FAILED);
+        publish(L::yard().platform(), FAILED);
         return null::<u8>().cast_mut();
     };
-    BELL.store(sources.bell(), Ordering::Relaxed);
-    TID.store(files::thread_id(), Ordering::Relaxed);
     COUNTS[PressureCounter::Watches as usize].store(1, Ordering::Relaxed);
-    publish::<L>(WATCHES);
+    watch(L::yard().platform(), files::thread_id(), sources.bell());
     while WORD.load(Ordering::Relaxed) != END {
         match sources.wait() {
             WaitOutcome::Nothing => {}
@@ -210,13 +198,6 @@ extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
     null::<u8>().cast_mut()
 }
 
-/// Says how far the thread is, unless it must end.
-fn publish<L: Library>(state: u32) {
-    // Release: who ends the thread sees the bell. Pairs with `end`.
-    let _ = WORD.compare_exchange(BEGINS, state, Ordering::Release, Ordering::Relaxed);
-    L::yard().platform().wake(&WORD);
-}
-
 /// Drains, and counts it; returns the bytes that were returned to the kernel.
 fn relieve<L: Library>() -> u64 {
     let platform = L::yard().platform();
@@ -236,14 +217,6 @@ fn relieve<L: Library>() -> u64 {
 
 fn add(count: PressureCounter, n: u64) {
     COUNTS[count as usize].fetch_add(n, Ordering::Relaxed);
-}
-
-/// Says that the thread must end: its number and its bell, if it watches. One that is not ready yet
-/// finds it when it is.
-fn end() -> Option<[i32; 2]> {
-    // Acquire pairs with the Release in `publish`.
-    let watches = WORD.swap(END, Ordering::Acquire) == WATCHES;
-    watches.then(|| [TID.load(Ordering::Relaxed), BELL.load(Ordering::Relaxed)])
 }
 
 /// Destructor of the key: the main thread ends, and others may continue, without a watch.
