@@ -304,11 +304,12 @@ pub(crate) fn at_exit<L: Library>(is_runs: bool) {
     if word(control::ATTENDED).load(Ordering::Relaxed) == 0 && !is_runs {
         return;
     }
-    // Release: who reads 1, the reader, finds all records. Acquire: it has taken them.
+    // Release: the reader, who reads 1, finds all records. That it has taken them, this process need not
+    // see: it ends.
     word(control::ENDING).store(1, Ordering::Release);
     for _ in 0..LOOKS {
         let is_attended = is_attended(L::yard().platform().now_ns());
-        if !is_attended || !is_asked() || word(control::ENDING).load(Ordering::Acquire) == 0 {
+        if !is_attended || !is_asked() || word(control::ENDING).load(Ordering::Relaxed) == 0 {
             break;
         }
         L::yard().platform().wait_at_most(&PAUSE, 0, 1);
