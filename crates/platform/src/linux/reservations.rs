@@ -136,8 +136,7 @@ impl Reservations {
 
     fn reservation(&self, address: usize) -> Option<&Reservation> {
         self.known.iter().find(|r| {
-            let end = r.end.load(Ordering::Acquire);
-            address < end && address >= r.first.load(Ordering::Relaxed)
+            address < r.end.load(Ordering::Acquire) && address >= r.first.load(Ordering::Relaxed)
         })
     }
 
@@ -281,3 +280,6 @@ impl Reservations {
 fn map_here(address: usize, bytes: usize) -> bool {
     is_mapped_here(address, bytes, PROT_RW)
 }
+
+#[cfg(test)]
+mod tests;

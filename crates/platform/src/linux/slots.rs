@@ -93,12 +93,8 @@ pub(super) fn take() -> Option<u32> {
                 return None;
             }
             // Acquire pairs with the Release in `free`.
-            match word.compare_exchange_weak(
-                bits,
-                bits | 1 << bit,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            let (set, seen) = (Ordering::Acquire, Ordering::Relaxed);
+            match word.compare_exchange_weak(bits, bits | 1 << bit, set, seen) {
                 Ok(_) => {
                     let slot = i as u32 * 64 + bit;
                     SLOTS.given.fetch_max(slot as usize + 1, Ordering::Relaxed);
@@ -110,3 +106,6 @@ pub(super) fn take() -> Option<u32> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;
