@@ -76,3 +76,6 @@ pub fn unlock_starts() {
     OWNER.store(0, Ordering::Relaxed);
     STARTS.release(&SLEEP);
 }
+
+#[cfg(test)]
+mod tests;
