@@ -50,6 +50,11 @@ std::thread_local! {
 /// Every place in the source whose access was modelled, for `SLABYARD_MODELLED`.
 static SEEN: std::sync::Mutex<BTreeSet<&Location<'_>>> = std::sync::Mutex::new(BTreeSet::new());
 
+fn see(at: &'static Location<'static>) {
+    let mut seen = SEEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    seen.insert(at);
+}
+
 fn with<R>(f: impl FnOnce(&mut Execution) -> R) -> Option<R> {
     EXECUTION.with_borrow_mut(|execution| execution.as_mut().map(f))
 }
@@ -262,6 +267,10 @@ pub(crate) fn answer_fence() {
 /// A fence of every thread, as `membarrier` makes it.
 pub(crate) fn fence_all() {
     loom_fence(Ordering::SeqCst);
+    // Others may run between what came before and this.
+    if let Some(turn) = with(|it| it.turn.clone()).flatten() {
+        turn.fetch_add(1, Ordering::Relaxed);
+    }
     let me = me();
     with(|it| it.must_fence = it.threads.iter().copied().filter(|thread| *thread != me).collect());
     while with(|it| it.must_fence.iter().any(|thread| it.threads.contains(thread))) == Some(true) {
@@ -282,13 +291,13 @@ pub(crate) fn begin_sequence() -> u64 {
 
 #[unsafe(no_mangle)]
 fn slabyard_models_fence(ordering: Ordering, at: &'static Location<'static>) {
-    if with(|it| !it.words.is_empty()) != Some(true) {
-        return;
-    }
-    // A fence may not be relaxed: one that is weakened to that is none.
-    match weakened(ordering, OrderingOf::Set, at) {
-        Ordering::Relaxed => {}
-        ordering => loom_fence(ordering),
+    if with(|it| !it.words.is_empty()) == Some(true) {
+        see(at);
+        let ordering = weakened(ordering, OrderingOf::Set, at);
+        // A fence that is relaxed is none.
+        if ordering != Ordering::Relaxed {
+            loom_fence(ordering);
+        }
     }
 }
 
@@ -319,7 +328,7 @@ fn slabyard_models_access(access: &Access) -> Option<Result<u64, u64>> {
     if let Some(turn) = with(|it| it.turn.clone()).flatten() {
         turn.fetch_add(1, Ordering::Relaxed);
     }
-    SEEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at);
+    see(at);
     let (set, seen) =
         (weakened(access.set, OrderingOf::Set, at), weakened(access.seen, OrderingOf::Seen, at));
     let strong = set == Ordering::SeqCst;

@@ -10,6 +10,7 @@
 
 use crate::checker::{Data, answer_fence, begin_sequence, fence_all, me};
 use loom::thread::yield_now;
+use slabyard_platform::birth::CHILD;
 use slabyard_platform::reader::ReaderSlot;
 use slabyard_platform::stack::{Entry, Rows, STOPPED, Slot, Stack, Stopped, Tag};
 use slabyard_platform::sync::{AtomicU32, AtomicU64, Ordering, fence};
@@ -33,6 +34,14 @@ pub struct Modelled {
     is_written: Cell<bool>,
     /// Without it readers make fences of their own.
     fences_readers: Cell<bool>,
+    /// Read by the calls about one mapping, and written as it ends.
+    mapping: Data,
+    mapping_at: Cell<usize>,
+    /// Written by the repair of a child, and read by its slow paths.
+    repaired: Data,
+    is_child: Cell<bool>,
+    /// Memory of the model's own, from its begin to its end.
+    own: Cell<[usize; 2]>,
 }
 
 // SAFETY: loom runs one thread at a time.
@@ -49,6 +58,11 @@ impl Modelled {
             memory: Data::new(),
             is_written: Cell::new(false),
             fences_readers: Cell::new(true),
+            mapping: Data::new(),
+            mapping_at: Cell::new(0),
+            repaired: Data::new(),
+            is_child: Cell::new(false),
+            own: Cell::new([0; 2]),
         }
     }
 
@@ -67,6 +81,32 @@ impl Modelled {
         if !self.is_written.replace(true) {
             self.memory.write(1);
         }
+    }
+
+    /// The mapping at this address ends after all other calls about it.
+    pub fn await_end(&self, address: usize) {
+        self.mapping_at.set(address);
+    }
+
+    /// The kernel refuses memory from now on.
+    pub fn refuse_memory(&self) {
+        self.machine.refuse(Some(0));
+    }
+
+    /// Objects may be in these words.
+    pub fn have(&self, words: &'static [AtomicU64]) {
+        let begin = words.as_ptr().addr();
+        self.own.set([begin, begin + size_of_val(words)]);
+    }
+
+    /// The words of the model's own at an address.
+    fn own_words(&self, address: usize, bytes: usize) -> Option<&[AtomicU64]> {
+        let [begin, end] = self.own.get();
+        (begin..end).contains(&address).then(|| {
+            assert!(address.is_multiple_of(8) && bytes.is_multiple_of(8), "whole words");
+            // SAFETY: they are the model's as long as the execution lasts.
+            unsafe { std::slice::from_raw_parts(address as *const AtomicU64, bytes / 8) }
+        })
     }
 
     /// The kernel refuses fences of readers from now on.
@@ -139,6 +179,9 @@ impl Memory for Modelled {
     }
 
     fn advise(&self, address: usize, bytes: usize, advice: Advice) {
+        if address == self.mapping_at.get() {
+            self.mapping.read();
+        }
         self.machine.advise(address, bytes, advice);
     }
 
@@ -152,6 +195,9 @@ impl Memory for Modelled {
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
+        if address == self.mapping_at.get() {
+            self.mapping.write(1);
+        }
         self.machine.unmap(address, bytes);
     }
 
@@ -163,15 +209,30 @@ impl Memory for Modelled {
 impl ObjectMemory for Modelled {
     unsafe fn word(&self, address: usize) -> &AtomicU64 {
         // SAFETY: the caller's promise.
-        unsafe { self.machine.word(address) }
+        let of_machine = || unsafe { self.machine.word(address) };
+        self.own_words(address, 8).map_or_else(of_machine, |words| &words[0])
     }
 
     unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.machine.fill(address, bytes, value) };
+        match self.own_words(address, bytes) {
+            Some(words) => {
+                let value = u64::from_ne_bytes([value; 8]);
+                words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
+            }
+            // SAFETY: the caller's promise.
+            None => unsafe { self.machine.fill(address, bytes, value) },
+        }
     }
 
     unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        let before = address % 8;
+        if let Some(words) = self.own_words(address - before, (before + bytes).next_multiple_of(8))
+        {
+            let all = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+            let mut these = all.skip(before).take(bytes).enumerate();
+            let other = these.find(|(_, byte)| *byte != value);
+            return other.map(|(nth, byte)| (address + nth, byte));
+        }
         // SAFETY: the caller's promise.
         unsafe { self.machine.first_other(address, bytes, value) }
     }
@@ -186,7 +247,11 @@ impl PerCpu for Modelled {
         self.machine.commit_rows(bytes)
     }
 
-    fn enter(&self) {}
+    fn enter(&self) {
+        if self.is_child.get() {
+            self.repaired.read();
+        }
+    }
 
     fn row_hint(&self) -> Option<usize> {
         Some(me() as usize)
@@ -258,6 +323,15 @@ impl Threads for Modelled {
 
     fn birth(&self) -> &AtomicU32 {
         self.machine.birth()
+    }
+
+    fn mark_child(&self) {
+        self.is_child.set(true);
+        self.birth().store(CHILD, Ordering::Relaxed);
+    }
+
+    fn begin_child(&self) {
+        self.repaired.write(1);
     }
 
     fn on_thread_end(&self, _: &ReaderSlot) -> bool {
