@@ -4,6 +4,7 @@
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::calls::help::help_answer;
 use slabyard::created::abandoned::Owner;
+use slabyard::mail::forget_mail;
 use slabyard::slab::ObjectFn;
 use slabyard::yard::{Settings, Yard};
 use slabyard_models::{Data, Modelled, keep, model, spawn, watch, watch_touched};
@@ -111,7 +112,7 @@ fn the_last_user_has_the_block() {
 #[test]
 fn a_request_and_its_answer_are_whole() {
     use slabyard_abi::region::{Mail, Outcome, Request, WHOLE_YARD, check};
-    model(1, || {
+    model(2, || {
         let yard = yard();
         let header = yard.platform().rows().header();
         let word = |mail: Mail| &header[mail.index()];
@@ -135,6 +136,28 @@ fn a_request_and_its_answer_are_whole() {
             }
         });
         help_answer(yard);
+        requester.join().unwrap();
+    });
+}
+
+/// Who asked the child of a fork, before it forgot its parent's requests, reads no old outcome.
+#[test]
+fn a_forgotten_request_has_no_outcome() {
+    use slabyard_abi::region::{FORGOTTEN, Mail, Outcome};
+    model(2, || {
+        let yard = yard();
+        let header = yard.platform().rows().header();
+        let [asked, answered, result] =
+            [Mail::Asked, Mail::Answered, Mail::Result].map(|mail| &header[mail.index()]);
+        asked.store(1, Ordering::Relaxed);
+        result.store(Outcome::Done as u64, Ordering::Relaxed);
+        [asked, answered, result].into_iter().for_each(watch);
+        let requester = spawn(move || {
+            if answered.load(Ordering::Acquire) == 1 {
+                assert_eq!(result.load(Ordering::Relaxed), FORGOTTEN);
+            }
+        });
+        forget_mail(yard);
         requester.join().unwrap();
     });
 }
