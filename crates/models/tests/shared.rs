@@ -3,6 +3,7 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::calls::help::help_answer;
+use slabyard::child::mark_child;
 use slabyard::created::abandoned::Owner;
 use slabyard::mail::forget_mail;
 use slabyard::slab::ObjectFn;
@@ -159,5 +160,19 @@ fn a_forgotten_request_has_no_outcome() {
         });
         forget_mail(yard);
         requester.join().unwrap();
+    });
+}
+
+/// In the child of a fork all slow paths come after the repair, which one of them makes.
+#[test]
+fn a_slow_path_comes_after_a_childs_repair() {
+    model(2, || {
+        let yard = yard();
+        let p = yard.platform();
+        watch(p.birth());
+        mark_child(p);
+        let other = spawn(move || help_answer(yard));
+        help_answer(yard);
+        other.join().unwrap();
     });
 }
