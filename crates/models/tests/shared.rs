@@ -81,9 +81,8 @@ fn a_cache_ends_after_its_deferred_frees() {
         free_in_handler(yard, address);
         let other = spawn(move || help_answer(yard));
         // SAFETY: nobody calls the cache any more.
-        if unsafe { yard.destroy_cache(id) }.is_ok() {
-            object.write(3);
-        }
+        assert!(unsafe { yard.destroy_cache(id) }.is_ok(), "no object is live");
+        object.write(3);
         other.join().unwrap();
     });
 }
