@@ -6,8 +6,10 @@
 use crate::owned::Owned;
 use crate::{begun, new_yard};
 use slabyard::cache::CacheSettings;
+use slabyard::calls::readers::{poll_rcu, wanted_rcu};
 use slabyard::calls::trim;
 use slabyard::engine::{Engine, Sheaves, Tiny};
+use slabyard::platform::reader::ReaderSlot;
 use slabyard::platform::{GRANULE, Threads};
 use slabyard::slab::{self, Word, freeset};
 use slabyard::sync::{AtomicUsize, Ordering};
@@ -196,6 +198,56 @@ fn readers_end_before_what_they_read_is_freed() {
         }
     });
     yard.platform().run(vec![reader(), reader(), writer]);
+}
+
+/// Who takes the place of a reader that ended hands on what that one did in its section: a grace
+/// period looks at the new reader's sections.
+#[test]
+fn a_place_passes_with_what_its_reader_read() {
+    let yard = yard::<Sheaves>();
+    let object = Owned::alloc(&yard, BYTES, 1).expect("memory").address;
+    let [entered, begun, left, taken, over] = std::array::from_fn(|_| Told::default());
+    let until = |told: &Told| {
+        let mut looks = 0..10 * LOOKS;
+        looks.any(|_| {
+            std::thread::yield_now();
+            told.get() != 0
+        })
+    };
+    let first: Body<'_> = Box::new(|machine| {
+        yard.rcu_read_lock();
+        entered.tell(1);
+        // SAFETY: it is live, and nobody writes to it before this section ends.
+        assert_eq!(unsafe { (object as *const u64).read() }, 1);
+        until(&begun);
+        // As if the thread ended in its section.
+        let place = machine.thread().reader[0].load(Ordering::Relaxed);
+        // SAFETY: its word names its place.
+        unsafe { &*(place as *const ReaderSlot) }.leave();
+        left.tell(1);
+    });
+    let second: Body<'_> = Box::new(|_| {
+        if until(&left) {
+            yard.rcu_read_lock();
+            taken.tell(1);
+            until(&over);
+            yard.rcu_read_unlock();
+        }
+    });
+    let writer: Body<'_> = Box::new(|_| {
+        if until(&entered) {
+            let wanted = wanted_rcu(&yard.heap);
+            assert!(!poll_rcu(&yard, wanted), "the first reader's section is open");
+            begun.tell(1);
+            if until(&taken) && poll_rcu(&yard, wanted) {
+                // SAFETY: no section is open that began before.
+                unsafe { (object as *mut u64).write(2) };
+            }
+            over.tell(1);
+        }
+    });
+    yard.platform().run(vec![first, second, writer]);
+    assert_eq!(yard.free_fast(object), Ok(()));
 }
 
 /// Who finds a cache in the table finds what it is.
