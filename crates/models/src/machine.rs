@@ -32,6 +32,8 @@ pub struct Modelled {
     memory: Data,
     /// No write of it is recorded any more.
     is_written: Cell<bool>,
+    /// Without it no stack of another thread's can be stopped.
+    fences: Cell<bool>,
     /// Without it readers make fences of their own.
     fences_readers: Cell<bool>,
     /// Read by the calls about one mapping, and written as it ends.
@@ -57,6 +59,7 @@ impl Modelled {
             threads: Default::default(),
             memory: Data::new(),
             is_written: Cell::new(false),
+            fences: Cell::new(true),
             fences_readers: Cell::new(true),
             mapping: Data::new(),
             mapping_at: Cell::new(0),
@@ -107,6 +110,11 @@ impl Modelled {
             // SAFETY: they are the model's as long as the execution lasts.
             unsafe { std::slice::from_raw_parts(address as *const AtomicU64, bytes / 8) }
         })
+    }
+
+    /// The kernel refuses fences of all threads from now on.
+    pub fn refuse_fences(&self) {
+        self.fences.set(false);
     }
 
     /// The kernel refuses fences of readers from now on.
@@ -258,12 +266,15 @@ impl PerCpu for Modelled {
     }
 
     fn can_stop(&self) -> bool {
-        true
+        self.fences.get()
     }
 
     fn fence(&self) -> bool {
-        fence_all();
-        true
+        let fences = self.fences.get();
+        if fences {
+            fence_all();
+        }
+        fences
     }
 
     fn fence_rows(&self, _: impl Iterator<Item = usize> + Clone) -> bool {

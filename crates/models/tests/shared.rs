@@ -29,14 +29,16 @@ fn free_in_handler(yard: &Yard<Modelled>, address: usize) {
     depth.store(0, Ordering::Relaxed);
 }
 
-/// A cache whose constructor writes to `data`: whoever frees a deferred object makes it anew.
+/// A cache whose constructor writes to `data`, and its destructor, too: whoever frees a deferred object
+/// makes it anew, and whoever destroys the cache unmakes it.
 fn cache(yard: &Yard<Modelled>, data: &'static Data) -> CacheId {
     fn make(_: usize, data: usize) {
         // SAFETY: the model keeps it.
         unsafe { &*(data as *const Data) }.write(2);
     }
     let constructor = ObjectFn { function: make, word: std::ptr::from_ref(data) as usize };
-    let settings = CacheSettings { constructor: Some(constructor), ..CacheSettings::of(64) };
+    let [constructor, destructor] = [Some(constructor); 2];
+    let settings = CacheSettings { constructor, destructor, ..CacheSettings::of(64) };
     yard.create_cache("model", &settings).expect("a cache")
 }
 
@@ -62,27 +64,27 @@ fn a_deferred_free_comes_after_its_handler() {
     });
 }
 
-/// A cache is destroyed when no other thread frees a deferred object of it.
+/// A cache ends after all of its deferred frees, which another thread may make: where the kernel
+/// refuses the fences of all threads, which would order more.
 #[test]
 fn a_cache_ends_after_its_deferred_frees() {
     model(2, || {
         let yard = yard();
-        let object: &Data = keep(Data::new());
-        let id = cache(yard, object);
+        let id = cache(yard, keep(Data::new()));
         let address = yard.alloc_from(id).expect("memory");
         watch_touched(&["waiting/deferred.rs"], || {
             let other = yard.alloc_from(id).expect("memory");
             free_in_handler(yard, other);
             help_answer(yard);
-            let other = cache(yard, object);
+            let other = cache(yard, keep(Data::new()));
             // SAFETY: no object of it is live.
             assert!(unsafe { yard.destroy_cache(other) }.is_ok());
         });
+        yard.platform().refuse_fences();
         free_in_handler(yard, address);
         let other = spawn(move || help_answer(yard));
         // SAFETY: nobody calls the cache any more.
         assert!(unsafe { yard.destroy_cache(id) }.is_ok(), "no object is live");
-        object.write(3);
         other.join().unwrap();
     });
 }
