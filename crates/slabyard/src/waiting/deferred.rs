@@ -40,12 +40,8 @@ pub(crate) fn defer<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) {
         // SAFETY: a live allocation that its owner gave to us.
         unsafe { yard.platform().word(link) }.store(head as u64, Ordering::Relaxed);
         // Release pairs with the Acquire in `free_deferred`.
-        match yard.deferred.compare_exchange_weak(
-            head,
-            address,
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
+        let (set, seen) = (Ordering::Release, Ordering::Relaxed);
+        match yard.deferred.compare_exchange_weak(head, address, set, seen) {
             Ok(_) => return,
             Err(seen) => head = seen,
         }
