@@ -58,7 +58,7 @@ fn assume_places(cache: &mut observe::Cache) -> Option<()> {
     let partial = free.div_ceil(per_slab.div_ceil(2)).min(slabs);
     cache.set("cpu_slabs", 0);
     cache.set("partial", partial);
-    cache.set("objects_partial", (partial * per_slab).saturating_sub(free));
+    cache.set("objects_partial", partial.saturating_mul(per_slab).saturating_sub(free));
     Some(())
 }
 
