@@ -251,6 +251,15 @@ impl Data {
     }
 }
 
+/// Loom compares an access with the last one of its word alone: a load that the same thread makes
+/// before a store hides another thread's load, and the store is not tried before that. So every
+/// access conflicts with every other one.
+fn take_turn() {
+    if let Some(turn) = with(|it| it.turn.clone()).flatten() {
+        turn.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Makes the fence that another thread waits for, if one does.
 pub(crate) fn answer_fence() {
     let me = me();
@@ -268,9 +277,7 @@ pub(crate) fn answer_fence() {
 pub(crate) fn fence_all() {
     loom_fence(Ordering::SeqCst);
     // Others may run between what came before and this.
-    if let Some(turn) = with(|it| it.turn.clone()).flatten() {
-        turn.fetch_add(1, Ordering::Relaxed);
-    }
+    take_turn();
     let me = me();
     with(|it| it.must_fence = it.threads.iter().copied().filter(|thread| *thread != me).collect());
     while with(|it| it.must_fence.iter().any(|thread| it.threads.contains(thread))) == Some(true) {
@@ -322,12 +329,7 @@ fn slabyard_models_access(access: &Access) -> Option<Result<u64, u64>> {
     if std::env::var_os("SLABYARD_TRACE").is_some() {
         eprintln!("{} {:#x} {:?} {:?} {at}", me(), access.address, access.change, access.set);
     }
-    // Loom compares an access with the last one of its word alone: a load that the same thread makes
-    // before a store hides another thread's load, and the store is not tried before that. So every
-    // access conflicts with every other one.
-    if let Some(turn) = with(|it| it.turn.clone()).flatten() {
-        turn.fetch_add(1, Ordering::Relaxed);
-    }
+    take_turn();
     see(at);
     let (set, seen) =
         (weakened(access.set, OrderingOf::Set, at), weakened(access.seen, OrderingOf::Seen, at));

@@ -67,13 +67,19 @@ fn cache() -> CacheId {
     yard.create_cache("model", &CacheSettings::of(64)).expect("a cache")
 }
 
+/// One that no cache has, whose word is watched.
+fn empty_handle() -> &'static handles::Handle {
+    let handle = handles::place(0);
+    watch_touched(&["kmem/src/handles.rs"], || assert!(!handle.is_there()));
+    handle
+}
+
 /// Who finds that a cache is there finds what it is, also if it was not destroyed after all.
 #[test]
 fn a_cache_that_is_there_is_whole() {
     model(2, || {
         let cache: &Data = keep(Data::new());
-        let handle = handles::place(0);
-        watch_touched(&["kmem/src/handles.rs"], || assert!(!handle.is_there()));
+        let handle = empty_handle();
         let other = spawn(move || {
             cache.write(1);
             handle.fill(0, &[0; handles::NAME_BYTES], 64, 0);
@@ -92,8 +98,7 @@ fn a_cache_that_is_there_is_whole() {
 fn a_slot_that_is_open_is_a_yards() {
     model(2, || {
         let yard: &Data = keep(Data::new());
-        let handle = handles::place(0);
-        watch_touched(&["kmem/src/handles.rs"], || assert!(!handle.is_there()));
+        let handle = empty_handle();
         let other = spawn(move || {
             yard.write(1);
             handle.fill(0, &[0; handles::NAME_BYTES], 64, 0);
