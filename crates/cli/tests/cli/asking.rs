@@ -5,6 +5,8 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces");
+/// A small one, for what any trace answers.
+const TRACE: &str = "tr64k_hb_smp4.slabtrace";
 
 fn ask(trace: &str, args: &[&str]) -> Output {
     Command::new(SLABYARD).arg("ask").arg(format!("{TRACES}/{trace}")).args(args).output().unwrap()
@@ -24,14 +26,14 @@ fn named<'a>(json: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn a_variant_is_what_a_replay_of_it_says() {
     let args = ["max_order=1", "release=7.3", "--costs", "table", "--json"];
-    let asked = parsed(&ask("tr64k_hb_smp4.slabtrace", &args));
+    let asked = parsed(&ask(TRACE, &args));
     for (name, args) in [
         ("base", &[][..]),
         ("max_order=1", &["--set", "max_order=1"]),
         ("release=7.3", &["--release", "7.3"]),
     ] {
         let mut replay = Command::new(SLABYARD);
-        replay.args(["replay", &format!("{TRACES}/tr64k_hb_smp4.slabtrace"), "--json"]).args(args);
+        replay.args(["replay", &format!("{TRACES}/{TRACE}"), "--json"]).args(args);
         let replayed = parsed(&replay.output().unwrap());
         let (answer, totals) = (named(&asked, name), &replayed["totals"]);
         assert_eq!(answer["memory"]["peak"], totals["peak_bytes"], "{name}");
@@ -44,16 +46,13 @@ fn a_variant_is_what_a_replay_of_it_says() {
     }
     assert_eq!(named(&asked, "release=7.3")["changed"], serde_json::json!(["front"]));
     assert_eq!(asked["trust"]["goals"], 6);
-    let again = parsed(&ask("tr64k_hb_smp4.slabtrace", &args));
+    let again = parsed(&ask(TRACE, &args));
     assert_eq!(asked, again, "the same question has the same answer");
 }
 
 #[test]
 fn the_table_has_verdicts_and_a_line_of_trust() {
-    let output = ask(
-        "tr64k_hb_smp4.slabtrace",
-        &["--machine", "possible=512", "max_order=1", "min_order=0"],
-    );
+    let output = ask(TRACE, &["--machine", "possible=512", "max_order=1", "min_order=0"]);
     let table = text(&output.stdout);
     for part in [
         "max_order=1: saves ",
@@ -66,7 +65,7 @@ fn the_table_has_verdicts_and_a_line_of_trust() {
         assert!(table.contains(part), "{part}: {table}");
     }
     assert!(!table.contains('\x1b'), "colours are for terminals: {table}");
-    let unchecked = ask("tr64k_hb_smp4.slabtrace", &["--no-check"]);
+    let unchecked = ask(TRACE, &["--no-check"]);
     assert!(!text(&unchecked.stdout).contains("trust:"));
 }
 
@@ -100,7 +99,7 @@ fn nonsense_is_refused_before_any_replay() {
         (&["--cost", "page=1"], 2, "names: "),
         (&["--html", "/nowhere/f.html"], 3, "cannot write /nowhere/f.html"),
     ] {
-        let output = ask("tr64k_hb_smp4.slabtrace", args);
+        let output = ask(TRACE, args);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
         assert!(told.contains(words), "{args:?}: {told}");
