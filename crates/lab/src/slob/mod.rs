@@ -255,8 +255,12 @@ impl InitialMemory {
                 && !live.remove(&event.address)
             {
                 let header = if event.kind == EventKind::Kfree { machine.least_align } else { 0 };
-                let at = machine.offset(event.address) - header;
-                page.into_iter().for_each(|page| page.2.freed.push((nth, at, at)));
+                // Where there is no room for the header it was pages, and no block of one.
+                if let (Some(page), Some(at)) =
+                    (page, machine.offset(event.address).checked_sub(header))
+                {
+                    page.2.freed.push((nth, at, at));
+                }
                 continue;
             }
             if !is_alloc || !machine.is_block(event) {

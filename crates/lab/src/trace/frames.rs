@@ -37,9 +37,10 @@ impl Frames {
         (address.wrapping_sub(self.page_offset) & ADDRESS) >> self.page_shift
     }
 
-    /// How far behind the beginning of a frame an address is.
+    /// How far behind the beginning of a frame an address is: further than any slab is large, where it
+    /// is in front of that.
     pub fn within(self, frame: u64, address: u64) -> u64 {
-        (address.wrapping_sub(self.page_offset) & ADDRESS) - (frame << self.page_shift)
+        (address.wrapping_sub(self.page_offset) & ADDRESS).wrapping_sub(frame << self.page_shift)
     }
 
     /// The mapping of a trace whose header does not have it, and true if it is a
