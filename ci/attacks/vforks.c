@@ -20,9 +20,11 @@ enum { THREADS = 3, KEPT = 64, STACK = 256 * 1024 };
 extern char **environ;
 
 static int over;
-/* Each thread holds its own while it allocates; who makes a copy holds all. */
-static pthread_mutex_t busy[THREADS] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
-                                         PTHREAD_MUTEX_INITIALIZER };
+/*
+ * Each thread reads it while it allocates; who makes a copy writes it. A thread that takes a
+ * mutex again at once can keep one that waits from it for minutes: a writer comes first here.
+ */
+static pthread_rwlock_t allocating = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static long nr_rounds[THREADS];
 static void *kept_by_child[KEPT];
 
@@ -70,12 +72,12 @@ static void *work(void *argument)
     void *kept[KEPT] = { 0 };
 
     while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
-        pthread_mutex_lock(&busy[me]);
+        pthread_rwlock_rdlock(&allocating);
         some_blocks(kept, &random, 0);
         /* A trim is the allocator's work, too. */
         if (__atomic_add_fetch(&nr_rounds[me], 1, __ATOMIC_RELAXED) % 256 == 0)
             malloc_trim(0);
-        pthread_mutex_unlock(&busy[me]);
+        pthread_rwlock_unlock(&allocating);
     }
     return NULL;
 }
@@ -149,17 +151,14 @@ static void by_spawn(void)
 static void by_copy(void)
 {
     pid_t pid;
-    int n;
 
-    for (n = 0; n < THREADS; n++)
-        pthread_mutex_lock(&busy[n]);
+    pthread_rwlock_wrlock(&allocating);
     pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) {
         alarm(50);
         _exit(live(NULL));
     }
-    for (n = 0; n < THREADS; n++)
-        pthread_mutex_unlock(&busy[n]);
+    pthread_rwlock_unlock(&allocating);
     expect_good_end(pid, "a child that the system call made");
 }
 
