@@ -119,15 +119,17 @@ pub fn code() -> [(&'static str, usize); 7] {
 // The thread block: initial-exec TLS, CPU number -1 until it is registered.
 global_asm!(
     ".pushsection .tdata.slabyard, \"awT\", @progbits",
-    ".balign 64",
+    ".balign {align}",
     ".globl slabyard_thread",
     ".hidden slabyard_thread",
     ".type slabyard_thread, @object",
-    ".size slabyard_thread, 128",
+    ".size slabyard_thread, {size}",
     "slabyard_thread:",
-    ".long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".zero 96",
+    ".long 0, -1",
+    ".zero {size} - 8",
     ".popsection",
+    align = const arch::THREAD_ALIGN,
+    size = const size_of::<Thread>(),
 );
 
 /// This thread's block.

@@ -36,8 +36,8 @@ pub use unsupported::*;
 /// True if the architecture has sequences; elsewhere each thread has a private slot.
 pub const ARE_SUPPORTED: bool = cfg!(any(target_arch = "aarch64", target_arch = "x86_64"));
 
-/// This thread's block: an rseq area (ABI of 32 bytes, `man 2 rseq`) and our words.
-#[repr(C, align(64))]
+/// This thread's block: an rseq area (ABI of 32 bytes, aligned to as many, `man 2 rseq`) and our words.
+#[repr(C, align(32))]
 pub struct Thread {
     /// First word of the area; the kernel's.
     pub cpu_id_start: AtomicU32,
@@ -54,9 +54,6 @@ pub struct Thread {
     /// What it keeps for the allocator.
     pub own: ThreadWords,
 }
-
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Thread>() == 128);
 
 /// Bits of [`Thread::flags`].
 pub mod flags {

@@ -293,6 +293,9 @@ pub(super) unsafe fn exchange_raw(new: u64, rows: usize, slot: usize, cs_offset:
     }
 }
 
+/// Of the thread's block: that of glibc's own rseq area; a library with more cannot be opened (`dlopen`).
+pub(super) const THREAD_ALIGN: usize = 32;
+
 /// Offset of this thread's block from the thread pointer.
 #[inline]
 #[must_use]

@@ -242,6 +242,9 @@ pub(super) unsafe extern "sysv64" fn exchange_raw(
     )
 }
 
+/// Of the thread's block: a cache line.
+pub(super) const THREAD_ALIGN: usize = 64;
+
 /// Offset of this thread's block from the thread pointer.
 #[inline]
 #[must_use]
