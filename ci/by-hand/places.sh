@@ -21,7 +21,7 @@ guest_system() {
     mkdir -p root/usr/{bin,sbin,lib} root/{proc,sys,dev,tmp,run,root,w,r}
     for directory in bin sbin lib; do ln -sfn usr/$directory root/$directory; done
     for package in apt/cache/archives/*.deb; do dpkg-deb -x "$package" root || return 1; done
-    ln -sf gcc root/usr/bin/cc && ln -sf g++ root/usr/bin/c++ && ln -sf gawk root/usr/bin/awk
+    ln -sf bash root/usr/bin/sh && ln -sf gcc root/usr/bin/cc && ln -sf g++ root/usr/bin/c++ && ln -sf gawk root/usr/bin/awk
 }
 
 # guest_kernel: the kernel as `vmlinuz.NAME`, and `initrd.NAME` with what mounts the shares.

@@ -24,6 +24,15 @@
 
 static int nr_failed;
 
+/* How many times slower than a machine of today this one is said to be (an emulated one is): what a
+ * program waits for, and after which time it hangs, is so many times as long. */
+static inline unsigned slower(void)
+{
+    const char *told = getenv("TESTS_SLOWER");
+
+    return told ? (unsigned)strtoul(told, NULL, 10) : 1;
+}
+
 static inline void check_failed(const char *file, int line, const char *what,
                                 const char *format, ...)
 {

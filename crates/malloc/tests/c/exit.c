@@ -158,7 +158,7 @@ int main(void)
             pid_t pid = fork();
 
             if (pid == 0) {
-                alarm(120);
+                alarm(120 * slower());
                 expected_code = 30;
                 for_destructor = malloc(333);
                 for_handler = malloc(700);

@@ -100,7 +100,7 @@ static void child(struct kept *slots, int round)
     pthread_t thread;
     int n;
 
-    alarm(patience);
+    alarm(patience * slower());
     verify_yard("in the child, at once");
     for (n = 0; n < 500; n++)
         step(slots, next_random(&random));
@@ -211,7 +211,7 @@ static void chain(void)
             expect_good_end(pid, "a link of the chain");
             break;
         }
-        alarm(120);
+        alarm(120 * slower());
     }
     drop(slots);
     if (getpid() != first) {
@@ -276,7 +276,7 @@ static void programs(void)
 
 int main(void)
 {
-    alarm(170);
+    alarm(170 * slower());
     if (getenv("FORKS_PATIENCE"))
         patience = (unsigned)strtoul(getenv("FORKS_PATIENCE"), NULL, 10);
     chain();

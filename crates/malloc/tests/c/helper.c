@@ -78,7 +78,7 @@ static void all_back_when_idle(const char *who, size_t full)
 
     if (!judges)
         return;
-    idle(IDLE_S * 1000);
+    idle(IDLE_S * 1000 * (int)slower());
     left = pages_in_memory();
     CHECK(left * 10 <= full, "%s: of %zu pages, %zu are left", who, full, left);
 }
@@ -160,7 +160,7 @@ static pid_t child(void)
 
     if (pid == 0) {
         nr_failed = 0;
-        alarm(HANGS_S);
+        alarm(HANGS_S * slower());
     }
     return pid;
 }

@@ -514,7 +514,7 @@ static int missed(int within[SHAPES], long begin)
             continue;
         children[i] = fork();
         if (children[i] == 0) {
-            alarm(HANGS_S);
+            alarm(HANGS_S * slower());
             long kib = resident_after(&shapes[i]);
             if (kib - begin > most)
                 dprintf(1, "%s: of %ld KiB at the begin %ld became\n", shapes[i].name, begin, kib);

@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 
     what = argv[1];
     threads = argc > 2 ? atoi(argv[2]) : 1;
-    alarm(HANGS_S);
+    alarm(HANGS_S * slower());
     parent = getpid();
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_mutexattr_init(&mutex_shared);
