@@ -466,10 +466,12 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static long rest_ms(void) { return (long)REST_MS * slower(); }
+
 /* Runs it and rests; returns what is resident then, in KiB. */
 static long resident_after(const struct shape *shape)
 {
-    struct timespec rest = { REST_MS / 1000, REST_MS % 1000 * 1000000L };
+    struct timespec rest = { rest_ms() / 1000, rest_ms() % 1000 * 1000000L };
 
     table = map(MOST * sizeof *table);
     shape->run();
@@ -494,7 +496,7 @@ static int print(const char *name)
             continue;
         kib = resident_after(&shapes[i]);
         getrusage(RUSAGE_SELF, &used);
-        dprintf(1, "%ld %.0f %ld\n", kib, (now() - begin) * 1e3 - REST_MS, used.ru_minflt);
+        dprintf(1, "%ld %.0f %ld\n", kib, (now() - begin) * 1e3 - (double)rest_ms(), used.ru_minflt);
         return 0;
     }
     return *name != '-';
