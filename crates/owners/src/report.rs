@@ -23,7 +23,7 @@ pub enum Means {
     Totals,
 }
 
-/// By how much slab memory grew in the watch.
+/// By how much slab memory grew in the watch: not by objects that fill what slabs had free.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlabGrowth {
     /// Whose it is; none of the machine's.
