@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::reclaim::drain::{
-    drain_row, drain_stacks, give_back, request_drains, shrink_caches, take_stack,
+    drain_own_row, drain_stacks, give_back, request_drains, shrink_caches, take_stack,
 };
 use crate::reclaim::walk::{Stacks, next_stack};
 use crate::slow_path::enter_slow_path;
@@ -47,7 +47,8 @@ pub fn adopt_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, rows: impl Iterator
 /// Drains the calling thread's own row: for a thread that ends with a private slot.
 pub fn drain_thread<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let Some(_slow_path) = enter_slow_path(yard, LOOK_CALLS) else { return };
-    drain_row(yard);
+    let _guard = yard.drain.lock(yard.platform());
+    drain_own_row(yard);
 }
 
 /// Drains all stacks and barns and purges all free pages, because the kernel refused a

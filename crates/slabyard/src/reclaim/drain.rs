@@ -148,18 +148,29 @@ pub(crate) fn request_drains<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 }
 
 /// In a slow path: drains the caller's row if a drain was requested since its last.
+///
+/// It waits for no other drain: a thread that trims again and again hardly ever opens the lock, and
+/// each of the caller's slow paths would wait for it. The next slow path tries again.
 #[inline(always)]
 pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let requests = u64::from(yard.drain_requests.load(Ordering::Relaxed));
     if requests == 0 {
         return;
     }
+    let p = yard.platform();
     // No cache uses slot 0: its word holds the last request that the row answered.
-    let Some(row) = yard.platform().row_hint() else {
+    let Some(row) = p.row_hint() else { return };
+    let answered = yard.idle_stacks.get(row, Slot(0));
+    if answered.load(Ordering::Relaxed) == requests {
         return;
-    };
-    if yard.idle_stacks.get(row, Slot(0)).swap(requests, Ordering::Relaxed) != requests {
-        drain_row(yard);
+    }
+    match yard.drain.try_lock(p) {
+        Some(_guard) => {
+            answered.store(requests, Ordering::Relaxed);
+            drain_own_row(yard);
+        }
+        // The next free takes the slow path.
+        None => p.rows().countdown(row).store(0, Ordering::Relaxed),
     }
 }
 
@@ -175,9 +186,10 @@ pub(crate) fn take_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, 
     }
 }
 
-/// Drains the caller's row. The runs of discarded slabs go to the buddy at last.
-pub(crate) fn drain_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
-    let _guard = yard.drain.lock(yard.platform());
+/// Drains the caller's row. The runs of discarded slabs go to the buddy at last. Called with the
+/// drain lock held.
+#[inline(never)]
+pub(crate) fn drain_own_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     drain_own_stacks(yard, Stacks::Caches);
     drain_own_stacks(yard, Stacks::Runs);
 }
@@ -212,3 +224,6 @@ fn drain_stopped_empties<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cach
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
