@@ -19,8 +19,7 @@ use crate::platform::Platform;
 #[cfg(target_os = "linux")]
 use crate::platform::linux::{Counting, OnLinux};
 use crate::platform::mark::{self, Mark};
-use crate::reclaim::countdown::restart_countdown;
-use crate::reclaim::countdown::{kick_rows, kicks};
+use crate::reclaim::countdown::{kick_rows, kicks, restart_countdown};
 use crate::reclaim::drain::answer_drain;
 use crate::reclaim::surplus::{give_slice, has_surplus};
 use crate::reclaim::ticker::{has_work, look_at_clock, reclaim, start_ticker_if_due};

@@ -154,9 +154,14 @@ pub(crate) fn request_drains<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 #[inline(always)]
 pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let requests = u64::from(yard.drain_requests.load(Ordering::Relaxed));
-    if requests == 0 {
-        return;
+    if requests != 0 {
+        answer_drains(yard, requests);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn answer_drains<P: Platform, E: Engine>(yard: &Yard<P, E>, requests: u64) {
     let p = yard.platform();
     // No cache uses slot 0: its word holds the last request that the row answered.
     let Some(row) = p.row_hint() else { return };
@@ -164,13 +169,12 @@ pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     if answered.load(Ordering::Relaxed) == requests {
         return;
     }
-    match yard.drain.try_lock(p) {
-        Some(_guard) => {
-            answered.store(requests, Ordering::Relaxed);
-            drain_own_row(yard);
-        }
+    if let Some(_guard) = yard.drain.try_lock(p) {
+        answered.store(requests, Ordering::Relaxed);
+        drain_own_row(yard);
+    } else {
         // The next free takes the slow path.
-        None => p.rows().countdown(row).store(0, Ordering::Relaxed),
+        p.rows().countdown(row).store(0, Ordering::Relaxed);
     }
 }
 
@@ -188,7 +192,6 @@ pub(crate) fn take_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, 
 
 /// Drains the caller's row. The runs of discarded slabs go to the buddy at last. Called with the
 /// drain lock held.
-#[inline(never)]
 pub(crate) fn drain_own_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     drain_own_stacks(yard, Stacks::Caches);
     drain_own_stacks(yard, Stacks::Runs);
