@@ -18,6 +18,7 @@ use crate::sync::Ordering;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
+pub(super) const HIGHEST_ORDER: u32 = ORDERS as u32 - 1;
 
 /// A run to be found.
 #[derive(Clone, Copy)]
@@ -125,7 +126,7 @@ impl Lists {
             free_granules: 0,
             dirty_granules: 0,
             freed: Freed { head: NIL, nr: 0 },
-            most_order: ORDERS as u32 - 1,
+            most_order: HIGHEST_ORDER,
         }
     }
 
@@ -311,7 +312,7 @@ impl Lists {
             }
         }
         let start = Some(!best.2).filter(|start| *start != usize::MAX)?;
-        Some((block_around(region, start, 0, ORDERS as u32 - 1)?, start))
+        Some((block_around(region, start, 0, HIGHEST_ORDER)?, start))
     }
 
     /// Calls `f` with index, order and dirtiness of each free block.
@@ -378,7 +379,12 @@ fn gap_around(region: &Region, block: usize, align: u32, least: usize) -> (usize
 
 /// Begin of the free block in which a granule is, if it is of one of these orders.
 #[inline(never)]
-fn block_around(region: &Region, granule: usize, least: u32, most: u32) -> Option<usize> {
+pub(super) fn block_around(
+    region: &Region,
+    granule: usize,
+    least: u32,
+    most: u32,
+) -> Option<usize> {
     for order in least..=most {
         let block = granule >> order << order;
         if region.descriptor(block as u32).is_free_block(order) {
@@ -390,15 +396,14 @@ fn block_around(region: &Region, granule: usize, least: u32, most: u32) -> Optio
 
 /// True if a block of at least that order is free which begins at this granule, or around it.
 pub(super) fn is_free(region: &Region, start: usize, order: u32) -> bool {
-    let around = |order| region.descriptor((start >> order << order) as u32).is_free_block(order);
-    (order..ORDERS as u32).any(around)
+    block_around(region, start, order, HIGHEST_ORDER).is_some()
 }
 
 /// Cuts a range into the largest blocks that are aligned to their size.
 pub(super) fn each_block(start: usize, end: usize, mut f: impl FnMut(u32, u32)) {
     let mut at = start;
     while at < end {
-        let order = at.trailing_zeros().min((end - at).ilog2()).min(ORDERS as u32 - 1);
+        let order = at.trailing_zeros().min((end - at).ilog2()).min(HIGHEST_ORDER);
         f(at as u32, order);
         at += 1 << order;
     }

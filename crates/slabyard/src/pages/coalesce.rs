@@ -18,7 +18,7 @@
 //! purge leaves nothing on it: a thread that finds no dirty block, or needs all free blocks
 //! ([`all_lists`]), coalesces the list's runs first.
 
-use super::blocks::{Lists, ORDERS, Wanted};
+use super::blocks::{HIGHEST_ORDER, Lists, Wanted};
 use super::buddy::{Buddy, LockedLists};
 use super::descriptor::{GranuleKind, NIL};
 use super::heap::PageHeap;
@@ -103,7 +103,7 @@ impl Lists {
         let granules = descriptor.granules.load(Ordering::Relaxed);
         // As `each_block` cuts it.
         let end = start + granules;
-        let order = end.trailing_zeros().min(granules.ilog2()).min(ORDERS as u32 - 1);
+        let order = end.trailing_zeros().min(granules.ilog2()).min(HIGHEST_ORDER);
         let left = granules - (1 << order);
         if left == 0 {
             self.freed.head = descriptor.next.load(Ordering::Relaxed);

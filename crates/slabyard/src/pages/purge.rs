@@ -1,9 +1,9 @@
 //! The purge: gives pages of free blocks back to the kernel, either those that stayed free for a
 //! while, or all at once.
 //!
-//! A purge makes one system call per slice, for at most [`MOST_BYTES`], or for as much as its
-//! caller requested. It takes the granules that the call covers out of the buddy, so that it holds
-//! no lock during the call; the rest of their blocks stays in the buddy.
+//! A purge makes one system call per slice, for at most [`MOST_BYTES`] and a huge page, or for as
+//! much as its caller requested. It takes the granules that the call covers out of the buddy, so
+//! that it holds no lock during the call; the rest of their blocks stays in the buddy.
 //!
 //! The purge also releases the metadata of a large free block: its descriptors (except the first)
 //! and its part of the page map read as zeros, as in memory that was never touched. Without this
@@ -126,15 +126,16 @@ fn purge_parts<P: Platform>(
     let mut parts = [DirtyPart::NONE; PARTS];
     let mut stretches = [Stretch::NONE; PARTS];
     let (mut n, mut left, mut went) = (0, most, 0);
+    let huge = advise::has_huge_pages(heap);
     while n < PARTS
         && went < enough
         && left >= heap.granules_for(1)
-        && let Some((part, dirty)) = take_old(heap, now, age_ms, left)
+        && let Some((part, dirty)) = take_old(heap, now, age_ms, left, huge)
     {
         // The call may include clean pages between dirty ones: they hold nothing.
         let address = heap.region.address(part.first);
         stretches[n] = Stretch { address, bytes: part.granules() * GRANULE };
-        left -= part.granules();
+        left = left.saturating_sub(part.granules());
         went += dirty;
         parts[n] = part;
         n += 1;
@@ -172,12 +173,14 @@ fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> u
 }
 
 /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
-/// enough: at most this many granules, and how many of them are dirty. Tries larger orders first.
+/// enough: at most this many granules, or a huge page if there are any, and how many of them are
+/// dirty. Tries larger orders first.
 fn take_old<P: Platform>(
     heap: &PageHeap<P>,
     now: u32,
     age_ms: u32,
     most: usize,
+    huge: bool,
 ) -> Option<(DirtyPart, usize)> {
     let region = &heap.region;
     let mut lists = coalesce::all_lists(heap);
@@ -194,6 +197,10 @@ fn take_old<P: Platform>(
         lists.insert(region, block, found, false, time, true);
         return None;
     };
+    // What may be one huge page goes as a whole: the kernel would split it, and what was never taken
+    // would stay.
+    let is_one = huge && found >= HUGE_ORDER && !region.has_small_pages(first / HUGE);
+    let most = if is_one { most.max(HUGE) } else { most };
     while 1 << order > most {
         // The half without the part stays free; if that is the lower one, it is clean.
         order -= 1;

@@ -10,7 +10,7 @@
 //! Neighbours: [`crate::child`] calls [`rebuild`] and examines each slab during the walk.
 //! Invariant: no other thread is in a slow path.
 
-use super::blocks::{Lists, ORDERS};
+use super::blocks::{HIGHEST_ORDER, Lists};
 use super::descriptor::GranuleKind;
 use super::heap::PageHeap;
 use super::region::Region;
@@ -110,7 +110,7 @@ pub(crate) fn rebuild<P: Platform>(heap: &PageHeap<P>, mut slab: impl FnMut(u32)
 fn insert_range<P: Platform>(heap: &PageHeap<P>, lists: &mut Lists, mut at: usize, end: usize) {
     let (region, now) = (&heap.region, heap.platform.now_ms() as u32);
     while at < end {
-        let most = lists.most_order().min(ORDERS as u32 - 1);
+        let most = lists.most_order().min(HIGHEST_ORDER);
         let order = at.trailing_zeros().min((end - at).ilog2()).min(most);
         let dirty = region.dirty_in(at, 1 << order);
         lists.insert(region, at as u32, order, dirty > 0, now, true);

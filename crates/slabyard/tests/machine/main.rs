@@ -26,6 +26,7 @@ mod flush;
 mod forks;
 mod geometry;
 mod growth;
+mod huge;
 mod lines;
 mod locked;
 mod mailbox;

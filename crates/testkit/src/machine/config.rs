@@ -12,6 +12,9 @@ pub struct Config {
     /// Memory nodes: a power of two, at most [`slabyard_platform::Memory::MOST_NODES`]; CPUs take
     /// turns.
     pub nodes: usize,
+    /// True: memory is in huge pages unless they are advised against, and [`super::Machine::touch`]
+    /// says what is touched.
+    pub huge_pages: bool,
     /// Bytes that can be committed and mapped at once.
     pub memory_bytes: usize,
     /// Seed of every choice.
@@ -82,6 +85,7 @@ impl Default for Config {
             cpus: 2,
             page_bytes: GRANULE,
             nodes: 1,
+            huge_pages: false,
             memory_bytes: usize::MAX,
             seed: 0,
             preemption: 100,

@@ -7,6 +7,7 @@
 //! over `mappings`; both together stay within the limit; an address is never reused.
 
 use super::config::Config;
+use super::huge::{EXTENT, HugePages};
 use slabyard_platform::Use;
 use slabyard_platform::sync::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -36,6 +37,8 @@ pub(super) struct ModelledMemory {
     filled: BTreeMap<usize, Box<[u8; FILLED]>>,
     /// Addresses of locked pages.
     locked: BTreeSet<usize>,
+    /// Which pages are resident, where there are huge ones.
+    huge: Option<HugePages>,
     next_arena: usize,
     next_mapping: usize,
     committed_bytes: usize,
@@ -119,6 +122,7 @@ impl ModelledMemory {
             shared: BTreeMap::new(),
             filled: BTreeMap::new(),
             locked: BTreeSet::new(),
+            huge: config.huge_pages.then(HugePages::default),
             next_arena: ARENAS,
             next_mapping: MAPPINGS,
             committed_bytes: 0,
@@ -226,6 +230,28 @@ impl ModelledMemory {
         true
     }
 
+    /// What is done with the huge pages, if there are any. It can ask of an extent's address whether
+    /// all of it is committed.
+    pub fn with_huge_pages<R>(
+        &mut self,
+        f: impl FnOnce(&mut HugePages, &dyn Fn(usize) -> bool) -> R,
+    ) -> Option<R> {
+        let mut huge = self.huge.take()?;
+        let is_whole = |address: usize| {
+            let around =
+                |r: &&Reservation| address >= r.address && address + EXTENT <= r.address + r.bytes;
+            let reservation = self.reservations.iter().find(around);
+            reservation.is_some_and(|r| {
+                let first = (address - r.address) / self.page_bytes;
+                let pages = first..first + EXTENT / self.page_bytes;
+                r.committed.range(pages.clone()).count() == pages.len()
+            })
+        };
+        let result = f(&mut huge, &is_whole);
+        self.huge = Some(huge);
+        Some(result)
+    }
+
     /// Checks that pages are committed.
     pub fn check_committed(&self, address: usize, bytes: usize) {
         self.committed(address, bytes);
@@ -265,6 +291,9 @@ impl ModelledMemory {
     fn give_back_unlocked(&mut self, address: usize, bytes: usize) {
         let i = self.committed(address, bytes);
         self.given_back_bytes += bytes as u64;
+        if let Some(huge) = &mut self.huge {
+            huge.give_back(address, bytes);
+        }
         if self.reservations[i].table.is_some() {
             // SAFETY: committed pages of a table of ours, whose provenance is
             // exposed; the caller gave up their contents.

@@ -1,7 +1,7 @@
 //! The modelled machine: N virtual CPUs, any page size, and memory whose use is measured.
 //!
 //! Neighbours: `platform` (what yards call), `memory` (reservations, commits, mappings, all
-//! checked), `schedule` (virtual threads that take turns by a seeded choice), `sequence` (pop, push
+//! checked), `huge` (which pages are resident), `schedule` (virtual threads that take turns by a seeded choice), `sequence` (pop, push
 //! and exchange, split into steps), `readers` (stores of RCU readers, which other threads see
 //! late).
 //!
@@ -20,6 +20,7 @@
 //! * the same seed and the same thread bodies give the same schedule ([`Machine::trace`]).
 
 mod config;
+mod huge;
 mod memory;
 mod platform;
 mod readers;
@@ -32,6 +33,7 @@ mod turns;
 pub use config::{Broken, Config, Tally};
 pub use schedule::Body;
 
+use huge::HugePages;
 use memory::ModelledMemory;
 use slabyard_platform::birth::WHOLE;
 use slabyard_platform::stack::{ROW_STRIDE, Rows};
@@ -141,6 +143,21 @@ impl Machine {
     /// Bytes in mappings of their own.
     pub fn mapped_bytes(&self) -> usize {
         self.memory().mapped_bytes()
+    }
+
+    /// Someone writes to memory that is committed: with [`Config::huge_pages`], pages become
+    /// resident.
+    pub fn touch(&self, address: usize, bytes: usize) {
+        let touch = |huge: &mut HugePages, is_whole: &dyn Fn(usize) -> bool| {
+            huge.touch(address, bytes, is_whole);
+        };
+        self.memory().with_huge_pages(touch);
+    }
+
+    /// Makes huge pages of all that is resident in part and not advised against them, as
+    /// `khugepaged` does in the course of time.
+    pub fn collapse(&self) {
+        self.memory().with_huge_pages(|huge, is_whole| huge.collapse(is_whole));
     }
 
     /// What the calling thread has requested so far.

@@ -73,7 +73,15 @@ impl Memory for Machine {
     }
 
     fn advise(&self, address: usize, bytes: usize, advice: Advice) {
-        // Of advice nothing changes: all is there at once.
+        let of_huge = match advice {
+            Advice::HugePages => Some(true),
+            Advice::SmallPages => Some(false),
+            _ => None,
+        };
+        if let Some(for_it) = of_huge {
+            self.memory().with_huge_pages(|huge, _| huge.advise(address, bytes, for_it));
+        }
+        // Of other advice nothing changes: all is there at once.
         if advice == Advice::WrittenSoon {
             self.called();
             self.note(|tally| {
@@ -95,6 +103,15 @@ impl Memory for Machine {
                 *stretch = Stretch::NONE;
             }
         }
+    }
+
+    fn has_huge_pages(&self) -> bool {
+        self.config.huge_pages
+    }
+
+    fn resident(&self, address: usize, bytes: usize) -> usize {
+        let count = self.memory().with_huge_pages(|huge, _| huge.resident_in(address, bytes));
+        count.unwrap_or(0)
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {

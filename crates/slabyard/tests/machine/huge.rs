@@ -1,0 +1,97 @@
+//! Where the kernel makes huge pages of its own accord, what a program frees goes back all the same:
+//! also what a huge page made resident and nobody took.
+
+use slabyard::calls::help;
+use slabyard::platform::{GRANULE, Memory};
+use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
+
+const MIB: usize = 1 << 20;
+/// The end of the last huge page, behind all that was ever taken.
+const END: usize = 2 * MIB;
+
+fn yard() -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(Config { huge_pages: true, ..Config::default() }));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    yard
+}
+
+/// Aligned buffers of at most so many granules, which leave gaps, until 80 MiB are taken.
+fn buffers(yard: &Yard<Machine>, random: &mut Random, most: usize) -> Vec<usize> {
+    let (mut all, mut buffers) = (0, Vec::new());
+    while all < 80 * MIB {
+        let bytes = GRANULE * (1 + random.below(most));
+        let buffer = yard.alloc(bytes, GRANULE << random.below(4)).expect("memory");
+        yard.platform().touch(buffer, bytes);
+        all += bytes;
+        buffers.push(buffer);
+    }
+    for nth in (1..buffers.len()).rev() {
+        buffers.swap(nth, random.below(nth + 1));
+    }
+    buffers
+}
+
+/// Time passes, and a helper makes the passes.
+fn rest(yard: &Yard<Machine>, ms: u64) {
+    for _ in 0..ms / 25 {
+        yard.platform().advance(25);
+        while help::help_reclaim(yard) {}
+    }
+}
+
+fn objects(yard: &Yard<Machine>) -> usize {
+    let region = &yard.heap.region;
+    yard.platform().resident(region.base(), region.granules() * GRANULE)
+}
+
+/// Bytes of objects that are resident now, and when the kernel has looked for pages to collapse.
+fn resident(yard: &Yard<Machine>) -> (usize, usize) {
+    let before = objects(yard);
+    yard.platform().collapse();
+    (before, objects(yard))
+}
+
+#[test]
+fn what_a_huge_page_brought_along_goes_back_at_rest() {
+    for (seed, most) in (0..3).flat_map(|seed| [20, 250].map(|most| (seed, most))) {
+        let (yard, mut random) = (yard(), Random::new(seed));
+        let buffers = buffers(&yard, &mut random, most);
+        assert!(objects(&yard) > 80 * MIB);
+        for (nth, buffer) in buffers.into_iter().enumerate() {
+            yard.free(buffer).expect("live");
+            if nth % 100 == 0 {
+                rest(&yard, 25);
+            }
+        }
+        rest(&yard, 5000);
+        let (before, after) = resident(&yard);
+        assert!(before <= END && after <= END, "seed {seed}, {most}: {before} bytes, then {after}");
+        yard.verify().expect("no slow path").expect("sound");
+    }
+}
+
+/// The same of a trim, and of a heap of which a part stays.
+#[test]
+fn what_a_huge_page_brought_along_goes_back_by_a_trim() {
+    for kept in [0, 1, 3] {
+        let (yard, mut random) = (yard(), Random::new(kept));
+        let mut buffers = buffers(&yard, &mut random, 20);
+        let nr = buffers.len();
+        let kept = buffers.split_off(nr - nr * kept as usize / 10);
+        buffers.into_iter().for_each(|buffer| yard.free(buffer).expect("live"));
+        yard.trim();
+        let (before, after) = resident(&yard);
+        let most = kept.len() * 20 * GRANULE;
+        assert!(
+            before <= most + END && after <= most + END,
+            "{before} bytes, then {after}, of {most}"
+        );
+        kept.into_iter().for_each(|buffer| yard.free(buffer).expect("live"));
+        yard.trim();
+        let (before, after) = resident(&yard);
+        assert!(before <= END && after <= END, "{before} bytes, then {after}");
+        yard.verify().expect("no slow path").expect("sound");
+    }
+}
