@@ -45,7 +45,8 @@ pub(super) fn keep_sparse<P: Platform>(heap: &PageHeap<P>, granule: usize) {
 /// Makes all that is free in an extent dirty.
 #[cold]
 fn make_dirty<P: Platform>(heap: &PageHeap<P>, start: usize) {
-    let (region, end) = (&heap.region, start + HUGE);
+    let region = &heap.region;
+    let end = region.top().min(start + HUGE);
     let mut lists = heap.buddy.lock(&heap.platform);
     let mut at = block_around(region, start, HUGE_ORDER, HIGHEST_ORDER).unwrap_or(start);
     while at < end {
