@@ -1,16 +1,10 @@
 //! Advises the kernel against huge pages after a purge, or for them again once an extent is free.
 //!
-//! A huge page made all of its extent resident, also what was never taken and so counts as clean.
-//! With the advice against huge pages, what is free there becomes dirty, and the next purge gives it
-//! back. Without this, a tenth of 150 MiB of aligned buffers stayed resident at rest, and khugepaged
-//! filled it up (17 MiB, then 30; d212467).
-//!
 //! Neighbour: [`super::advice`] records which advice the kernel has.
 
 use super::advice::{LARGE, SMALL};
 use crate::pages::PageHeap;
-use crate::pages::blocks::{HIGHEST_ORDER, block_around, is_free};
-use crate::pages::descriptor::GranuleKind;
+use crate::pages::blocks::is_free;
 use crate::pages::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
 use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
@@ -38,30 +32,6 @@ pub(super) fn keep_sparse<P: Platform>(heap: &PageHeap<P>, granule: usize) {
     {
         p.advise(address, HUGE * GRANULE, Advice::SmallPages);
         heap.advice.any.store(true, Ordering::Relaxed);
-        make_dirty(heap, nth * HUGE);
-    }
-}
-
-/// Makes all that is free in an extent dirty.
-#[cold]
-fn make_dirty<P: Platform>(heap: &PageHeap<P>, start: usize) {
-    let region = &heap.region;
-    let end = region.top().min(start + HUGE);
-    let mut lists = heap.buddy.lock(&heap.platform);
-    let mut at = block_around(region, start, HUGE_ORDER, HIGHEST_ORDER).unwrap_or(start);
-    while at < end {
-        let descriptor = region.descriptor(at as u32);
-        if descriptor.kind() != GranuleKind::Free {
-            at += 1;
-            continue;
-        }
-        let time = descriptor.time.load(Ordering::Relaxed);
-        let (first, behind) = (at.max(start), end.min(at + (1 << descriptor.order())));
-        lists.cut(region, at, first, behind);
-        region.set_dirty(first, behind - first, true);
-        lists.dirty_granules += behind - first;
-        lists.free_range(region, first, behind, true, time);
-        at = behind;
     }
 }
 
@@ -77,7 +47,7 @@ pub(super) fn allow_whole<P: Platform>(heap: &PageHeap<P>, first: usize, end: us
         // Advice alone: it does no harm if another thread takes a part of the extent now.
         let is_whole = given.get(start / HUGE) == SMALL && {
             let _lists = heap.buddy.lock(p);
-            is_free(region, start, HUGE_ORDER) && region.dirty_in(start, HUGE) == 0
+            is_free(region, start, HUGE_ORDER)
         };
         if is_whole && given.set(start / HUGE, LARGE) {
             p.advise(region.address(start as u32), HUGE * GRANULE, Advice::HugePages);

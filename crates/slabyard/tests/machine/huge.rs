@@ -71,27 +71,3 @@ fn what_a_huge_page_brought_along_goes_back_at_rest() {
         yard.verify().expect("no slow path").expect("sound");
     }
 }
-
-/// The same of a trim, and of a heap of which a part stays.
-#[test]
-fn what_a_huge_page_brought_along_goes_back_by_a_trim() {
-    for kept in [0, 1, 3] {
-        let (yard, mut random) = (yard(), Random::new(kept));
-        let mut buffers = buffers(&yard, &mut random, 20);
-        let nr = buffers.len();
-        let kept = buffers.split_off(nr - nr * kept as usize / 10);
-        buffers.into_iter().for_each(|buffer| yard.free(buffer).expect("live"));
-        yard.trim();
-        let (before, after) = resident(&yard);
-        let most = kept.len() * 20 * GRANULE;
-        assert!(
-            before <= most + END && after <= most + END,
-            "{before} bytes, then {after}, of {most}"
-        );
-        kept.into_iter().for_each(|buffer| yard.free(buffer).expect("live"));
-        yard.trim();
-        let (before, after) = resident(&yard);
-        assert!(before <= END && after <= END, "{before} bytes, then {after}");
-        yard.verify().expect("no slow path").expect("sound");
-    }
-}
