@@ -379,12 +379,7 @@ fn gap_around(region: &Region, block: usize, align: u32, least: usize) -> (usize
 
 /// Begin of the free block in which a granule is, if it is of one of these orders.
 #[inline(never)]
-pub(super) fn block_around(
-    region: &Region,
-    granule: usize,
-    least: u32,
-    most: u32,
-) -> Option<usize> {
+fn block_around(region: &Region, granule: usize, least: u32, most: u32) -> Option<usize> {
     for order in least..=most {
         let block = granule >> order << order;
         if region.descriptor(block as u32).is_free_block(order) {
