@@ -12,8 +12,11 @@
 //!
 //! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
 //! and a coroutine on a stack anywhere. An overwritten mark does, since no other function writes to
-//! a frame that is in use. A jump goes undetected if it leaves the few instructions at the gate while other threads are inside, or an
-//! in-place `realloc`, a trim or a statistics call, which set no mark.
+//! a frame that is in use. So does a mark in the frames of the call that looks, which may never
+//! write there: a killed child's lay in such a gap on each call, where no other
+//! function had overwritten it. A jump goes undetected if it leaves the few
+//! instructions at the gate while other threads are inside, or an in-place `realloc`, a trim or a
+//! statistics call, which set no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other
 //! threads out. Invariant: while the repair runs, no other thread is in a slow path, and no signal
@@ -23,7 +26,7 @@ use crate::child::repair;
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::platform::birth::WHOLE;
-use crate::platform::mark::{MARKED, PASSING, left};
+use crate::platform::mark::{MARKED, Mark, PASSING, left};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::depth::INSIDE;
@@ -32,10 +35,13 @@ use crate::yard::depth::INSIDE;
 const SCRUBBED: usize = 768;
 
 /// In a thread that is inside of a slow path: true if it is so no more, because that was left by
-/// a jump.
+/// a jump. The call that looks has a mark, too, or none.
 #[cold]
 #[inline(never)]
-pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    own: Option<&Mark>,
+) -> bool {
     let p = yard.platform();
     if !P::HAS_MARKS {
         return false;
@@ -45,9 +51,13 @@ pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool 
     if word & !PASSING == 0 || p.birth().load(Ordering::Relaxed) != WHOLE {
         return false;
     }
-    scrub();
-    if !p.is_other(word & !PASSING, MARKED) {
-        return false;
+    // Stacks grow downwards: from here to its own mark all is of this call.
+    let frames = (&raw const word).addr()..own.map_or(0, |own| core::ptr::from_ref(own).addr());
+    if !frames.contains(&(word & !PASSING)) {
+        scrub();
+        if !p.is_other(word & !PASSING, MARKED) {
+            return false;
+        }
     }
     if word & PASSING != 0 {
         let is_outside = yard.gate.forget_passing(p);

@@ -81,7 +81,7 @@ pub(crate) fn enter<'a, P: Platform, E: Engine>(
     let depth = &p.thread().depth;
     let mut before = depth.load(Ordering::Relaxed);
     if before & INSIDE != 0 {
-        if !gave_jumped_up(yard) {
+        if !gave_jumped_up(yard, mark) {
             return None;
         }
         before &= !INSIDE;
