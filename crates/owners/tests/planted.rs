@@ -249,7 +249,7 @@ fn without_the_caches_the_totals_are_told() {
         let machine = &found.growth[0];
         assert!(machine.cgroup.is_none() && machine.bytes > 1 << 20, "{machine:?}");
         eprintln!("{:?}", found.growth);
-        // About 20 MiB, which are charged to a cgroup where this machine has any.
+        // About 30 MiB, which are charged to a cgroup where this machine has any.
         let most = found.growth.get(1).map_or(0, |it| it.grew_bytes);
         (machine.grew_bytes.max(most) > 4 << 20).then_some(Some(found))
     });

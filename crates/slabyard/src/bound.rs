@@ -33,6 +33,9 @@ pub const GIVE_BACKS: u64 = 1;
 /// Bytes that one such system call purges.
 pub const GIVE_BACK_BYTES: u64 = purge::MOST_BYTES as u64;
 
+/// The same where the kernel makes huge pages of its own accord: one of them, too.
+pub const GIVE_BACK_HUGE: u64 = GIVE_BACK_BYTES + (HUGE * GRANULE) as u64;
+
 /// The free of a run above [`SHEDDING`] bytes may purge [`SHED`] times as many.
 pub const SHEDDING: usize = crate::large::SMALLEST_LARGE;
 /// See [`SHEDDING`].

@@ -10,7 +10,6 @@ use crate::platform::{Advice, GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// True if the heap may have huge pages, for which nobody asked.
-#[inline(never)]
 pub(super) fn has_huge_pages<P: Platform>(heap: &PageHeap<P>) -> bool {
     heap.region.top() > ALWAYS_SMALL && heap.platform.has_huge_pages()
 }

@@ -1,7 +1,7 @@
 //! The purge: gives pages of free blocks back to the kernel, either those that stayed free for a
 //! while, or all at once.
 //!
-//! A purge makes one system call per slice, for at most [`MOST_BYTES`] and a huge page, or for as
+//! A purge makes one system call per slice, for at most [`MOST_BYTES`] and one huge page, or for as
 //! much as its caller requested. It takes the granules that the call covers out of the buddy, so
 //! that it holds no lock during the call; the rest of their blocks stays in the buddy.
 //!
@@ -173,8 +173,8 @@ fn put_refused<P: Platform>(heap: &PageHeap<P>, part: &DirtyPart, now: u32) -> u
 }
 
 /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
-/// enough: at most this many granules, or a huge page if there are any, and how many of them are
-/// dirty. Tries larger orders first.
+/// enough: at most this many granules, or what may be one huge page if `huge`, and how many of them
+/// are dirty. Tries larger orders first.
 fn take_old<P: Platform>(
     heap: &PageHeap<P>,
     now: u32,

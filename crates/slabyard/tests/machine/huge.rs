@@ -1,6 +1,7 @@
 //! Where the kernel makes huge pages of its own accord, what a program frees goes back all the same:
 //! also what a huge page made resident and nobody took.
 
+use slabyard::bound;
 use slabyard::calls::help;
 use slabyard::platform::{GRANULE, Memory};
 use slabyard::yard::{Settings, Yard};
@@ -33,11 +34,16 @@ fn buffers(yard: &Yard<Machine>, random: &mut Random, most: usize) -> Vec<usize>
     buffers
 }
 
-/// Time passes, and a helper makes the passes.
+/// Time passes, and a helper makes the passes, in slices.
 fn rest(yard: &Yard<Machine>, ms: u64) {
+    let given = || yard.platform().tally().give_back_bytes;
     for _ in 0..ms / 25 {
         yard.platform().advance(25);
-        while help::help_reclaim(yard) {}
+        let mut before = given();
+        while help::help_reclaim(yard) {
+            assert!(given() - before <= bound::GIVE_BACK_HUGE, "a slice is bounded");
+            before = given();
+        }
     }
 }
 
