@@ -146,6 +146,20 @@ static inline long resident_kib(void)
     return line ? strtol(line + 5, NULL, 10) : -1;
 }
 
+/* Does the kernel make huge pages where nobody asked? A byte that is written makes 2 MiB resident then. */
+static inline int makes_huge_pages(void)
+{
+    char text[64] = "";
+    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
+
+    if (fd < 0)
+        return 0;
+    if (read(fd, text, sizeof text - 1) < 0)
+        text[0] = 0;
+    close(fd);
+    return strstr(text, "[always]") != NULL;
+}
+
 /* The allocator's own check of itself, where it has one. */
 static inline void verify_yard(const char *when)
 {
