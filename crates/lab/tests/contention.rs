@@ -25,7 +25,7 @@ fn case_of(name: &str, release: &str, cpus: u32, change: impl Fn(&mut Settings))
     (machine.online_cpus, machine.present_cpus, machine.possible_cpus) = (cpus, cpus, cpus);
     let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
     change(&mut settings);
-    Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
+    Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case")
 }
 
 fn run(case: &Case, tasks: u32) -> Contended {

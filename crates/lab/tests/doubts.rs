@@ -1,11 +1,12 @@
 //! Complete traces are not in doubt with their own snapshots; with rows removed, or with a snapshot
 //! taken at another moment, they are.
 
+use crate::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::event::{Event, EventKind};
 use slabyard_lab::prepare::doubts::{Doubt, doubts};
 use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace::{self, Trace};
+use slabyard_lab::trace::Trace;
 use std::path::Path;
 
 const TRACES: [&str; 3] = ["forkexec", "hackbench", "tr64k_hb_smp4"];
@@ -16,9 +17,7 @@ fn snapshot(directory: &str, name: &str) -> KernelSnapshot {
 }
 
 fn traced(name: &str) -> (Trace, KernelSnapshot) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("traces/{name}.slabtrace"));
-    let before = snapshot("traces", &format!("{name}.before.json.zst"));
-    (trace::open(&path).expect("a trace"), before)
+    recorded(name).clone()
 }
 
 fn found(trace: &Trace, snapshot: &KernelSnapshot) -> Vec<Doubt> {

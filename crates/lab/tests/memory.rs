@@ -20,10 +20,9 @@ fn case_of(name: &str, change: fn(&mut Settings), of_slab: bool) -> Case {
     let (trace, snapshot) = recorded(name);
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     change(&mut settings);
-    let mut case =
-        Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let mut case = Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case");
     if of_slab {
-        case.follow_slab(&snapshot, &slab::Rules::of(&settings.machine)).expect("its slabs");
+        case.follow_slab(snapshot, &slab::Rules::of(&settings.machine)).expect("its slabs");
     }
     case.tell_others(Events::Held(&trace.events)).expect("events in memory");
     case

@@ -24,8 +24,8 @@ fn outcome(name: &str, keys: &[&str]) -> Outcome {
     let mut settings = snapshot.settings().expect("a known kernel").0;
     keys.iter().for_each(|key| settings.set(key).expect("a setting"));
     settings.validate().expect("a machine");
-    let order = case::order_of(&snapshot);
-    let case = Case::new(&trace, &snapshot, &settings, order).expect("a case");
+    let order = case::order_of(snapshot);
+    let case = Case::new(trace, snapshot, &settings, order).expect("a case");
     let plan = case.plan(Start::LookAhead);
     let done = replay(&plan).expect("a replay");
     let bytes = |nth: usize| u64::from(settings.machine.page_size) << case.orders[nth];

@@ -24,7 +24,7 @@ fn run(release: &str, set: &[&str]) -> Run {
     let mut settings = Settings::new(find_release(release).expect("a release").0, machine);
     set.iter().for_each(|text| settings.set(text).expect("a setting"));
     settings.validate().expect("a possible kernel");
-    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let case = Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case");
     let done = replay(&Plan { audit_every: 20_000, ..case.plan(Start::LookAhead) }).expect("books");
     Run { case, done }
 }
@@ -162,7 +162,7 @@ fn what_cpus_held_in_their_slabs_they_hold_in_sheaves_of_another_release() {
     let (trace, snapshot) = recorded("hackbench");
     let machine = snapshot.settings().expect("a known kernel").0.machine;
     let settings = Settings::new(find_release("7.3").expect("a release").0, machine);
-    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let case = Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case");
     assert!(case.traced_sheaves.contains(&0));
     let plan = Plan { steps: Some(0), ..case.plan(Start::LookAhead) };
     let done = replay(&plan).expect("sound books");

@@ -19,7 +19,7 @@ fn case_of(name: &str, change: fn(&mut Settings)) -> Case {
     let (trace, snapshot) = recorded(name);
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     change(&mut settings);
-    Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
+    Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case")
 }
 
 fn run(case: &Case, tasks: u32) -> Replayed {
@@ -71,11 +71,13 @@ fn a_machine_that_is_changed_has_the_same_objects_live_at_every_moment() {
         ("16 CPUs", |settings| cpus(settings, 16)),
         ("1 CPU", |settings| cpus(settings, 1)),
     ];
-    for name in TRACES {
+    for (nth, name) in TRACES.into_iter().enumerate() {
         let base = case_of(name, |_| ());
         let traced = run(&base, 1);
         println!("{name}: {:?} KiB as traced", kib(&base, &traced));
-        for (what, change) in changes {
+        // Each change is made with two of the traces.
+        let made = changes.into_iter().enumerate().filter(|(k, _)| (nth + k) % TRACES.len() != 0);
+        for (_, (what, change)) in made {
             let case = case_of(name, change);
             let other = run(&case, 1);
             println!("{name}: {:?} KiB, {what}", kib(&case, &other));
