@@ -13,8 +13,8 @@ enum { PAIRS = 1000, MOST = 6 << 20, PAGE = 4096 };
 /* The table is no memory of the allocator's: it would be counted. */
 static void **table;
 static uint64_t state = 88172645463325252u;
-/* Of an engine that needs long for many objects, such a part is enough. */
-static size_t part = 1;
+/* Of what a burst has, DECAY_PART's part: of an engine that needs long for many objects less is enough. */
+static size_t part = 2;
 
 static size_t any_size(size_t least, size_t most)
 {

@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     } else if (argc > 2) {
         limited_late();
     } else {
-        run_under("all", 256 * MIB, argv[0]);
+        run_under("all", 160 * MIB, argv[0]);
         run_under("all", 100 * MIB, argv[0]);
         run_under("small", 64 * MIB, argv[0]);
         run_under("small", 32 * MIB, argv[0]);

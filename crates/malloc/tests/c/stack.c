@@ -16,7 +16,7 @@
 #include <ucontext.h>
 
 enum { statistics_most = 4096 };
-enum { STACK = 128 << 10, NR = 400, ROUNDS = 16, PAINT = 0xa5 };
+enum { STACK = 128 << 10, NR = 400, ROUNDS = 8, PAINT = 0xa5 };
 
 /* Or what STACK_SLOW says. */
 static size_t slow_most = 3072;

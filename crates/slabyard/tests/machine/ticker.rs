@@ -179,7 +179,7 @@ each_engine! {
         let yard: Yard<Machine, E> = each_engine::new_yard(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
         let objects: Vec<_> =
-            (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
+            (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
         for object in objects {
             yard.free_fast(object).expect("a live object");
         }

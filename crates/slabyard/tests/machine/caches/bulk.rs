@@ -244,8 +244,12 @@ fn settings_are_what_a_cache_has() {
 
 #[test]
 fn slabs_of_any_orders_serve() {
-    for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
+    for (nth, page_bytes) in [4 << 10, 16 << 10, 64 << 10].into_iter().enumerate() {
         for (least, most) in (0..=6).flat_map(|most| (0..=most).map(move |least| (least, most))) {
+            // With assertions each pair of orders is on one page size.
+            if cfg!(debug_assertions) && (least + most) as usize % 3 != nth {
+                continue;
+            }
             for bytes in [1, 8, 16, 100, 3000] {
                 let yard = yard_on(Config { page_bytes, ..Config::default() });
                 let orders = (least, most);
