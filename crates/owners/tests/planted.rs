@@ -190,7 +190,8 @@ fn the_rates_of_a_process_that_opens_and_closes_files_are_told() {
         "{site:?}"
     );
     let cache = found.caches.iter().find(|cache| cache.cache == "filp").unwrap();
-    assert!(cache.allocations.unwrap() >= site.allocations, "{cache:?}");
+    // Both are read one after the other, while files are opened.
+    assert!(cache.allocations.unwrap() * 100 >= site.allocations * 99, "{cache:?}");
     assert!((LASTS / 2..LASTS * 2).contains(&Duration::from_nanos(found.took_ns)), "{found:?}");
     let cost = found.cost.unwrap();
     assert!(cost.events > 1000 && cost.cpu_share > 0.0, "{cost:?}");
@@ -217,6 +218,8 @@ fn a_kernel_that_loads_no_programs_names_the_process_by_its_events() {
     let grew = found.caches.iter().find(|it| it.cache == "dentry").unwrap().grew_objects.unwrap();
     assert!((most.objects as i64) < grew * 4 && most.objects as i64 * 4 > grew, "{most:?} {grew}");
     let churn = found.sites.iter().find(|it| it.process.pid == pids[1] && it.cache == "filp");
+    // A few of one event in many say nothing about each other.
+    let churn = churn.filter(|site| site.allocations > 20 * found.one_in);
     assert!(churn.is_none_or(|site| site.frees * 2 > site.allocations), "{churn:?}");
     let lacks = |what: &str| found.missing.iter().any(|it| it.what.contains(what));
     assert!(lacks("BPF") && lacks("clock of trace events"), "{:?}", found.missing);
