@@ -36,6 +36,7 @@ mod nodes;
 mod outside;
 #[cfg(test)]
 pub(crate) mod planted;
+mod present;
 mod pressure;
 pub mod profile;
 mod request;

@@ -1,23 +1,21 @@
 //! How much of a process's yards is resident, by use: what was lent but never touched, or was
 //! swapped out, is not.
 //!
-//! `/proc/PID/pagemap` tells which pages are present (the kernel's `pagemap.rst`); the descriptors
-//! say what each page is used for. Neighbours: [`super::walk`] goes over the descriptors,
-//! [`super::resident`] sums mappings. Invariant: blocks in mappings of their own are told only if
+//! [`super::present`] tells which pages are in memory; the descriptors say what each page is used for.
+//! Neighbours: [`super::walk`] goes over the descriptors, [`super::resident`] sums mappings. Invariant: blocks in mappings of their own are told only if
 //! those found in the tables add up to what the yard counts.
 
 use super::collect;
 use super::find;
 use super::front::Front;
 use super::memory::{self, Fault, Memory, MemoryPart};
+use super::present::Pages;
 use super::resident;
 use super::walk::{self, Shape};
 use super::yards::Unreadable;
 use slabyard_abi::region::{CacheWord, GRANULE, Word, descriptor, mapping_table};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 /// Resident bytes of all yards of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,72 +146,10 @@ fn word(memory: &dyn Memory, address: u64) -> Result<u64, Fault> {
     Ok(memory::words(&bytes).next().unwrap_or(0))
 }
 
-/// A page's entry: it is present (the kernel's `pagemap.rst`).
-const PRESENT: u64 = 1 << 63;
-/// Entries that are read at once.
-const WINDOW: u64 = 1 << 16;
-
-/// The pages of a process, read in windows, because ranges are asked for in their order.
-struct Pages {
-    file: File,
-    page_bytes: u64,
-    first: u64,
-    window: Vec<u8>,
-}
-
-impl Pages {
-    fn open(pid: u32) -> std::io::Result<Pages> {
-        let file = File::open(format!("/proc/{pid}/pagemap"))?;
-        let page_bytes = rustix::param::page_size() as u64;
-        Ok(Pages { file, page_bytes, first: 0, window: Vec::new() })
-    }
-
-    /// Bytes of a range that are present; what cannot be read is not.
-    fn present(&mut self, range: &Range<u64>) -> u64 {
-        let (mut page, end) = (range.start / self.page_bytes, range.end.div_ceil(self.page_bytes));
-        let mut present = 0;
-        while page < end {
-            let known = self.first..self.first + self.window.len() as u64 / 8;
-            if !known.contains(&page) && !self.read(page) {
-                break;
-            }
-            let until = end.min(self.first + self.window.len() as u64 / 8);
-            let at = |page: u64| (page - self.first) as usize * 8;
-            let entries = memory::words(&self.window[at(page)..at(until)]);
-            present += entries.filter(|entry| entry & PRESENT != 0).count() as u64;
-            page = until;
-        }
-        present * self.page_bytes
-    }
-
-    fn read(&mut self, page: u64) -> bool {
-        self.first = page;
-        self.window.resize(WINDOW as usize * 8, 0);
-        let read = self.file.read_at(&mut self.window, page * 8).unwrap_or(0);
-        self.window.truncate(read / 8 * 8);
-        !self.window.is_empty()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::process::planted::PlantedTarget;
-
-    #[test]
-    fn pages_that_were_touched_are_present_and_others_are_not() {
-        const MIB: usize = 1 << 20;
-        let mut block: Vec<u8> = Vec::with_capacity(64 * MIB);
-        let start = block.as_ptr() as u64;
-        block.resize(8 * MIB, 1);
-        let mut pages = Pages::open(std::process::id()).expect("our own pages");
-        let range = |from: usize, to: usize| start + from as u64..start + to as u64;
-        let page = pages.page_bytes;
-        let touched = pages.present(&range(0, 8 * MIB));
-        assert!((8 * MIB as u64..=8 * MIB as u64 + page).contains(&touched), "{touched}");
-        // A huge page may reach behind what was touched.
-        assert_eq!(pages.present(&range(12 * MIB, 64 * MIB)), 0);
-    }
 
     #[test]
     fn blocks_that_do_not_add_up_are_not_told() {
