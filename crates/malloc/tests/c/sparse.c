@@ -16,10 +16,11 @@
 
 static char *blocks[NR];
 
-/* Where a page becomes resident for each byte, `most` KiB; else what all blocks can be. */
+/* Where a page becomes resident for each byte, `most` KiB; else what all blocks can be, and a third for
+ * their classes and the stripes of nodes. */
 static long most_resident(long most, size_t size, size_t nr)
 {
-    return makes_huge_pages() ? (long)((size * nr) >> 10) + HUGE_ENDS : most;
+    return makes_huge_pages() ? (long)((size * nr) >> 10) * 4 / 3 + HUGE_ENDS : most;
 }
 
 /* Only a system that charges what is not written refuses them. */
