@@ -1,16 +1,17 @@
-//! Which pages of a process are in memory and count as its own: the zero page, which the kernel maps
-//! where memory is read that was never written, does not.
+//! Which pages of a process are in memory and count as its own: the zero page, which the kernel
+//! maps where memory is read that was never written, does not.
 //!
-//! `PAGEMAP_SCAN` (Linux 6.7; the kernel's `pagemap.rst`) tells them apart. Older kernels have the
-//! entries of `/proc/PID/pagemap` alone, in which a page of zeros is present like any other: what a
-//! reader of the process looked at counts there. (Our own reads are such: where the kernel makes huge
-//! pages of its own accord, the first one of 2 MiB maps all of them.)
+//! `PAGEMAP_SCAN` (Linux 6.7; the kernel's `pagemap.rst`) tells them apart, the huge zero page since
+//! 6.18. Older kernels have the entries of `/proc/PID/pagemap` alone, in which a page of zeros is
+//! present like any other: what a reader of the process looked at counts there. (Our own reads are
+//! such: where the kernel makes huge pages of its own accord, the first one of 2 MiB maps them all.)
 //!
 //! Neighbour: [`super::residence`] asks for the pages of each use, in the order of their addresses,
 //! so a look at a window answers many questions.
 #![allow(unsafe_code)]
 
 use super::memory;
+use rustix::io::Errno;
 use rustix::ioctl::{self, Opcode, Updater, opcode};
 use std::fs::File;
 use std::ops::Range;
@@ -85,21 +86,17 @@ impl Pages {
 
     /// Bytes of the range's pages that are in memory; what cannot be read is not.
     pub(super) fn present(&mut self, range: &Range<u64>) -> u64 {
-        if let Some(bytes) = self.scanned(range) {
-            return bytes;
-        }
-        self.is_old = true;
-        self.by_entries(range)
+        let scanned = self.by_scan(range);
+        if self.is_old { self.by_entries(range) } else { scanned }
     }
 
-    /// `None` if the kernel knows no scan.
-    fn scanned(&mut self, range: &Range<u64>) -> Option<u64> {
+    fn by_scan(&mut self, range: &Range<u64>) -> u64 {
         let mut at = range.start / self.page_bytes * self.page_bytes;
-        let end = range.end.checked_next_multiple_of(self.page_bytes)?;
+        let end = range.end.checked_next_multiple_of(self.page_bytes).unwrap_or(range.end);
         let mut present = 0;
         while at < end {
-            if !self.known.contains(&at) {
-                self.scan(at, end)?;
+            if !self.known.contains(&at) && !self.scan(at, end) {
+                break;
             }
             let until = end.min(self.known.end);
             let from = self.stretches.partition_point(|it| it.end <= at);
@@ -107,14 +104,15 @@ impl Pages {
             present += within.map(|it| it.end.min(until) - it.start.max(at)).sum::<u64>();
             at = until;
         }
-        Some(present)
+        present
     }
 
-    /// Scans a window that begins here; after it, its first page is known.
-    fn scan(&mut self, start: u64, wanted: u64) -> Option<()> {
+    /// Scans a window that begins here; false if its first page is still unknown after it.
+    fn scan(&mut self, start: u64, wanted: u64) -> bool {
         if self.is_old {
-            return None;
+            return false;
         }
+        self.known = 0..0;
         self.stretches.clear();
         self.stretches.resize(STRETCHES, Stretch::default());
         let mut scan = Scan {
@@ -129,11 +127,15 @@ impl Pages {
             ..Scan::default()
         };
         // SAFETY: the kernel reads `Scan`, and writes to it and to at most `vec_len` stretches.
-        unsafe { ioctl::ioctl(&self.file, Updater::<SCAN, Scan>::new(&mut scan)) }.ok()?;
+        let done = unsafe { ioctl::ioctl(&self.file, Updater::<SCAN, Scan>::new(&mut scan)) };
+        if let Err(why) = done {
+            self.is_old = why == Errno::NOTTY;
+            return false;
+        }
         let nr = self.stretches.partition_point(|it| it.end > 0);
         self.stretches.truncate(nr);
         self.known = start..scan.walk_end;
-        (scan.walk_end > start).then_some(())
+        scan.walk_end > start
     }
 
     /// The same by the entries, with pages of zeros.
@@ -202,10 +204,23 @@ mod tests {
         let mut pages = Pages::open(std::process::id()).expect("our own pages");
         // They are there, and are nobody's.
         assert!(pages.by_entries(&range) >= 8 * MIB as u64);
-        match pages.scanned(&range) {
-            Some(present) => assert_eq!(present, 0),
-            None => eprintln!("not run: this kernel knows no PAGEMAP_SCAN"),
+        let present = pages.by_scan(&range);
+        if pages.is_old {
+            return eprintln!("not run: this kernel knows no PAGEMAP_SCAN");
         }
+        assert_eq!(present, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_present() {
+        let mut pages = Pages::open(std::process::id()).expect("our own pages");
+        let on_stack = &raw const pages as u64;
+        for beyond in [u64::MAX - 8192..u64::MAX, u64::MAX..u64::MAX, 1 << 63..(1 << 63) + 4096] {
+            assert_eq!(pages.present(&beyond), 0, "{beyond:x?}");
+        }
+        // What can be read is read after it as before, by the same means.
+        assert!(pages.present(&(on_stack..on_stack + 8)) > 0);
+        assert_eq!(pages.is_old, pages.known.is_empty());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! How much of a process's yards is resident, by use: what was lent but never touched, or was
 //! swapped out, is not.
 //!
-//! [`super::present`] tells which pages are in memory; the descriptors say what each page is used for.
-//! Neighbours: [`super::walk`] goes over the descriptors, [`super::resident`] sums mappings. Invariant: blocks in mappings of their own are told only if
-//! those found in the tables add up to what the yard counts.
+//! [`super::present`] tells which pages are in memory; the descriptors say what each page is used
+//! for. Neighbours: [`super::walk`] goes over the descriptors, [`super::resident`] sums mappings.
+//! Invariant: blocks in mappings of their own are told only if those found in the tables add up to
+//! what the yard counts.
 
 use super::collect;
 use super::find;
