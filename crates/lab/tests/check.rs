@@ -10,15 +10,9 @@ use slabyard_lab::event::EventKind;
 use slabyard_lab::prepare::{Order, StepKind};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Machine, Settings};
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace::Trace;
 use slabyard_model::cache::{Planted, Rules};
 
 const TRACES: [&str; 3] = ["forkexec", "hackbench", "tr64k_hb_smp4"];
-
-fn traced(name: &str) -> (Trace, KernelSnapshot) {
-    recorded(name).clone()
-}
 
 fn case_of(name: &str) -> Case {
     let (trace, snapshot) = recorded(name);
@@ -106,7 +100,7 @@ fn wrong_rules_are_told_from_the_right_ones() {
 /// use then. The model is corrected by what the kernel chose, and then predicts the next choice.
 #[test]
 fn objects_of_tasks_that_are_not_traced_do_not_blind_the_model() {
-    let (mut trace, snapshot) = traced("forkexec");
+    let (mut trace, snapshot) = recorded("forkexec").clone();
     let before = trace.events.len();
     trace.events.retain(|event| {
         let is_of_pages = matches!(event.kind, EventKind::PageAlloc | EventKind::PageFree);
@@ -145,7 +139,7 @@ fn the_same_run_twice_is_the_same_and_its_books_are_sound() {
 
 #[test]
 fn shaken_events_give_a_spread() {
-    let (trace, snapshot) = traced("forkexec");
+    let (trace, snapshot) = recorded("forkexec");
     let (settings, _) = snapshot.settings().expect("a known kernel");
     let order = case::order_of(&snapshot);
     let shaken: Vec<Case> = (1..4)
@@ -167,7 +161,7 @@ fn shaken_events_give_a_spread() {
 /// machine's size costs no memory of the model's that slabs do not.
 #[test]
 fn other_machines_run_the_same_load() {
-    let (trace, snapshot) = traced("tr64k_hb_smp4");
+    let (trace, snapshot) = recorded("tr64k_hb_smp4");
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     let bytes = |settings: &_| {
         let case = Case::new(&trace, &snapshot, settings, case::order_of(&snapshot)).unwrap();
@@ -191,7 +185,7 @@ fn other_machines_run_the_same_load() {
 /// free object.
 #[test]
 fn what_a_kernel_does_not_have_holds_nothing() {
-    let (trace, snapshot) = traced("tr64k_hb_smp4");
+    let (trace, snapshot) = recorded("tr64k_hb_smp4");
     let (traced, _) = snapshot.settings().expect("a known kernel");
     let peak_of = |settings: &Settings, start: Start| {
         let order = case::order_of(&snapshot);
@@ -231,7 +225,7 @@ fn what_a_kernel_does_not_have_holds_nothing() {
 #[test]
 fn how_fast_a_replay_is() {
     let begun = std::time::Instant::now();
-    let (trace, snapshot) = traced("forkexec");
+    let (trace, snapshot) = recorded("forkexec");
     let opened = begun.elapsed();
     let (settings, _) = snapshot.settings().expect("a known kernel");
     let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");

@@ -16,10 +16,6 @@ fn snapshot(directory: &str, name: &str) -> KernelSnapshot {
     KernelSnapshot::open(&path).expect("a snapshot").remove(0)
 }
 
-fn traced(name: &str) -> (Trace, KernelSnapshot) {
-    recorded(name).clone()
-}
-
 fn found(trace: &Trace, snapshot: &KernelSnapshot) -> Vec<Doubt> {
     let (settings, _) = snapshot.settings().expect("a known kernel");
     let case = Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case");
@@ -29,7 +25,7 @@ fn found(trace: &Trace, snapshot: &KernelSnapshot) -> Vec<Doubt> {
 #[test]
 fn whole_traces_and_their_own_snapshots_are_beyond_doubt() {
     for name in TRACES {
-        let (trace, before) = traced(name);
+        let (trace, before) = recorded(name);
         assert_eq!(found(&trace, &before), [], "{name}");
     }
 }
@@ -43,7 +39,7 @@ fn one_row_in_a_hundred_is_missed_whichever_it_is() {
         ("frees", |e| matches!(e.kind, EventKind::CacheFree | EventKind::Kfree)),
     ];
     for name in TRACES {
-        let (whole, before) = traced(name);
+        let (whole, before) = recorded(name);
         let is_missed = |what: &str, trace: &Trace| {
             let doubts = found(trace, &before);
             assert!(matches!(doubts[..], [Doubt::RowsMissing(_)]), "{name}, {what}: {doubts:?}");
@@ -70,7 +66,7 @@ fn one_row_in_a_hundred_is_missed_whichever_it_is() {
 #[test]
 fn pages_that_were_got_without_a_word_are_missed() {
     for name in ["forkexec", "hackbench"] {
-        let (mut trace, before) = traced(name);
+        let (mut trace, before) = recorded(name).clone();
         let mut nth = 0u32;
         trace.events.retain(|event| {
             nth += u32::from(event.kind == EventKind::PageAlloc);
@@ -88,7 +84,7 @@ fn a_snapshot_of_another_moment_is_told() {
         ("hackbench", "hackbench.after_shrunk"),
         ("forkexec", "forkexec.after_shrunk"),
     ] {
-        let (trace, _) = traced(name);
+        let (trace, _) = recorded(name);
         let doubts = found(&trace, &snapshot("tests/data", &format!("{other}.json.zst")));
         assert!(matches!(doubts[..], [Doubt::OtherMoment { .. }]), "{name}, {other}: {doubts:?}");
         assert!(doubts[0].to_string().contains("snapshot seems to be of another moment"));

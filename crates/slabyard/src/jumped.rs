@@ -13,10 +13,9 @@
 //! The stack pointer does not show that the frame is gone: a handler may run on a stack of its own,
 //! and a coroutine on a stack anywhere. An overwritten mark does, since no other function writes to
 //! a frame that is in use. So does a mark in the frames of the call that looks, which may never
-//! write there: a killed child's lay in such a gap on each call, where no other
-//! function had overwritten it. A jump goes undetected if it leaves the few
-//! instructions at the gate while other threads are inside, or an in-place `realloc`, a trim or a
-//! statistics call, which set no mark.
+//! write there: a killed child's lay in such a gap on each call. A jump goes undetected if it leaves
+//! the few instructions at the gate while other threads are inside, or an in-place `realloc`, a trim
+//! or a statistics call, which set no mark.
 //!
 //! Neighbours: [`crate::slow_path`] asks whether a jump happened; [`crate::gate`] keeps other
 //! threads out. Invariant: while the repair runs, no other thread is in a slow path, and no signal

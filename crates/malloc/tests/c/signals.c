@@ -25,8 +25,9 @@ static __thread struct slot taken[SLOTS];
 static __thread uint64_t handler_random;
 static __thread unsigned nr_handled;
 static __thread timer_t timer;
-/* An odd time, so that a signal meets every instruction sooner or later. Each handler asks for the next
-   signal as it ends: were they periodic, a handler that takes longer would leave the load no time. */
+/* An odd time, so that a signal meets every instruction sooner or later. Each handler asks for the
+ * next signal as it ends: were they periodic, a handler that takes longer would leave the load no
+ * time. */
 static const struct itimerspec soon = { .it_value = { 0, 53000 } };
 
 static size_t random_size(uint64_t r)

@@ -16,8 +16,8 @@
 
 static char *blocks[NR];
 
-/* Where a page becomes resident for each byte, `most` KiB; else what all blocks can be, and a third for
- * their classes and the stripes of nodes. */
+/* Where a page becomes resident for each byte, `most` KiB; else what all blocks can be, and a third
+ * for their classes and the stripes of nodes. */
 static long most_resident(long most, size_t size, size_t nr)
 {
     return makes_huge_pages() ? (long)((size * nr) >> 10) * 4 / 3 + HUGE_ENDS : most;
@@ -102,7 +102,8 @@ static void touched(size_t size, size_t nr, int small, long most)
     }
     CHECK(n == nr, "%zu blocks of %zu", n, size);
     after = resident_kib();
-    CHECK(before < 0 || after - before < most, "%ld KiB resident of %zu blocks of %zu", after - before, nr, size);
+    CHECK(before < 0 || after - before < most, "%ld KiB resident of %zu blocks of %zu",
+          after - before, nr, size);
     for (n = 0; n < nr; n++) {
         free(blocks[n]);
         for (k = 0; small && k < 2; k++)
