@@ -141,10 +141,10 @@ fn the_same_run_twice_is_the_same_and_its_books_are_sound() {
 fn shaken_events_give_a_spread() {
     let (trace, snapshot) = recorded("forkexec");
     let (settings, _) = snapshot.settings().expect("a known kernel");
-    let order = case::order_of(&snapshot);
+    let order = case::order_of(snapshot);
     let shaken: Vec<Case> = (1..4)
         .map(|seed| Order { jitter_ns: 500, seed, ..order })
-        .map(|order| Case::new(&trace, &snapshot, &settings, order).expect("a case"))
+        .map(|order| Case::new(trace, snapshot, &settings, order).expect("a case"))
         .collect();
     let runs = shaken.iter().map(|case| Spread::of(&case.plan(Start::LookAhead)).expect("sound"));
     let spread = runs.clone().reduce(Spread::with).expect("three runs");
@@ -164,7 +164,7 @@ fn other_machines_run_the_same_load() {
     let (trace, snapshot) = recorded("tr64k_hb_smp4");
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     let bytes = |settings: &_| {
-        let case = Case::new(&trace, &snapshot, settings, case::order_of(&snapshot)).unwrap();
+        let case = Case::new(trace, snapshot, settings, case::order_of(snapshot)).unwrap();
         let plan = Plan { audit_every: 100_000, ..case.plan(Start::LookAhead) };
         let done = replay(&plan).expect("sound books");
         let slab = |order: &u8| u64::from(case.page_size) << order;
@@ -188,8 +188,8 @@ fn what_a_kernel_does_not_have_holds_nothing() {
     let (trace, snapshot) = recorded("tr64k_hb_smp4");
     let (traced, _) = snapshot.settings().expect("a known kernel");
     let peak_of = |settings: &Settings, start: Start| {
-        let order = case::order_of(&snapshot);
-        let case = Case::new(&trace, &snapshot, settings, order).expect("a case");
+        let order = case::order_of(snapshot);
+        let case = Case::new(trace, snapshot, settings, order).expect("a case");
         let plan = Plan { sample_every: 5000, audit_every: 5000, ..case.plan(start) };
         let done = replay(&plan).expect("sound books");
         let moments = done.samples.iter().chain([&done.before, &done.after]);
@@ -228,7 +228,7 @@ fn how_fast_a_replay_is() {
     let (trace, snapshot) = recorded("forkexec");
     let opened = begun.elapsed();
     let (settings, _) = snapshot.settings().expect("a known kernel");
-    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let case = Case::new(trace, snapshot, &settings, case::order_of(snapshot)).expect("a case");
     let prepared = begun.elapsed() - opened;
     let plan = Plan { sample_every: 100_000, ..case.plan(Start::LookAhead) };
     let begun = std::time::Instant::now();

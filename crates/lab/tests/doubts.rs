@@ -26,7 +26,7 @@ fn found(trace: &Trace, snapshot: &KernelSnapshot) -> Vec<Doubt> {
 fn whole_traces_and_their_own_snapshots_are_beyond_doubt() {
     for name in TRACES {
         let (trace, before) = recorded(name);
-        assert_eq!(found(&trace, &before), [], "{name}");
+        assert_eq!(found(trace, before), [], "{name}");
     }
 }
 
@@ -41,7 +41,7 @@ fn one_row_in_a_hundred_is_missed_whichever_it_is() {
     for name in TRACES {
         let (whole, before) = recorded(name);
         let is_missed = |what: &str, trace: &Trace| {
-            let doubts = found(trace, &before);
+            let doubts = found(trace, before);
             assert!(matches!(doubts[..], [Doubt::RowsMissing(_)]), "{name}, {what}: {doubts:?}");
         };
         for (what, taken) in kinds {
@@ -85,7 +85,7 @@ fn a_snapshot_of_another_moment_is_told() {
         ("forkexec", "forkexec.after_shrunk"),
     ] {
         let (trace, _) = recorded(name);
-        let doubts = found(&trace, &snapshot("tests/data", &format!("{other}.json.zst")));
+        let doubts = found(trace, &snapshot("tests/data", &format!("{other}.json.zst")));
         assert!(matches!(doubts[..], [Doubt::OtherMoment { .. }]), "{name}, {other}: {doubts:?}");
         assert!(doubts[0].to_string().contains("snapshot seems to be of another moment"));
     }

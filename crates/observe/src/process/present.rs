@@ -6,7 +6,7 @@
 //! present like any other: what a reader of the process looked at counts there. (Our own reads are
 //! such: where the kernel makes huge pages of its own accord, the first one of 2 MiB maps them all.)
 //!
-//! Neighbour: [`super::residence`] asks for the pages of each use, in the order of their addresses,
+//! Neighbour: [`mod@super::residence`] asks for the pages of each use, in the order of their addresses,
 //! so a look at a window answers many questions.
 #![allow(unsafe_code)]
 
