@@ -12,8 +12,14 @@ BUILT=$CARGO_TARGET_DIR/ci
 [ -x "$BUILT/slabyard" ] || BUILT=$CARGO_TARGET_DIR/release
 # What is tested: cargo's arguments, and where it is. Always all crates: features of what crates use
 # are those that all chosen ones ask for, and what has others would be built again.
-tested=(--profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-page-lists --exclude slabyard-model --exclude slabyard-testkit)
+# The compiler lints as it goes, which takes a fraction of a second reading of everything; `ci/clippy`
+# looks at what it said.
+linted=()
+! clippy-driver --version >/dev/null 2>&1 || linted=(--config 'build.rustc-workspace-wrapper="clippy-driver"')
+tested=("${linted[@]}" --profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-page-lists --exclude slabyard-model --exclude slabyard-testkit)
 TESTED=$CARGO_TARGET_DIR/tested
+# The engine and its model, with the engine's own assertions.
+asserted=("${linted[@]}" --profile asserted -p slabyard-platform -p slabyard -p slabyard-fixed -p slabyard-shrinker -p slabyard-page-lists -p slabyard-model -p slabyard-testkit)
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8
 
