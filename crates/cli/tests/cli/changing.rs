@@ -1,8 +1,9 @@
 //! Shrinking, and setting tunables: of the running kernel, and of a process on the real library.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
 use serde_json::Value as Json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -14,12 +15,6 @@ fn json(args: &[&str]) -> Json {
     let output = slabyard(args);
     assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Not eprintln, whose output is swallowed where a test passes.
-fn skip(why: &str) {
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "skipped: {why}").unwrap();
 }
 
 /// A cache that every kernel has and that nobody minds being shrunk.

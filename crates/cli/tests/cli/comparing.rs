@@ -1,5 +1,6 @@
 //! `slabyard compare`: programs, servers and traces, on contenders that really differ.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, Stage, real_engines, text};
 use crate::traces::tiny;
 use nix::sys::signal::{Signal, kill};
@@ -57,7 +58,7 @@ fn median(of: &Value, key: &str) -> f64 {
 fn counts_and_memory_are_those_of_the_contender_that_they_stand_with() {
     let Some(stage) = Stage::new() else { return };
     if Command::new("perl").arg("-v").output().is_err() {
-        return stage.skip("counts of a real program: there is no perl");
+        return skip("counts of a real program: there is no perl");
     }
     let run = |more: &[&str]| {
         let mut command = stage.slabyard_on(real_engines());
@@ -144,7 +145,9 @@ fn what_engines_are_told_comes_from_the_contender_alone() {
     command.env("SLABYARD_COUNT", "1").env("SLABYARD_DECAY_MS", "7");
     command.args(["compare", "--rounds", "1", "--with", "slub,front=cpu-slabs"]);
     command.args(["--with", "system", "--output"]).arg(&out).args(["--", "sh", "-c", script]);
-    ends(&command.output().unwrap(), 1);
+    // Whether the fake library leaves a report is the shell's: dash ends by `_exit`, and that is found.
+    let output = command.output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     let printed = |run: &str| std::fs::read_to_string(out.join(run)).unwrap();
     assert_eq!(printed("slub,front=cpu-slabs-round 1.out"), "[slub cpu-slabs 7]\n");
     assert_eq!(printed("slub,front=cpu-slabs-untimed round 1.out"), "[slub cpu-slabs 1 7]\n");

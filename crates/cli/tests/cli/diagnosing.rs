@@ -1,6 +1,7 @@
 //! `slabyard doctor` on planted cases, each of which it must find first, on healthy programs, in
 //! which it must find nothing, and on what it cannot read.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, cases, real_engines, real_library, text};
 use serde_json::Value;
 use std::fs;
@@ -134,10 +135,13 @@ fn a_leak_among_short_lived_objects_is_found_while_it_grows() {
         let Some(running) = Running::case(words, &[]) else { return };
         let told = running.told(&["--watch", "3"], 1);
         let first = &told["findings"][0];
-        assert_eq!(first["id"], "leak.site", "{first}");
+        // The site is known by samples, which other processors have not.
+        let (id, site) =
+            if cfg!(target_arch = "x86_64") { ("leak.site", "leak") } else { ("leak.growth", "") };
+        assert_eq!(first["id"], id, "{first}");
         assert_eq!(first["caches"][0], class, "{first}");
         let said = first["says"].as_str().unwrap();
-        assert!(said.contains("grows and does not stop") && said.contains("leak"), "{said}");
+        assert!(said.contains("grows and does not stop") && said.contains(site), "{said}");
         assert_eq!(told["looks"], 6);
     }
 }
@@ -306,7 +310,7 @@ fn nothing_is_found_in_healthy_programs() {
         command.args(args).env("LD_PRELOAD", real_library());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else {
-            writeln!(std::io::stderr(), "SKIPPED: {program} is not installed").unwrap();
+            skip(&format!("{program} is not installed"));
             continue;
         };
         child.stdin.as_mut().unwrap().write_all(reads.as_bytes()).unwrap();

@@ -1,6 +1,7 @@
 //! Each way in which a program ends, on the real library: its exit code or signal is the same as
 //! without the library, and the report describes the last program that the process executed.
 
+use crate::skipped::skip;
 use crate::stage::{Stage, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -245,7 +246,7 @@ fn a_set_user_id_program_leaves_no_report_and_is_said_so() {
     const NOBODY: u32 = 65534;
     let stage = stage!();
     if !nix::unistd::geteuid().is_root() {
-        return stage.skip("a set-user-id program: only root makes one for another user");
+        return skip("a set-user-id program: only root makes one for another user");
     }
     let path = stage.path("set-user-id");
     std::fs::copy(stage.ends(), &path).unwrap();
@@ -258,7 +259,7 @@ fn a_set_user_id_program_leaves_no_report_and_is_said_so() {
     }
     let probe = Command::new(&path).args(["1", "exit"]).uid(NOBODY).gid(NOBODY).status();
     if !probe.is_ok_and(|status| status.code() == Some(7)) {
-        return stage.skip("a set-user-id program: another user cannot come here");
+        return skip("a set-user-id program: another user cannot come here");
     }
     let mut slabyard = stage.slabyard_on(crate::stage::real_library());
     slabyard.uid(NOBODY).gid(NOBODY);

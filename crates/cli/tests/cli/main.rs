@@ -37,6 +37,7 @@ mod reproducing;
 mod running;
 mod saved_replay;
 mod signals;
+mod skipped;
 mod small;
 mod stage;
 mod streams;

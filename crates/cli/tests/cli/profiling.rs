@@ -1,6 +1,7 @@
 //! `slabyard profile` and `run --profile`: what is known of a program's sites, and other programs
 //! that read the files.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, Stage, text};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,9 +10,13 @@ use std::process::{Command, Output, Stdio};
 
 /// The program of the test, and the library; `None`, said aloud, where there is neither.
 fn prepared(stage: &Stage) -> Option<(PathBuf, PathBuf)> {
+    if !cfg!(target_arch = "x86_64") {
+        skip("profiles: they are of x86-64 alone");
+        return None;
+    }
     let library = Path::new(SLABYARD).with_file_name("libslabyard_malloc.so");
-    if !library.exists() || !cfg!(target_arch = "x86_64") {
-        stage.skip("profiles: libslabyard_malloc.so is not built beside the command");
+    if !library.exists() {
+        skip("profiles: libslabyard_malloc.so is not built beside the command");
         return None;
     }
     let program = stage.path("profiled");
@@ -27,13 +32,13 @@ fn prepared(stage: &Stage) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Bytes of each function by `go tool pprof`; `None`, said aloud, where it is not installed.
-fn by_pprof(stage: &Stage, file: &Path, index: &str) -> Option<Vec<(String, f64)>> {
+fn by_pprof(file: &Path, index: &str) -> Option<Vec<(String, f64)>> {
     let mut go = Command::new("go");
     go.args(["tool", "pprof", "-top", "-nodecount=100", "-unit=B"]);
     go.arg(format!("-sample_index={index}")).arg(file);
     let done = go.output().ok().filter(|done| done.status.success());
     let Some(done) = done else {
-        stage.skip("go tool pprof does not run");
+        skip("go tool pprof does not run");
         return None;
     };
     // flat flat% sum% cum cum% function
@@ -72,13 +77,13 @@ fn a_program_is_profiled_from_its_start_to_its_end() {
         let other = stage.path("other");
         std::fs::write(&other, "").unwrap();
         assert_eq!(mode(&file), mode(&other));
-        let Some(sites) = by_pprof(&stage, &file, "alloc_space") else { return };
+        let Some(sites) = by_pprof(&file, "alloc_space") else { return };
         for site in ["site_small", "site_large"] {
             let bytes =
                 sites.iter().find(|(name, _)| name == site).map_or(0.0, |(_, bytes)| *bytes);
             assert!(is_near(bytes, BYTES), "{site}: {sites:?}");
         }
-        let live = by_pprof(&stage, &file, "inuse_space").unwrap();
+        let live = by_pprof(&file, "inuse_space").unwrap();
         let live = live.iter().find(|(name, _)| name == "site_large").map_or(0.0, |it| it.1);
         assert!(is_near(live, BYTES), "{live}");
     }

@@ -1,17 +1,11 @@
 //! The library that writes a program's calls for a recorder: exceptions and thread exits can unwind
 //! the stack through it.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
-
-/// Not eprintln, whose output is swallowed where a test passes.
-fn skip(why: &str) {
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "SKIPPED: {why}").unwrap();
-}
 
 #[test]
 fn exceptions_and_the_ends_of_threads_pass() {

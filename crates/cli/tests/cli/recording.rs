@@ -1,11 +1,11 @@
 //! `slabyard record --kernel`, on the running kernel, where the tests are root and it has tracefs;
 //! elsewhere a message says that the tests are skipped.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
 use crate::traces::{ends, parsed};
 use nix::sys::signal::Signal;
 use std::fs;
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -25,13 +25,6 @@ fn room() -> Option<TempDir> {
     let why = text(&output.stderr);
     skip(&format!("recording a kernel: {why}"));
     None
-}
-
-/// Says aloud what is not tested.
-fn skip(what: &str) {
-    // Not eprintln, whose output is swallowed where a test passes.
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "SKIPPED: {what}").unwrap();
 }
 
 fn path(room: &TempDir, name: &str) -> String {

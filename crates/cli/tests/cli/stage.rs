@@ -1,6 +1,7 @@
 //! What each test uses: the command, a directory of its own, and a preloaded library that writes a
 //! known report, so that no engine is needed.
 
+use crate::skipped::skip;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 use slabyard_abi::report::Writer;
 use std::io::Write;
@@ -59,16 +60,9 @@ impl Stage {
     /// The same, statically linked; `None`, said aloud, where that cannot be.
     pub fn static_ends(&self) -> Option<&Path> {
         if self.compiled.static_ends.is_none() {
-            self.skip("static programs: there is no static C library");
+            skip("static programs: there is no static C library");
         }
         self.compiled.static_ends.as_deref()
-    }
-
-    /// Says aloud what is not tested.
-    pub fn skip(&self, what: &str) {
-        // Not eprintln, whose output is swallowed where a test passes.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "SKIPPED: {what}").unwrap();
     }
 
     /// The bytes that the program is to leave as its report.
@@ -218,7 +212,12 @@ pub fn cases() -> Option<&'static Path> {
 
 fn compiled() -> Option<&'static Compiled> {
     static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
-    COMPILED.get_or_init(compile).as_ref()
+    let compiled = COMPILED.get_or_init(compile).as_ref();
+    if compiled.is_none() {
+        // Of each test, and aloud once.
+        println!("skipped: there is no C compiler");
+    }
+    compiled
 }
 
 fn compile() -> Option<Compiled> {
@@ -236,9 +235,7 @@ fn compile() -> Option<Compiled> {
         Ok(compiled) => Some(compiled),
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("cc: {error}"),
         Err(error) => {
-            // Not eprintln, whose output is swallowed where a test passes.
-            let mut stderr = std::io::stderr();
-            writeln!(stderr, "SKIPPED: every test with a program: cc: {error}").unwrap();
+            skip(&format!("every test with a program: cc: {error}"));
             None
         }
     }

@@ -1,5 +1,6 @@
 //! `slabyard sweep`: kills, signals, full disks, shards and nonsense; the table is always the same.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -110,7 +111,7 @@ fn one_cpu_and_shards_give_the_same_bytes() {
     one.args(["-c", &own_cpu(), SLABYARD, "sweep"]).args(sweep.sweep("one.parquet"));
     let output = one.current_dir(sweep.directory.path()).output();
     match output {
-        Err(_) => eprintln!("SKIPPED: one CPU: there is no taskset"),
+        Err(_) => skip("one CPU: there is no taskset"),
         Ok(output) => {
             assert!(output.status.success(), "{}", text(&output.stderr));
             assert!(sweep.bytes("whole.parquet") == sweep.bytes("one.parquet"));
@@ -218,7 +219,7 @@ fn a_full_file_system_says_so() {
             assert!(message.contains("free some room on this disk"), "{message}");
             assert!(message.contains("No space left"), "{message}");
         }
-        _ => eprintln!("SKIPPED: a full file system: none can be mounted here"),
+        _ => skip("a full file system: none can be mounted here"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `top` in a real terminal (tmux): what it shows, and that it restores the terminal.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -143,12 +143,6 @@ impl Drop for Terminal {
 enum Screen {
     Full,
     Shell,
-}
-
-pub fn skip(why: &str) {
-    // Not eprintln, whose output is swallowed where a test passes.
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "skipped: {why}").unwrap();
 }
 
 /// False, said aloud, where the kernel tells us nothing of its slabs.

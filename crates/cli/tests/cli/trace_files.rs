@@ -1,5 +1,6 @@
 //! `slabyard trace`: making traces from other traces.
 
+use crate::skipped::skip;
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
@@ -224,7 +225,7 @@ fn a_file_of_perf_is_read() {
         "true",
     ]);
     if !perf.stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
-        eprintln!("SKIPPED: perf cannot record here");
+        skip("perf cannot record here");
         return;
     }
     let info = parsed(&of(&["info", &data, "--json"]), 0);
