@@ -9,7 +9,7 @@ const EMULATOR: &str = "qemu-x86_64";
 
 fn passes(source: &str) {
     if Command::new(EMULATOR).arg("--version").output().is_err() {
-        println!("SKIP: {EMULATOR} is not installed");
+        println!("skipped: {EMULATOR} is not installed");
         return;
     }
     let Some(program) = Program::compile(source, &[]) else {
