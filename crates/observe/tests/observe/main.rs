@@ -5,4 +5,5 @@ mod file;
 mod kernel;
 mod pasted;
 mod report;
+mod skipped;
 mod view;

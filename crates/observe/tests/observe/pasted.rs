@@ -2,12 +2,12 @@
 //! read, whole and cut at any line.
 
 use crate::kernel::tree::Kernel;
+use crate::skipped::skip;
 use slabyard_observe::file;
 use slabyard_observe::incident::{IncidentKind, SiteRole};
 use slabyard_observe::snapshot::{Snapshot, SourceKind};
 use slabyard_observe::value::Value;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -198,9 +198,7 @@ fn archive(folder: &Path, to: &Path, how: &[&str]) -> bool {
     tar.args(how).arg("-cf").arg(to).arg("-C").arg(folder.parent().unwrap());
     let done = tar.arg(folder.file_name().unwrap()).status().is_ok_and(|status| status.success());
     if !done {
-        // Aloud, and as what the test printed.
-        let _ = writeln!(std::io::stderr(), "skipped: tar {how:?} does not work here");
-        println!("skipped: tar {how:?} does not work here");
+        skip(&format!("tar {how:?} does not work here"));
     }
     done
 }

@@ -1,6 +1,7 @@
 //! OpenMetrics text, parsed by a strict parser of our own and by the reference parser.
 
 use super::scene::{is_as, kernel, process, text};
+use crate::skipped::skip;
 use slabyard_observe::fields::{Field, TOTALS};
 use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::openmetrics::write;
@@ -101,10 +102,7 @@ fn the_reader_of_this_test_refuses_what_is_wrong() {
 fn the_reference_reader_takes_it() {
     let has = Command::new("python3").args(["-c", "import prometheus_client"]).output();
     if !has.is_ok_and(|output| output.status.success()) {
-        // Aloud, and as what the test printed.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "skipped: python3 has no prometheus_client").unwrap();
-        return println!("skipped: python3 has no prometheus_client");
+        return skip("python3 has no prometheus_client");
     }
     let program = "import sys\n\
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
