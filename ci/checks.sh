@@ -60,10 +60,10 @@ xtask() {
     exec "$TESTED/xtask" "$@"
 }
 
-# libraries_beside: the libraries of the release build, beside the programs that are tested.
+# libraries_beside DIR: the libraries of the release build, beside the programs of another.
 libraries_beside() {
-    cargo build --quiet --release -p slabyard-malloc -p slabyard-engines -p slabyard-recorder &&
-        mkdir -p "$TESTED" && ln -sf ../release/libslabyard_{malloc,engines,recorder}.so "$TESTED"
+    cargo build --release -p slabyard-malloc -p slabyard-engines -p slabyard-recorder &&
+        mkdir -p "$1" && ln -sf ../release/libslabyard_{malloc,engines,recorder}.so "$1"
 }
 
 # scratch: makes a directory that goes when the script ends, and says its name
