@@ -50,6 +50,25 @@ impl Running {
         serde_json::from_str(said).unwrap()
     }
 
+    /// Waits until it waits: its first thread sleeps, and no thread took CPU time for a while. However
+    /// slow the machine is, what still starts is runnable, or waits for a disk.
+    fn come_to_rest(&self) {
+        let look = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+            let words: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+            assert_ne!(words[0], "Z", "it ended");
+            (words[0] == "S").then(|| [words[11], words[12]].map(String::from))
+        };
+        let mut last = None;
+        let mut alike = 0;
+        while alike < 3 {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = look();
+            alike = if now.is_some() && now == last { alike + 1 } else { 0 };
+            last = now;
+        }
+    }
+
     /// The kernel's count of resident bytes.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
@@ -321,7 +340,7 @@ fn nothing_is_found_in_healthy_programs() {
             line.clear();
             assert!(out.read_line(&mut line).unwrap() > 0, "{program} ended");
         }
-        std::thread::sleep(Duration::from_millis(if says { 50 } else { 500 }));
+        running.come_to_rest();
         let told = running.told(&[], 0);
         assert_eq!(told["outcome"], "nothing_found", "{program}: {told}");
         adds_up(&told, running.resident());
