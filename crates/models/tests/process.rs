@@ -120,9 +120,10 @@ fn begin_cold() {
     STATE.store(0, Ordering::Relaxed);
     FAST.base.store(1, Ordering::Relaxed);
     FAST.mask.store(usize::MAX, Ordering::Relaxed);
-    for word in [&FAST.limit, &FAST.rows, &FAST.map] {
+    for word in [&FAST.limit, &FAST.rows, &FAST.map, &control::COUNTED] {
         word.store(0, Ordering::Relaxed);
     }
+    control::word(slabyard_abi::profile::control::STATE).store(0, Ordering::Relaxed);
 }
 
 /// What a fast path finds behind the limit: a row 0, once there is a limit.
@@ -197,6 +198,32 @@ fn a_limit_comes_with_the_words_behind_it() {
             }
         });
         pop();
+        starts.join().unwrap();
+        chooses.join().unwrap();
+    });
+}
+
+/// The same while a profile counts requests, for which another word opens the path.
+#[test]
+fn a_request_is_counted_with_the_words_behind_it() {
+    use slabyard_abi::profile::{State, control::STATE as PROFILE};
+    model_by_words(3, || {
+        begin_cold();
+        control::word(PROFILE).store(State::On as u64, Ordering::Relaxed);
+        watch(&STATE);
+        watch(&FAST.base);
+        watch(&FAST.rows);
+        watch(&control::COUNTED);
+        let starts = spawn(|| end_start::<Programs>(true));
+        let chooses = spawn(|| {
+            if ready() {
+                choose_limit::<Programs>();
+            }
+        });
+        // As the sequence loads it.
+        if control::COUNTED.load(Ordering::Acquire) != 0 {
+            assert_eq!(FAST.rows.load(Ordering::Relaxed), ROWS);
+        }
         starts.join().unwrap();
         chooses.join().unwrap();
     });

@@ -6,6 +6,7 @@
 //! for anything else of the crate.
 
 use slabyard::cache::classes::LARGEST;
+use slabyard::platform::rseq::ARE_SUPPORTED;
 use slabyard::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::profile::{State, control};
 
@@ -24,7 +25,6 @@ pub(crate) fn word(word: usize) -> &'static AtomicU64 {
 }
 
 /// The number of the last profile.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn number() -> u32 {
     word(control::GENERATION).load(Ordering::Relaxed) as u32
 }
@@ -52,11 +52,12 @@ pub(crate) fn is_on() -> bool {
 #[inline(always)]
 pub(crate) fn is_wanted() -> bool {
     let [rate, state] = [control::RATE, control::STATE].map(|it| word(it).load(Ordering::Relaxed));
-    cfg!(target_arch = "x86_64") && (rate != 0 || state == State::On as u64)
+    ARE_SUPPORTED && (rate != 0 || state == State::On as u64)
 }
 
 /// Sets [`COUNTED`]: `closed` where no call may take the fast path.
 pub(crate) fn choose_counted(closed: bool) {
     let counts = is_on() && !closed;
-    COUNTED.store(if counts { LARGEST + 1 } else { 0 }, Ordering::Relaxed);
+    // Release: as the limit's.
+    COUNTED.store(if counts { LARGEST + 1 } else { 0 }, Ordering::Release);
 }

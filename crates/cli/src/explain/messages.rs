@@ -290,8 +290,8 @@ pub const MESSAGES: &[Message] = &[
         code: "E0308",
         title: "the process cannot be profiled",
         says: &["cannot be profiled", "takes no samples", "is profiled by another command"],
-        means: "A profile needs the malloc library on x86-64 with room for its samples, and one command at a \
-                time. `slabyard run --profile FILE` profiles from the start.",
+        means: "A profile needs the malloc library on x86-64 or arm64 with room for its samples, and one \
+                command at a time. `slabyard run --profile FILE` profiles from the start.",
     },
     Message {
         code: "E0309",

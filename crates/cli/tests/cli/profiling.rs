@@ -10,10 +10,6 @@ use std::process::{Command, Output, Stdio};
 
 /// The program of the test, and the library; `None`, said aloud, where there is neither.
 fn prepared(stage: &Stage) -> Option<(PathBuf, PathBuf)> {
-    if !cfg!(target_arch = "x86_64") {
-        skip("profiles: they are of x86-64 alone");
-        return None;
-    }
     let library = Path::new(SLABYARD).with_file_name("libslabyard_malloc.so");
     if !library.exists() {
         skip("profiles: libslabyard_malloc.so is not built beside the command");

@@ -87,7 +87,7 @@ pub enum Error {
     /// Its library has no words of samples.
     #[error(
         "process {pid} ({program}) cannot be profiled: its library serves object caches alone, is \
-         older than profiles, or runs on another processor than x86-64"
+         older than profiles, or runs on another processor than x86-64 and arm64"
     )]
     NoProfile { pid: u32, program: String },
     /// It was asked, and refused.

@@ -6,7 +6,10 @@
 //! what is damaged ends the stack, and nothing else.
 
 use crate::symbols::Loaded;
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+#[cfg(target_arch = "aarch64")]
+use framehop::aarch64::{CacheAarch64 as Cache, UnwinderAarch64 as ByTables};
+#[cfg(not(target_arch = "aarch64"))]
+use framehop::x86_64::{CacheX86_64 as Cache, UnwinderX86_64 as ByTables};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ProgramHeader as _};
@@ -47,8 +50,8 @@ pub(super) struct Unwinder {
     files: HashMap<PathBuf, Option<ElfTables>>,
     /// Files and the address of their byte 0, which `inner` knows.
     known: HashSet<(PathBuf, u64)>,
-    inner: UnwinderX86_64<Arc<[u8]>>,
-    cache: CacheX86_64,
+    inner: ByTables<Arc<[u8]>>,
+    cache: Cache,
 }
 
 impl Unwinder {
@@ -59,8 +62,8 @@ impl Unwinder {
             now: Vec::new(),
             files: HashMap::new(),
             known: HashSet::new(),
-            inner: UnwinderX86_64::new(),
-            cache: CacheX86_64::new(),
+            inner: ByTables::new(),
+            cache: Cache::new(),
         }
     }
 
@@ -92,8 +95,8 @@ impl Unwinder {
             return;
         }
         // Another program may be there now, where other files were.
-        self.inner = UnwinderX86_64::new();
-        self.cache = CacheX86_64::new();
+        self.inner = ByTables::new();
+        self.cache = Cache::new();
         self.known.clear();
         self.files.retain(|path, _| loaded.iter().any(|one| one.path == *path));
         for map in &now {
@@ -142,12 +145,8 @@ impl Unwinder {
             word.map(|word| u64::from_le_bytes(*word)).ok_or(())
         };
         let mut addresses = Vec::new();
-        let mut frames = self.inner.iter_frames(
-            ip,
-            UnwindRegsX86_64::new(ip, sp, bp),
-            &mut self.cache,
-            &mut read,
-        );
+        let mut frames =
+            self.inner.iter_frames(ip, registers_of(ip, sp, bp), &mut self.cache, &mut read);
         while let Ok(Some(frame)) = frames.next() {
             addresses.push(frame.address_for_lookup());
             if addresses.len() == MOST_FRAMES {
@@ -164,6 +163,23 @@ impl Unwinder {
             .collect();
         (frames, is_cut)
     }
+}
+
+/// As they are on the processor on which both processes run.
+#[cfg(not(target_arch = "aarch64"))]
+fn registers_of(ip: u64, sp: u64, bp: u64) -> framehop::x86_64::UnwindRegsX86_64 {
+    framehop::x86_64::UnwindRegsX86_64::new(ip, sp, bp)
+}
+
+/// Without a link register: the call in which they were read has it on its stack. Processors that sign
+/// return addresses have the signature in bits that no address has, as programs get addresses of at most 48 bits
+/// where they ask for no higher one (the kernel's `Documentation/arch/arm64/memory.rst`).
+#[cfg(target_arch = "aarch64")]
+fn registers_of(_pc: u64, sp: u64, fp: u64) -> framehop::aarch64::UnwindRegsAarch64 {
+    use framehop::aarch64::{PtrAuthMask, UnwindRegsAarch64};
+    const ADDRESS_BITS: u32 = 48;
+    let mask = PtrAuthMask::from_max_known_address((1 << ADDRESS_BITS) - 1);
+    UnwindRegsAarch64::new_with_ptr_auth_mask(mask, 0, sp, fp)
 }
 
 /// What is needed of a file.

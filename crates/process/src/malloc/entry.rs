@@ -33,13 +33,6 @@ pub use plain::{alloc_or, free_or, own_malloc};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::own_malloc;
 
-/// What a call of the fast path jumps to where it must be slow: with profiles, what counts first.
-pub mod behind {
-    #[cfg(target_arch = "x86_64")]
-    pub use crate::malloc::counting::{malloc, new_nothrow, new_throwing};
-    #[cfg(target_arch = "aarch64")]
-    pub use crate::malloc::{
-        slow::malloc_slow as malloc,
-        throw::{new_nothrow_slow as new_nothrow, new_or_throw as new_throwing},
-    };
-}
+/// What a call of the fast path jumps to where it must be slow: what counts for a profile first.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+pub use crate::malloc::counting as behind;

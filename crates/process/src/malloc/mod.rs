@@ -10,7 +10,7 @@
 //! functions through [`malloc_functions`](crate::malloc_functions).
 
 pub mod c;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub mod counting;
 pub mod cxx;
 pub mod ending;

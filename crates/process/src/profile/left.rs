@@ -7,7 +7,8 @@
 //! its draw (an exponential gap has no memory), and behind it the thread draws anew.
 //! Invariant: the words of a thread that has counted nothing yet are zeros.
 
-use core::arch::{asm, global_asm};
+use super::arch;
+use core::arch::global_asm;
 use slabyard::sync::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 global_asm!(
@@ -80,16 +81,6 @@ impl Gap {
 
 /// That of the thread that calls.
 pub(super) fn of_thread() -> &'static Gap {
-    let address: usize;
-    // SAFETY: the word at fs:0 is the thread pointer, to which the loader's entry is the distance;
-    // the gap lives as long as the thread that asks for it.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr fs:[0]",
-            "add {0}, qword ptr [rip + slabyard_gap@GOTTPOFF]",
-            out(reg) address,
-            options(pure, readonly, nostack),
-        );
-        &*(address as *const Gap)
-    }
+    // SAFETY: the gap lives as long as the thread that asks for it.
+    unsafe { &*(arch::gap() as *const Gap) }
 }

@@ -22,28 +22,24 @@
 //! thread, or fails a request that would be served without it; a small sample that lives is in
 //! `blocks`, also after the profile; the child of a fork samples nothing.
 
+mod arch;
 mod blocks;
-#[cfg(target_arch = "x86_64")]
 mod gap;
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod left;
 mod pace;
 mod rings;
 mod stack;
 
-use crate::control::{CONTROL, OWNER, is_on, is_wanted, memory, switch_on, word};
-#[cfg(target_arch = "x86_64")]
-use crate::control::{COUNTED, number};
+use crate::control::{CONTROL, COUNTED, OWNER, is_on, is_wanted, memory, number, switch_on, word};
 use crate::debug;
 use crate::library::Library;
 use crate::state::{FAST, choose_limit, is_closed};
 use slabyard::cache::classes::LARGEST;
 use slabyard::mail::header;
+use slabyard::platform::rseq::ARE_SUPPORTED;
 use slabyard::platform::{Memory, Park, Time};
 use slabyard::sync::{AtomicU32, AtomicU64, Ordering, TryLock};
-use slabyard_abi::profile::{BYTES, PATIENCE_NS, State, control};
-#[cfg(target_arch = "x86_64")]
-use slabyard_abi::profile::{LEAST_RATE, MOST_RATE};
+use slabyard_abi::profile::{BYTES, LEAST_RATE, MOST_RATE, PATIENCE_NS, State, control};
 use slabyard_abi::region::Word;
 
 /// Taken while a thread switches.
@@ -58,7 +54,7 @@ static BEGAN: AtomicU64 = AtomicU64::new(0);
 
 /// Shows the words to other processes, and notes what an option asks for.
 pub(crate) fn show<L: Library>(rate: u64) {
-    if cfg!(target_arch = "x86_64") {
+    if ARE_SUPPORTED {
         word(control::LIMIT).store(FAST.limit.as_ptr() as u64, Ordering::Relaxed);
         BY_OPTION.store(rate, Ordering::Relaxed);
         header::publish_word(L::yard(), Word::Profile, CONTROL.as_ptr() as u64);
@@ -114,14 +110,12 @@ fn begin<L: Library>() {
     BEGAN.store(now_ns, Ordering::Relaxed);
     OWNER.store(getpid().cast_unsigned(), Ordering::Relaxed);
     word(control::ENDING).store(0, Ordering::Relaxed);
-    #[cfg(target_arch = "x86_64")]
     gap::seed(now_ns ^ memory as u64);
     switch_on(memory);
     choose_limit::<L>();
 }
 
 /// The mean distance of samples with which gaps are drawn now.
-#[cfg(target_arch = "x86_64")]
 fn distance() -> u64 {
     let asked = word(control::RATE).load(Ordering::Relaxed).clamp(LEAST_RATE, MOST_RATE);
     pace::distance(asked, MOST_RATE)
@@ -192,7 +186,6 @@ pub(crate) fn note<L: Library>(address: usize, bytes: usize) {
 }
 
 /// The mean distance with which the thread's gap was drawn, if it ends in this request.
-#[cfg(target_arch = "x86_64")]
 fn ended(bytes: usize, align: usize) -> Option<u64> {
     // The sequence counted it already.
     let is_counted = align <= 16 && bytes < COUNTED.load(Ordering::Relaxed);
@@ -200,7 +193,6 @@ fn ended(bytes: usize, align: usize) -> Option<u64> {
 }
 
 /// Counts a request off the thread's gap; the mean distance with which it was drawn, if it ends.
-#[cfg(target_arch = "x86_64")]
 fn counted_off(bytes: usize) -> Option<u64> {
     let (gap, number) = (left::of_thread(), number());
     let part = gap.left() - i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -222,16 +214,6 @@ fn counted_off(bytes: usize) -> Option<u64> {
     let ended = (left <= 0).then(|| gap.distance());
     gap.set(if ended.is_some() { draw() } else { left });
     ended
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn ended(_bytes: usize, _align: usize) -> Option<u64> {
-    None
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn counted_off(_bytes: usize) -> Option<u64> {
-    None
 }
 
 /// True if a reader looked lately, or the profile began lately.

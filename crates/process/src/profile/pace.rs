@@ -28,7 +28,6 @@ pub(super) fn begin(now_ns: u64) {
 }
 
 /// The distance to draw with, where this one is asked for.
-#[cfg(target_arch = "x86_64")]
 pub(super) fn distance(asked: u64, most: u64) -> u64 {
     asked.checked_shl(DOUBLED.load(Ordering::Relaxed)).unwrap_or(most).min(most)
 }

@@ -4,7 +4,7 @@
 //! Invariants: a writer never waits: a record without room is counted as lost; a record's first
 //! word is written last.
 
-use super::stack;
+use super::{arch, stack};
 use crate::library::Library;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard_abi::profile::{
@@ -104,7 +104,7 @@ impl SampleRecord {
         self.put(sample::RATE, rate);
         self.put(sample::THREAD, platform.thread_number().into());
         self.put(sample::TIME, now_ns);
-        let registers = stack::registers();
+        let registers = arch::registers();
         let stack = stack::copy::<L>(registers[1], self.at() + sample::STACK * 8);
         let words = [sample::INSTRUCTION, sample::STACK_POINTER, sample::FRAME_POINTER];
         words.into_iter().zip(registers).for_each(|(word, value)| self.put(word, value as u64));

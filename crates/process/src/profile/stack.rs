@@ -1,4 +1,4 @@
-//! Reads the registers and copies a piece of the stack, which the reader unwinds from outside: by
+//! Copies a piece of the stack, which the reader unwinds from outside: by
 //! the tables of `.eh_frame` where there are no frame pointers, as in most programs.
 //!
 //! The stack of a thread that the C library made ends at its thread pointer, that of the first
@@ -8,37 +8,24 @@
 //! known (coroutines and signal handlers have their own), so the kernel copies, and stops at
 //! the end. A process that may make few system calls copies to the end of the page.
 
-#[cfg(target_arch = "x86_64")]
+use super::arch;
 use crate::control::OWNER;
 use crate::library::Library;
-#[cfg(target_arch = "x86_64")]
 use slabyard::sync::Ordering;
 
 /// The smallest stack of a thread is twice as large (pthread_attr_setstacksize(3)): who is at most
 /// so far from an end is on that stack, and all between is memory.
-#[cfg(target_arch = "x86_64")]
 const SURELY_ON_STACK: usize = 8 << 10;
 /// Bytes beyond the end of a stack that unwinding may ask for: a frame pointer's pair.
-#[cfg(target_arch = "x86_64")]
 const BEYOND_END: usize = 16;
 
 /// Bytes from an address on the stack to the stack's end, if that is near. The thread pointer of the
 /// first thread is on no stack, and what is before it may end between.
-#[cfg(target_arch = "x86_64")]
 fn bytes_to_end(from: usize, is_first: bool) -> Option<usize> {
     let first = slabyard::weak_address!("__libc_stack_end", "__libc_stack_end") as *const usize;
-    let thread: usize;
-    // SAFETY: the word at fs:0 is the thread pointer.
-    unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr fs:[0]",
-            out(reg) thread,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
     // SAFETY: the loader wrote the word before any code of a library ran, and it stays.
     let first = if first.is_null() { 0 } else { unsafe { first.read() } };
-    let thread = if is_first { 0 } else { thread };
+    let thread = if is_first { 0 } else { arch::thread_pointer() };
     [thread, first]
         .into_iter()
         .filter_map(|end| end.checked_sub(from))
@@ -47,32 +34,7 @@ fn bytes_to_end(from: usize, is_first: bool) -> Option<usize> {
         .min()
 }
 
-/// The instruction pointer, the stack pointer and the frame pointer of this call.
-#[inline(always)]
-pub(super) fn registers() -> [usize; 3] {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let (ip, sp, bp);
-        // SAFETY: reads registers.
-        unsafe {
-            core::arch::asm!(
-                "lea {0}, [rip]",
-                "mov {1}, rsp",
-                "mov {2}, rbp",
-                out(reg) ip,
-                out(reg) sp,
-                out(reg) bp,
-                options(nomem, nostack, preserves_flags),
-            );
-        }
-        [ip, sp, bp]
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    [0; 3]
-}
-
 /// Copies the stack from an address on; returns how many bytes were there.
-#[cfg(target_arch = "x86_64")]
 pub(super) fn copy<L: Library>(from: usize, to: usize) -> usize {
     use slabyard_abi::profile::STACK_BYTES;
     const PAGE: usize = 4096;
@@ -98,9 +60,4 @@ pub(super) fn copy<L: Library>(from: usize, to: usize) -> usize {
     }
     // SAFETY: the record has room for the `STACK_BYTES` of all parts.
     unsafe { platform.copy_own(&parts, to) }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn copy<L: Library>(_from: usize, _to: usize) -> usize {
-    0
 }

@@ -5,7 +5,7 @@
 //! (`crate::state::choose`). That is the one ordered access of a call.
 
 use crate::malloc::Malloc;
-use crate::malloc::slow::malloc_slow;
+use crate::malloc::counting;
 use crate::state::at;
 use core::ffi::c_void;
 
@@ -66,6 +66,48 @@ macro_rules! pop_by_size {
             "ret",
             "29: b {slow}",
             ".p2align 6",
+            fast = sym $crate::state::FAST,
+            slow = sym $slow,
+            table = const $crate::state::at::TABLE,
+            cs = const $crate::state::at::CS_OFFSET,
+        )
+    };
+}
+
+/// The body of [`counting`]'s `name(size)`: counts the size off the thread's gap, then is as `malloc`,
+/// with the load-acquire of what opens it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! count_and_pop {
+    ($slow:path) => {
+        ::core::arch::naked_asm!(
+            "adrp x15, {counted}",
+            "add x15, x15, :lo12:{counted}",
+            "ldar x14, [x15]",
+            "cmp x0, x14",
+            "b.hs 29f",
+            "mrs x12, tpidr_el0",
+            "adrp x14, :gottprel:slabyard_gap",
+            "ldr x14, [x14, :gottprel_lo12:slabyard_gap]",
+            "add x14, x14, x12",
+            "ldr w13, [x14, #{left}]",
+            "subs w13, w13, w0",
+            "str w13, [x14, #{left}]",
+            "b.le 29f",
+            "adrp x15, {fast}",
+            "add x15, x15, :lo12:{fast}",
+            "add w9, w0, #15",
+            "lsr w9, w9, #4",
+            "add x9, x15, x9, lsl #1",
+            "ldp x10, x11, [x15, #{cs}]",
+            ::slabyard::rseq_announce!(),
+            "ldrh w9, [x9, #{table}]",
+            ::slabyard::rseq_pop!(),
+            "mov x0, x14",
+            "ret",
+            "29: b {slow}",
+            counted = sym $crate::control::COUNTED,
+            left = const $crate::profile::left::LEFT_AT,
             fast = sym $crate::state::FAST,
             slow = sym $slow,
             table = const $crate::state::at::TABLE,
@@ -147,5 +189,5 @@ macro_rules! push_by_address_and_size {
 /// not call a `malloc` that another library defines.
 #[unsafe(naked)]
 pub extern "C" fn own_malloc<L: Malloc>(_bytes: usize) -> *mut c_void {
-    crate::pop_by_size!(malloc_slow::<L>)
+    crate::pop_by_size!(counting::malloc::<L>)
 }

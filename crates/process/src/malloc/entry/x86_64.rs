@@ -53,6 +53,38 @@ macro_rules! pop_by_size {
     };
 }
 
+/// The body of [`counting`]'s `name(size)`: counts the size off the thread's gap, then is as `malloc`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! count_and_pop {
+    ($slow:path) => {
+        ::core::arch::naked_asm!(
+            "cmp rdi, qword ptr [rip + {counted}]",
+            "jae 29f",
+            "mov r8, qword ptr [rip + slabyard_gap@GOTTPOFF]",
+            "sub dword ptr fs:[r8 + {left}], edi",
+            "jle 29f",
+            "lea rsi, [rip + {fast}]",
+            "lea eax, [rdi + 15]",
+            "shr eax, 4",
+            "mov rdx, qword ptr [rsi + {cs}]",
+            ::slabyard::rseq_announce!(),
+            "mov cx, word ptr [rsi + rax * 2 + {table}]",
+            "mov rsi, qword ptr [rsi + {rows}]",
+            ::slabyard::rseq_pop!("eax"),
+            "ret",
+            "29: jmp {slow}",
+            counted = sym $crate::control::COUNTED,
+            left = const $crate::profile::left::LEFT_AT,
+            fast = sym $crate::state::FAST,
+            slow = sym $slow,
+            table = const $crate::state::at::TABLE,
+            cs = const $crate::state::at::CS_OFFSET,
+            rows = const $crate::state::at::ROWS,
+        )
+    };
+}
+
 /// The body of `name(pointer, ...)`: the slot from the page map, then push. Further
 /// arguments (alignment, nothrow) are not needed. Scratch registers of the push are `eax` and `r8`.
 #[doc(hidden)]
