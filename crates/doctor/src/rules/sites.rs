@@ -81,8 +81,14 @@ pub(super) fn sampled(case: &Case<'_>, growth: u64) -> Option<(String, u64)> {
     let profile = case.last().process.as_ref()?.profile.as_ref()?;
     let sites = profile.sites.iter().filter(|site| site.samples >= LEAST_SAMPLES);
     let site = sites.max_by(|a, b| a.live_bytes.total_cmp(&b.live_bytes))?;
-    let bytes = site.live_bytes.round() as u64;
+    let bytes = with_lost(site.live_bytes, profile.samples, profile.lost_samples);
     (bytes * 3 >= growth).then(|| (site_name(site), bytes))
+}
+
+/// The bytes that samples stand for, where the process could not keep some, which are of all sites alike:
+/// a command that looks seldom, as on a slow machine, finds its ring full.
+fn with_lost(bytes: f64, samples: u64, lost: u64) -> u64 {
+    (bytes * (samples + lost) as f64 / samples.max(1) as f64).round() as u64
 }
 
 /// The largest sites of a cache in words, where it keeps tracks.
@@ -97,4 +103,16 @@ pub(super) fn largest(case: &Case<'_>, cache: &str) -> Option<String> {
         human(site.bytes),
         place(site)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_lost;
+
+    #[test]
+    fn a_site_has_its_share_of_the_samples_that_were_lost() {
+        assert_eq!(with_lost(1e6, 100, 0), 1_000_000);
+        assert_eq!(with_lost(1e6, 100, 300), 4_000_000);
+        assert_eq!(with_lost(0.0, 0, 5), 0);
+    }
 }
