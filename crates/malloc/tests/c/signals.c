@@ -93,7 +93,7 @@ static void *interrupted(void *arg)
     struct slot slots[SLOTS] = { 0 };
     uint64_t random = (uintptr_t)arg * 31337 + 11;
     struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN };
-    long long end = now_ns() + MILLISECONDS * 1000000ll;
+    long long end = now_ns() + MILLISECONDS * 1000000ll * slower();
     sigset_t set;
     int n;
 
