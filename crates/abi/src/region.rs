@@ -281,8 +281,8 @@ pub mod helper {
 /// The 64-bit words for a process that makes an idle thread serve the mailbox: it stops the thread
 /// in a system call (ptrace(2)), writes a frame as the kernel leaves one for rt_sigreturn(2) at the
 /// end of the memory that these words name, and resumes the thread at the entry, with its stack
-/// pointer at the frame's context. The thread serves, leaves the outcome in `rbx`, and calls
-/// rt_sigreturn: whatever became of who stopped it, it is again where it was.
+/// pointer at the frame's context (x86-64) or at the frame (arm64). The thread serves, leaves the outcome
+/// in `rbx` or `x19`, and calls rt_sigreturn: whatever became of who stopped it, it is again where it was.
 pub mod outside {
     /// Address of the entry.
     pub const ENTRY: usize = 0;
@@ -294,6 +294,8 @@ pub mod outside {
     pub const THREAD: usize = 3;
     /// How many words.
     pub const WORDS: usize = 4;
+    /// Where a frame of arm64 has `x0`, before the other registers.
+    pub const ARM64_REGISTERS: usize = 312;
     /// Outcome: the thread looked, and served what it found.
     pub const LOOKED: u64 = 0;
     /// It did not look: it is in a slow path, or the gate is closed.

@@ -74,7 +74,7 @@ fn yard_in_child<L: Library>() {
     if L::IS_MALLOC {
         profile::after_fork::<L>();
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     crate::outside::after_fork();
     fork::adopt_foreign_rows(yard);
     yard.platform().free_foreign_slots();

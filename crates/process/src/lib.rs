@@ -29,7 +29,7 @@ pub mod malloc;
 pub mod misuse;
 pub mod observe;
 pub mod options;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub mod outside;
 pub mod policy;
 pub mod profile;

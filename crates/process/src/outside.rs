@@ -59,6 +59,7 @@ extern "C" fn serve<L: Library>() -> u64 {
 }
 
 /// The stack pointer is at the frame's context, a multiple of 16.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn begin<L: Library>() -> ! {
     naked_asm!(
@@ -69,5 +70,25 @@ extern "C" fn begin<L: Library>() -> ! {
         "ud2",
         serve = sym serve::<L>,
         rt_sigreturn = const 15,
+    )
+}
+
+/// The stack pointer is at the frame, a multiple of 16. Where the other process makes the last call
+/// another one, that one's restart has the first argument that is here in `x0`, and `x7` as it is here;
+/// if that process goes away before it has said which, the call is made once more.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+extern "C" fn begin<L: Library>() -> ! {
+    naked_asm!(
+        "bl {serve}",
+        "mov x19, x0",
+        "2: ldr x0, [sp, #{registers}]",
+        "ldr x7, [sp, #{registers} + 7 * 8]",
+        "mov x8, #{rt_sigreturn}",
+        "svc #0",
+        "b 2b",
+        serve = sym serve::<L>,
+        registers = const shown::ARM64_REGISTERS,
+        rt_sigreturn = const 139,
     )
 }

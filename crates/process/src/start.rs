@@ -151,7 +151,7 @@ fn begin<L: Library>(options: &Options) -> bool {
     L::begun();
     header::publish(yard, mode_number(platform.mode()));
     helper::show::<L>();
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     crate::outside::show::<L>();
     if L::IS_MALLOC {
         profile::show::<L>(options.get(Key::Profile));

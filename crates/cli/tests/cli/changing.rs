@@ -122,7 +122,6 @@ print('ready', flush=True)
 libc.pause()";
 
 /// Its threads sleep, and wait for each other.
-#[cfg(target_arch = "x86_64")]
 const THREADS_ASLEEP: &str = "\
 import sys, threading, queue
 waits = queue.Queue()
@@ -216,7 +215,6 @@ fn a_process_is_shrunk_and_set_while_it_runs() {
 
 /// What waits may wait for ever: for its input, in a sleep, and for what other threads do.
 #[test]
-#[cfg(target_arch = "x86_64")]
 fn a_process_at_rest_is_shrunk_and_set_and_goes_on() {
     for script in [IDLE, ASLEEP, THREADS_ASLEEP] {
         let Some(mut program) = Program::start(script) else { return };

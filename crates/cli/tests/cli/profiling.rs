@@ -105,10 +105,15 @@ fn a_running_process_is_profiled_for_a_while() {
     let pid = child.id().to_string();
     let stacks = stage.path("stacks.txt");
     let stacks_name = stacks.display().to_string();
-    let done = profile(
-        &pid,
-        &["--seconds", "0.5", "--rate", "16K", "--json", "--collapsed", &stacks_name],
-    );
+    let at_rate = |rate| {
+        let options = ["--seconds", "0.5", "--json", "--collapsed", &stacks_name, "--rate", rate];
+        profile(&pid, &options)
+    };
+    let mut done = at_rate("16K");
+    if done.status.code() == Some(1) && text(&done.stderr).contains("samples") {
+        // A slow machine loses some of so many, as it says.
+        done = at_rate("256K");
+    }
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let sum = |function: &str, key: &str| -> f64 {

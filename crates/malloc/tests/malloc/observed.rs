@@ -6,9 +6,7 @@
 //! `standing` requests to processes that make no calls.
 
 mod asking;
-#[cfg(target_arch = "x86_64")]
 mod profiled;
-#[cfg(target_arch = "x86_64")]
 mod standing;
 
 use crate::process_runner::{LIMIT, Mode, Program, SIGCONT, SIGSTOP, kill};

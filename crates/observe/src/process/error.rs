@@ -153,7 +153,7 @@ fn advice(stopped: StopOutcome, helped: bool) -> String {
         StopOutcome::Unwanted => "It was not stopped, as --no-stop says",
         StopOutcome::None => {
             "None of its threads can be stopped to serve: its library is older, or it has a filter of system \
-             calls, or its processor is no x86-64"
+             calls, or its processor is neither x86-64 nor arm64"
         }
         StopOutcome::Denied => {
             "The system does not let its threads be stopped (ptrace: a debugger has them, Yama, or a \

@@ -16,6 +16,9 @@ pub(super) struct Candidate {
     /// As its own has it.
     pub(super) number: u32,
     pub(super) call: Call,
+    /// How often it has slept.
+    #[allow(dead_code, reason = "the registers of some processors say enough")]
+    pub(super) sleeps: u64,
     goes_on: GoesOn,
 }
 
@@ -26,15 +29,32 @@ pub(super) fn of(process: Pid) -> Vec<Candidate> {
     };
     let waiting = threads.take(MOST).filter_map(Result::ok).filter_map(|thread| {
         let id = thread.file_name().to_str()?.parse().ok()?;
-        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let status = status(&thread.path())?;
         let number = number_of_a_sleeper(&status)?;
+        let sleeps = sleeps(&status)?;
         let call = call(&thread.path())?;
         let goes_on = call.goes_on()?;
-        Some(Candidate { thread: Pid::from_raw(id), number, call, goes_on })
+        Some(Candidate { thread: Pid::from_raw(id), number, call, sleeps, goes_on })
     });
     let mut waiting: Vec<_> = waiting.collect();
     waiting.sort_by_key(|candidate| candidate.goes_on);
     waiting
+}
+
+fn status(thread: &Path) -> Option<String> {
+    std::fs::read_to_string(thread.join("status")).ok()
+}
+
+/// How often a thread has slept, by its `status`.
+fn sleeps(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+}
+
+/// How often a thread has slept.
+#[allow(dead_code, reason = "as of the candidates")]
+pub(super) fn sleeps_of(thread: Pid) -> Option<u64> {
+    sleeps(&status(Path::new(&format!("/proc/{thread}")))?)
 }
 
 fn call(thread: &Path) -> Option<Call> {
@@ -55,6 +75,15 @@ fn number_of_a_sleeper(status: &str) -> Option<u32> {
     let waiting = (signals("SigPnd")? | signals("ShdPnd")?) & !signals("SigBlk")?;
     let sleeps = field("State")?.starts_with('S') && field("TracerPid")? == "0" && waiting == 0;
     sleeps.then(|| field("NSpid")?.split_whitespace().next_back()?.parse().ok())?
+}
+
+#[cfg(test)]
+impl Candidate {
+    /// A thread in a call.
+    #[allow(dead_code, reason = "asked on some processors")]
+    pub(super) fn of(thread: Pid, call: Call) -> Candidate {
+        Candidate { thread, number: 0, call, sleeps: 0, goes_on: GoesOn::Exactly }
+    }
 }
 
 #[cfg(test)]

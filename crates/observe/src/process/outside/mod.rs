@@ -2,8 +2,8 @@
 //! (ptrace(2)), makes it serve the mailbox, and returns it to its call.
 //!
 //! ```text
-//! serve: candidates -> thread: stop, write the frame, work, go on
-//!            calls         frame
+//! serve: candidates -> thread: stop -> write the frame -> work, go on
+//!            calls         (arch: registers, frame)
 //! ```
 //!
 //! Neighbours: [`super::mailbox`] has placed the request and got no answer; `abi::region::outside`
@@ -11,25 +11,27 @@
 //! Invariants: at most one thread is stopped at a time; its stack is the library's memory, and it
 //! takes only the library's locks; if our process dies meanwhile, the thread continues by itself.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod arch;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod calls;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod candidates;
-#[cfg(target_arch = "x86_64")]
-mod frame;
 mod offer;
 mod outcome;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod serve;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod thread;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod work;
 
 pub(crate) use offer::Offer;
 pub use outcome::StopOutcome;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub(super) use serve::serve;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 pub(super) fn serve(
     _: nix::unistd::Pid,
     _: &dyn super::memory::Writable,

@@ -9,7 +9,10 @@ use slabyard_abi::region::{Word, outside as shown};
 /// Where a yard keeps what a stopped thread needs to serve: the function, the memory of its stack, and
 /// the word that says which thread is at it.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "no thread is stopped there"))]
+#[cfg_attr(
+    not(any(target_arch = "aarch64", target_arch = "x86_64")),
+    allow(dead_code, reason = "no thread is stopped there")
+)]
 pub(crate) struct Offer {
     /// Address of the words.
     pub(super) at: u64,
@@ -33,7 +36,7 @@ impl Offer {
     }
 
     /// Address of the word that says which thread is at it.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     pub(super) fn thread_at(&self) -> u64 {
         self.at + shown::THREAD as u64 * 8
     }

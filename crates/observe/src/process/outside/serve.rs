@@ -1,17 +1,18 @@
 //! Has a stopped thread serve a request: tries the candidates, and gives up if another process may
 //! be doing the same.
 //!
-//! Neighbours: [`super::candidates`] lists the threads; [`super::thread`] stops one.
+//! Neighbours: [`super::candidates`] lists the threads; [`super::thread`] stops one, and
+//! [`super::work`] has it serve.
 
+use super::arch::{self, Frame, State};
 use super::candidates::{self, Candidate};
-use super::frame::{Frame, State};
 use super::offer::Offer;
 use super::outcome::StopOutcome;
-use super::thread::{Thread, ThreadOutcome, at_call};
+use super::thread::Thread;
+use super::work::{ThreadOutcome, work};
 use crate::process::memory::{self, Fault, MemoryPart, Writable};
 use crate::process::rouse::thread_of;
 use nix::errno::Errno;
-use nix::libc::user_regs_struct;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::Pid;
 use slabyard_abi::region::outside as shown;
@@ -23,8 +24,6 @@ const SERVES_WITHIN: Duration = Duration::from_secs(10);
 const MOST_TRIES: usize = 4;
 /// Least room for the work, below the frame.
 const ROOM: u64 = 12 << 10;
-/// The instruction that makes a call.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Has a thread serve what the mailbox has.
 pub(crate) fn serve(
@@ -87,15 +86,16 @@ fn serve_by(
         Err(Errno::ESRCH) => return Ok(StopOutcome::NoThread),
         Err(_) => return Ok(StopOutcome::Denied),
     };
-    let Some((state, interrupted)) = thread.state(candidate.call.number) else {
+    let Some((state, interrupted)) = arch::state(&thread, candidate) else {
         return Ok(StopOutcome::NoThread);
     };
-    if !has_own_memory(&state.registers, memory)? {
-        thread.begin_again(&state.registers, interrupted);
+    let holds = |address, bytes: &[u8]| holds(memory, address, bytes);
+    if !arch::has_own_memory(&thread, &state.registers, holds)? {
+        arch::begin_again(&thread, &state.registers, interrupted);
         return Ok(StopOutcome::NoThread);
     }
     let lasting = State {
-        registers: at_call(&state.registers, interrupted),
+        registers: arch::at_call(&state.registers, interrupted),
         mask: state.mask,
         floating: state.floating.clone(),
     };
@@ -107,11 +107,11 @@ fn serve_by(
             && memory.write(&[frame.at], &frame.bytes).is_ok()
     });
     let Some(frame) = written else {
-        thread.begin_again(&state.registers, interrupted);
+        arch::begin_again(&thread, &state.registers, interrupted);
         return Ok(StopOutcome::None);
     };
     let end = Instant::now() + SERVES_WITHIN;
-    let worked = thread.work((&state, interrupted), (offer.entry, frame.at), end);
+    let worked = work(&thread, (&state, interrupted), (offer.entry, frame.at), end);
     Ok(match worked {
         ThreadOutcome::Left => StopOutcome::Left,
         ThreadOutcome::Gone => return Err(Fault::Gone),
@@ -127,21 +127,16 @@ fn serve_by(
     })
 }
 
-/// True if the call was made by the instruction that makes calls of 64 bits.
+/// True if the call was made by the instruction that makes calls.
 fn is_made_as_usual(candidate: &Candidate, memory: &dyn Writable) -> Result<bool, Fault> {
-    let before = (SYSCALL.len() as u64).wrapping_neg();
-    holds(memory, candidate.call.next.wrapping_add(before), &SYSCALL)
+    let before = (arch::SYSCALL.len() as u64).wrapping_neg();
+    holds(memory, candidate.call.next.wrapping_add(before), &arch::SYSCALL)
 }
 
-/// True if a thread has memory of its own, as each thread has that the C library made: the word at
-/// its start is its own address, by the processor's ABI.
-fn has_own_memory(registers: &user_regs_struct, memory: &dyn Writable) -> Result<bool, Fault> {
-    holds(memory, registers.fs_base, &registers.fs_base.to_le_bytes())
-}
-
+/// True if memory has these bytes there.
 fn holds(memory: &dyn Writable, address: u64, bytes: &[u8]) -> Result<bool, Fault> {
-    match memory::read(memory, &[MemoryPart { address, bytes: bytes.len() }]) {
-        Ok(found) => Ok(found == bytes),
+    match memory::read(memory, &[MemoryPart { address, bytes: bytes.len().max(1) }]) {
+        Ok(found) => Ok(found.starts_with(bytes)),
         Err(Fault::Absent(_)) => Ok(false),
         Err(why) => Err(why),
     }

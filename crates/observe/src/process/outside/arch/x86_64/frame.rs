@@ -2,10 +2,10 @@
 //! handler and reads them when the handler returns (x86-64: `struct ucontext` in the kernel's
 //! `asm/ucontext.h` and `asm/sigcontext.h`).
 //!
-//! Neighbour: [`super::thread`] writes the frame into the process. The frame is used only if the
+//! Neighbour: `serve` writes the frame into the process. The frame is used only if the
 //! process that stopped the thread dies before it has restored the thread.
 
-use nix::libc::user_regs_struct;
+use super::State;
 
 /// Bytes of the context, and of what is between it and the floating-point registers: what the
 /// kernel records of the signal.
@@ -30,26 +30,17 @@ const AMX: u64 = 1 << 17 | 1 << 18;
 /// Where processors that have AMX have the end of other features, the last feature first.
 const ENDS: [(u64, usize); 4] = [(1 << 9, 2696), (1 << 7, 2688), (1 << 6, 1664), (1 << 2, 832)];
 
-/// A thread as it was stopped.
-pub(super) struct State {
-    pub(super) registers: user_regs_struct,
-    /// The signals that it blocks.
-    pub(super) mask: u64,
-    /// The other registers, as ptrace(2) has them (`NT_X86_XSTATE`).
-    pub(super) floating: Vec<u8>,
-}
-
 /// Bytes, and where they are to be written.
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// Address of the context, which the stack pointer is to have.
-    pub(super) at: u64,
-    pub(super) bytes: Vec<u8>,
+    pub(crate) at: u64,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Frame {
     /// A frame that ends below an address, by which the thread comes to be as it is here. `None` if the
     /// other registers are not as they are expected.
-    pub(super) fn below(end: u64, state: &State) -> Option<Frame> {
+    pub(crate) fn below(end: u64, state: &State) -> Option<Frame> {
         let mut floating = state.floating.clone();
         let mut features = word(&floating, SOFTWARE)?;
         let in_use = word(&floating, FEATURES)?;

@@ -1,0 +1,208 @@
+//! Threads of aarch64: their registers, as they are in a call, at work and after it.
+//!
+//! A thread that stops in a call shows other registers than on x86-64: where the kernel will make the
+//! call again, they are those with which the thread made it, at its instruction. So what the call's
+//! result was is not known, and not whether the kernel makes another one (`restart_syscall`), which it
+//! decides when the thread goes on. We let it go on, to the begin of that call, where its number is in a
+//! register, and stop it again. A call that ended with EINTR has lost its first argument: it is the one
+//! that `/proc` told, if the thread has slept once since, where we stopped it, and the other arguments
+//! are those. Else it has ended with EINTR, as by SIGSTOP and SIGCONT (signal(7)).
+//!
+//! At a call's begin and end, a tracer sees which of both it is in place of `x7`, and writes nothing
+//! there (`arch/arm64/kernel/ptrace.c`); what the kernel begins again has the first argument that `x0` had
+//! as the thread made the call. So the work has both from the frame before its last call.
+
+mod frame;
+
+pub(crate) use frame::Frame;
+
+use crate::process::memory::Fault;
+use crate::process::outside::calls::{Call, RESTART_SYSCALL, SyscallRestart};
+use crate::process::outside::candidates::{self, Candidate};
+use crate::process::outside::thread::{STOPS_WITHIN, Thread};
+use nix::libc::{self, user_regs_struct};
+use nix::sys::wait::WaitStatus;
+use std::time::Instant;
+
+/// The instruction that makes a call: `svc #0`.
+pub(crate) const SYSCALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
+
+// Sets of registers.
+const NT_PRFPREG: usize = 2;
+const NT_ARM_TLS: usize = 0x401;
+const NT_ARM_SYSTEM_CALL: usize = 0x404;
+const NT_ARM_ZA: usize = 0x40c;
+const NT_ARM_GCS: usize = 0x410;
+
+const RT_SIGRETURN: u64 = libc::SYS_rt_sigreturn.cast_unsigned();
+const EINTR: i64 = -4;
+const NO_CALL: i32 = -1;
+/// What is in `x7` as a call begins.
+const BEGINS: u64 = 0;
+/// Registers by their use: the number of a call, where the work leaves its result, the frame, and the
+/// address of the caller.
+const NUMBER: usize = 8;
+const RESULT: usize = 19;
+const FRAME: usize = 29;
+const LINK: usize = 30;
+/// A sleep that began between a look and a stop is made again once before the kernel says how.
+const MOST_ROUNDS: usize = 3;
+
+/// A thread as it was stopped: behind its call, with the first argument in the place of a result.
+pub(crate) struct State {
+    pub(crate) registers: user_regs_struct,
+    /// The signals that it blocks.
+    pub(crate) mask: u64,
+    /// The other registers, as ptrace(2) has them (`NT_PRFPREG`): those beyond, of SVE, a call loses.
+    pub(crate) floating: Vec<u8>,
+}
+
+/// How the thread was, if it is in the candidate's call and that continues.
+pub(crate) fn state(thread: &Thread, candidate: &Candidate) -> Option<(State, SyscallRestart)> {
+    let (registers, interrupted) = interrupted(thread, candidate)?;
+    let state = || {
+        if has_more(thread) {
+            return None;
+        }
+        Some(State { registers, mask: thread.mask()?, floating: thread.register_set(NT_PRFPREG)? })
+    };
+    let state = state();
+    if state.is_none() {
+        begin_again(thread, &registers, interrupted);
+    }
+    Some((state?, interrupted))
+}
+
+/// The registers of a [`State`], and how its call is made again.
+fn interrupted(
+    thread: &Thread,
+    candidate: &Candidate,
+) -> Option<(user_regs_struct, SyscallRestart)> {
+    let call = &candidate.call;
+    let at = call.next.wrapping_sub(SYSCALL.len() as u64);
+    let mut registers = thread.registers()?;
+    let restart = |number, is_ended| SyscallRestart {
+        number,
+        is_lasting: number != RESTART_SYSCALL,
+        is_ended,
+    };
+    if registers.pc == call.next {
+        let is_ours = registers.regs[NUMBER] == call.number
+            && registers.regs[0] == EINTR.cast_unsigned()
+            && registers.regs[1..6] == call.arguments[1..]
+            && candidates::sleeps_of(candidate.thread) == Some(candidate.sleeps + 1);
+        registers.regs[0] = call.arguments[0];
+        return is_ours.then_some((registers, restart(call.number, true)));
+    }
+    if registers.pc != at || ![call.number, RESTART_SYSCALL].contains(&registers.regs[NUMBER]) {
+        return None;
+    }
+    for _ in 0..MOST_ROUNDS {
+        let begins = thread.run_to_call(Instant::now() + STOPS_WITHIN);
+        if !matches!(begins, Some(WaitStatus::PtraceSyscall(_))) {
+            return None;
+        }
+        let number = thread.registers()?.regs[NUMBER];
+        if !thread.stop_again() {
+            return None;
+        }
+        let now = thread.registers()?;
+        if now.pc != at {
+            if now.pc == call.next && now.regs[0] == EINTR.cast_unsigned() {
+                registers.pc = at;
+                thread.set_registers(&registers);
+            }
+            return None;
+        }
+        registers = now;
+        let made = Call { arguments: *now.regs.first_chunk().expect("six of them"), ..*call };
+        if number == RESTART_SYSCALL || !made.has_time_kept() && made.goes_on().is_some() {
+            registers.pc = call.next;
+            return Some((registers, restart(number, false)));
+        }
+    }
+    None
+}
+
+/// True if the thread has what no frame of ours restores: matrices of SME, which a call keeps, or a
+/// guarded stack of return addresses, on which rt_sigreturn would want a token.
+fn has_more(thread: &Thread) -> bool {
+    /// Bytes of a set without any matrix: what says that there is none.
+    const HEADER: usize = 16;
+    let has_matrices = thread.register_set(NT_ARM_ZA).is_some_and(|set| set.len() > HEADER);
+    let is_on = |set: Vec<u8>| set.iter().take(8).any(|byte| *byte != 0);
+    has_matrices || thread.register_set(NT_ARM_GCS).is_some_and(is_on)
+}
+
+/// Lets it go without work: a call that has ended by our stop alone is begun again.
+pub(crate) fn begin_again(
+    thread: &Thread,
+    registers: &user_regs_struct,
+    interrupted: SyscallRestart,
+) {
+    if interrupted.is_ended {
+        thread.set_registers(&at_call(registers, interrupted));
+    }
+}
+
+/// The registers with which the thread makes its call by itself, or, where only the kernel could
+/// have continued it, has it end as an interrupted one.
+pub(crate) fn at_call(
+    registers: &user_regs_struct,
+    interrupted: SyscallRestart,
+) -> user_regs_struct {
+    let mut registers = *registers;
+    if interrupted.is_lasting {
+        registers.pc -= SYSCALL.len() as u64;
+        registers.regs[NUMBER] = interrupted.number;
+    } else {
+        registers.regs[0] = EINTR.cast_unsigned();
+    }
+    registers
+}
+
+/// The registers with which it begins to work.
+pub(crate) fn at_work(registers: &user_regs_struct, entry: u64, frame_at: u64) -> user_regs_struct {
+    let mut registers = *registers;
+    (registers.pc, registers.sp) = (entry, frame_at);
+    (registers.regs[FRAME], registers.regs[LINK]) = (0, 0);
+    registers
+}
+
+/// The result of the work, if the thread is about to make the call that ends it.
+pub(crate) fn result(now: &user_regs_struct) -> Option<u64> {
+    (now.regs[NUMBER] == RT_SIGRETURN && now.regs[7] == BEGINS).then_some(now.regs[RESULT])
+}
+
+/// As its call begins that would restore it from the frame: it begins the one in which it was.
+///
+/// The kernel takes the call's number and the registers by two calls of ours. If we are killed between
+/// both, the thread returns from its call with the first argument as its result.
+pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart) {
+    let set_call = |number: i32| thread.set_register_set(NT_ARM_SYSTEM_CALL, &number.to_le_bytes());
+    thread.set_register_set(NT_PRFPREG, &state.floating);
+    thread.set_mask(state.mask);
+    // From here on the work makes its last call once more, if we go away.
+    set_call(NO_CALL);
+    if interrupted.is_ended {
+        // As we let the thread go, the system looks once for signals, which would end it again.
+        thread.set_registers(&at_call(&state.registers, interrupted));
+    } else {
+        thread.set_registers(&state.registers);
+        set_call(i32::try_from(interrupted.number).expect("a call's number"));
+    }
+}
+
+/// True if a thread has memory of its own, as each thread has that the C library made.
+pub(crate) fn has_own_memory(
+    thread: &Thread,
+    _: &user_regs_struct,
+    holds: impl Fn(u64, &[u8]) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let pointer = thread.register_set(NT_ARM_TLS);
+    match pointer.as_deref().and_then(<[u8]>::first_chunk) {
+        // There is memory; what it holds says nothing.
+        Some(pointer) if *pointer != [0; 8] => holds(u64::from_le_bytes(*pointer), &[]),
+        _ => Ok(false),
+    }
+}
