@@ -86,7 +86,9 @@ fn a_thread_that_waits_serves_in_each_call_and_the_call_goes_on() {
 fn serves_and_goes_on((call, threads): &(&str, &[&str])) {
     for threads in *threads {
         let arguments = [*call, *threads];
-        let target = Target::start("observed/standing.c", Mode::Rseq, &arguments);
+        // However long it takes, the memory is there until it is asked for.
+        let rests = [("SLABYARD_DECAY_MS", "3600000")];
+        let target = Target::start_with("observed/standing.c", Mode::Rseq, &arguments, &rests);
         let Some(mut target) = target else { return };
         let pid = target.pid();
         stands(pid);
