@@ -37,7 +37,8 @@ pub(crate) struct Gap {
 
 const _: () = assert!(size_of::<Gap>() <= 32);
 
-/// Where the part is.
+/// Where the part is, for the sequence.
+#[allow(dead_code, reason = "only sequences ask")]
 pub(crate) const LEFT_AT: usize = core::mem::offset_of!(Gap, left);
 
 impl Gap {

@@ -22,7 +22,7 @@ const BEYOND_END: usize = 16;
 /// Bytes from an address on the stack to the stack's end, if that is near. The thread pointer of the
 /// first thread is on no stack, and what is before it may end between.
 fn bytes_to_end(from: usize, is_first: bool) -> Option<usize> {
-    let first = slabyard::weak_address!("__libc_stack_end", "__libc_stack_end") as *const usize;
+    let first = arch::end_of_first_stack();
     // SAFETY: the loader wrote the word before any code of a library ran, and it stays.
     let first = if first.is_null() { 0 } else { unsafe { first.read() } };
     let thread = if is_first { 0 } else { arch::thread_pointer() };
