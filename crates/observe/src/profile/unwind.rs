@@ -172,8 +172,8 @@ fn registers_of(ip: u64, sp: u64, bp: u64) -> framehop::x86_64::UnwindRegsX86_64
 }
 
 /// Without a link register: the call in which they were read has it on its stack. Processors that sign
-/// return addresses have the signature in bits that no address has, as programs get addresses of at most 48 bits
-/// where they ask for no higher one (the kernel's `Documentation/arch/arm64/memory.rst`).
+/// return addresses have the signature in bits that no address has: programs get addresses of at most
+/// 48 bits where they ask for no higher one (the kernel's `Documentation/arch/arm64/memory.rst`).
 #[cfg(target_arch = "aarch64")]
 fn registers_of(_pc: u64, sp: u64, fp: u64) -> framehop::aarch64::UnwindRegsAarch64 {
     use framehop::aarch64::{PtrAuthMask, UnwindRegsAarch64};

@@ -139,6 +139,9 @@ const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const TIMER_ABSTIME: u64 = 1;
 
+/// The result of a call that a signal, or our stop, ended.
+pub(super) const EINTR: i64 = -4;
+
 /// How an interrupted call is made to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyscallRestart {

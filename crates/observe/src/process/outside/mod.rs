@@ -22,6 +22,8 @@ mod outcome;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod serve;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod stopped;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod thread;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod work;

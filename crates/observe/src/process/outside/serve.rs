@@ -4,15 +4,17 @@
 //! Neighbours: [`super::candidates`] lists the threads; [`super::thread`] stops one, and
 //! [`super::work`] has it serve.
 
-use super::arch::{self, Frame, State};
+use super::arch;
 use super::candidates::{self, Candidate};
 use super::offer::Offer;
 use super::outcome::StopOutcome;
+use super::stopped::State;
 use super::thread::Thread;
 use super::work::{ThreadOutcome, work};
 use crate::process::memory::{self, Fault, MemoryPart, Writable};
 use crate::process::rouse::thread_of;
 use nix::errno::Errno;
+use nix::libc::user_regs_struct;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::Pid;
 use slabyard_abi::region::outside as shown;
@@ -86,30 +88,36 @@ fn serve_by(
         Err(Errno::ESRCH) => return Ok(StopOutcome::NoThread),
         Err(_) => return Ok(StopOutcome::Denied),
     };
-    let Some((state, interrupted)) = arch::state(&thread, candidate) else {
+    let Some((registers, interrupted)) = arch::interrupted(&thread, candidate) else {
         return Ok(StopOutcome::NoThread);
     };
-    let holds = |address, bytes: &[u8]| holds(memory, address, bytes);
-    if !arch::has_own_memory(&thread, &state.registers, holds)? {
-        arch::begin_again(&thread, &state.registers, interrupted);
-        return Ok(StopOutcome::NoThread);
+    // A call that has ended by our stop alone is begun again.
+    let without_work = |outcome| {
+        if interrupted.is_ended {
+            thread.set_registers(&arch::at_call(&registers, interrupted));
+        }
+        Ok(outcome)
+    };
+    if arch::has_more(&thread) || !has_own_memory(&thread, &registers, memory)? {
+        return without_work(StopOutcome::NoThread);
     }
+    let (Some(mask), Some(floating)) = (thread.mask(), thread.register_set(arch::FLOATING)) else {
+        return without_work(StopOutcome::NoThread);
+    };
+    let state = State { registers, mask, floating };
     let lasting = State {
         registers: arch::at_call(&state.registers, interrupted),
         mask: state.mask,
         floating: state.floating.clone(),
     };
-    let frame = Frame::below(offer.stack[1], &lasting)
+    let frame = arch::frame_below(offer.stack[1], &lasting)
         .filter(|frame| offer.stack[0].checked_add(ROOM).is_some_and(|least| least <= frame.at));
     let has_thread = |number: u64| memory.write(&[offer.thread_at()], &number.to_le_bytes());
     let written = frame.filter(|frame| {
         has_thread(candidate.number.into()).is_ok()
             && memory.write(&[frame.at], &frame.bytes).is_ok()
     });
-    let Some(frame) = written else {
-        arch::begin_again(&thread, &state.registers, interrupted);
-        return Ok(StopOutcome::None);
-    };
+    let Some(frame) = written else { return without_work(StopOutcome::None) };
     let end = Instant::now() + SERVES_WITHIN;
     let worked = work(&thread, (&state, interrupted), (offer.entry, frame.at), end);
     Ok(match worked {
@@ -130,14 +138,26 @@ fn serve_by(
 /// True if the call was made by the instruction that makes calls.
 fn is_made_as_usual(candidate: &Candidate, memory: &dyn Writable) -> Result<bool, Fault> {
     let before = (arch::SYSCALL.len() as u64).wrapping_neg();
-    holds(memory, candidate.call.next.wrapping_add(before), &arch::SYSCALL)
+    let found = bytes_at(memory, candidate.call.next.wrapping_add(before), arch::SYSCALL.len())?;
+    Ok(found.is_some_and(|found| found == arch::SYSCALL))
 }
 
-/// True if memory has these bytes there.
-fn holds(memory: &dyn Writable, address: u64, bytes: &[u8]) -> Result<bool, Fault> {
-    match memory::read(memory, &[MemoryPart { address, bytes: bytes.len().max(1) }]) {
-        Ok(found) => Ok(found.starts_with(bytes)),
-        Err(Fault::Absent(_)) => Ok(false),
+/// True if a thread has memory of its own, as each thread has that the C library made.
+fn has_own_memory(
+    thread: &Thread,
+    registers: &user_regs_struct,
+    memory: &dyn Writable,
+) -> Result<bool, Fault> {
+    let Some((at, holds)) = arch::own_memory(thread, registers) else { return Ok(false) };
+    let found = bytes_at(memory, at, size_of::<u64>())?;
+    Ok(found.is_some_and(|found| holds.is_none_or(|holds| found == holds.to_le_bytes())))
+}
+
+/// The bytes that memory has there, if there is any.
+fn bytes_at(memory: &dyn Writable, address: u64, bytes: usize) -> Result<Option<Vec<u8>>, Fault> {
+    match memory::read(memory, &[MemoryPart { address, bytes }]) {
+        Ok(found) => Ok(Some(found)),
+        Err(Fault::Absent(_)) => Ok(None),
         Err(why) => Err(why),
     }
 }

@@ -10,13 +10,15 @@
 //! 4. The signal mask is written: the frame holds the old one.
 //! 5. The thread has reached rt_sigreturn, where it stops before the kernel executes the call.
 //!    Instead, the thread makes its original call: the signal mask and all but the last registers
-//!    are restored first, so that the frame can still restore the rest at each moment.
+//!    are restored first, so that the frame can still restore the rest at each moment (arm64: but one,
+//!    see its `go_on`).
 //!
 //! Neighbours: [`super::calls`] says how each call continues; the processor's folder writes the frame
 //! and says what is in which register.
 
-use super::arch::{self, State};
+use super::arch;
 use super::calls::SyscallRestart;
+use super::stopped::State;
 use super::thread::{ALL_SIGNALS, Thread};
 use nix::sys::wait::WaitStatus;
 use std::time::Instant;

@@ -10,9 +10,11 @@ mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::{
-    Frame, SYSCALL, State, at_call, at_work, begin_again, go_on, has_own_memory, result, state,
+    FLOATING, SYSCALL, at_call, at_work, frame_below, go_on, has_more, interrupted, own_memory,
+    result,
 };
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::{
-    Frame, SYSCALL, State, at_call, at_work, begin_again, go_on, has_own_memory, result, state,
+    FLOATING, SYSCALL, at_call, at_work, frame_below, go_on, has_more, interrupted, own_memory,
+    result,
 };

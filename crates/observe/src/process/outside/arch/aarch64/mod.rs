@@ -14,11 +14,11 @@
 
 mod frame;
 
-pub(crate) use frame::Frame;
+pub(crate) use frame::frame_below;
 
-use crate::process::memory::Fault;
-use crate::process::outside::calls::{Call, RESTART_SYSCALL, SyscallRestart};
+use crate::process::outside::calls::{Call, EINTR, RESTART_SYSCALL, SyscallRestart};
 use crate::process::outside::candidates::{self, Candidate};
+use crate::process::outside::stopped::State;
 use crate::process::outside::thread::{STOPS_WITHIN, Thread};
 use nix::libc::{self, user_regs_struct};
 use nix::sys::wait::WaitStatus;
@@ -27,15 +27,15 @@ use std::time::Instant;
 /// The instruction that makes a call: `svc #0`.
 pub(crate) const SYSCALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
 
-// Sets of registers.
-const NT_PRFPREG: usize = 2;
+/// The set of registers beside the general ones (NT_PRFPREG): those beyond, of SVE, a call loses.
+pub(crate) const FLOATING: usize = 2;
+// Other sets.
 const NT_ARM_TLS: usize = 0x401;
 const NT_ARM_SYSTEM_CALL: usize = 0x404;
 const NT_ARM_ZA: usize = 0x40c;
 const NT_ARM_GCS: usize = 0x410;
 
 const RT_SIGRETURN: u64 = libc::SYS_rt_sigreturn.cast_unsigned();
-const EINTR: i64 = -4;
 const NO_CALL: i32 = -1;
 /// What is in `x7` as a call begins.
 const BEGINS: u64 = 0;
@@ -48,33 +48,9 @@ const LINK: usize = 30;
 /// A sleep that began between a look and a stop is made again once before the kernel says how.
 const MOST_ROUNDS: usize = 3;
 
-/// A thread as it was stopped: behind its call, with the first argument in the place of a result.
-pub(crate) struct State {
-    pub(crate) registers: user_regs_struct,
-    /// The signals that it blocks.
-    pub(crate) mask: u64,
-    /// The other registers, as ptrace(2) has them (`NT_PRFPREG`): those beyond, of SVE, a call loses.
-    pub(crate) floating: Vec<u8>,
-}
-
-/// How the thread was, if it is in the candidate's call and that continues.
-pub(crate) fn state(thread: &Thread, candidate: &Candidate) -> Option<(State, SyscallRestart)> {
-    let (registers, interrupted) = interrupted(thread, candidate)?;
-    let state = || {
-        if has_more(thread) {
-            return None;
-        }
-        Some(State { registers, mask: thread.mask()?, floating: thread.register_set(NT_PRFPREG)? })
-    };
-    let state = state();
-    if state.is_none() {
-        begin_again(thread, &registers, interrupted);
-    }
-    Some((state?, interrupted))
-}
-
-/// The registers of a [`State`], and how its call is made again.
-fn interrupted(
+/// The registers behind the candidate's call, with its first argument in the place of a result, and how it
+/// is made again; `None` if the thread is not in it.
+pub(crate) fn interrupted(
     thread: &Thread,
     candidate: &Candidate,
 ) -> Option<(user_regs_struct, SyscallRestart)> {
@@ -126,23 +102,12 @@ fn interrupted(
 
 /// True if the thread has what no frame of ours restores: matrices of SME, which a call keeps, or a
 /// guarded stack of return addresses, on which rt_sigreturn would want a token.
-fn has_more(thread: &Thread) -> bool {
+pub(crate) fn has_more(thread: &Thread) -> bool {
     /// Bytes of a set without any matrix: what says that there is none.
     const HEADER: usize = 16;
     let has_matrices = thread.register_set(NT_ARM_ZA).is_some_and(|set| set.len() > HEADER);
     let is_on = |set: Vec<u8>| set.iter().take(8).any(|byte| *byte != 0);
     has_matrices || thread.register_set(NT_ARM_GCS).is_some_and(is_on)
-}
-
-/// Lets it go without work: a call that has ended by our stop alone is begun again.
-pub(crate) fn begin_again(
-    thread: &Thread,
-    registers: &user_regs_struct,
-    interrupted: SyscallRestart,
-) {
-    if interrupted.is_ended {
-        thread.set_registers(&at_call(registers, interrupted));
-    }
 }
 
 /// The registers with which the thread makes its call by itself, or, where only the kernel could
@@ -180,7 +145,7 @@ pub(crate) fn result(now: &user_regs_struct) -> Option<u64> {
 /// both, the thread returns from its call with the first argument as its result.
 pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart) {
     let set_call = |number: i32| thread.set_register_set(NT_ARM_SYSTEM_CALL, &number.to_le_bytes());
-    thread.set_register_set(NT_PRFPREG, &state.floating);
+    thread.set_register_set(FLOATING, &state.floating);
     thread.set_mask(state.mask);
     // From here on the work makes its last call once more, if we go away.
     set_call(NO_CALL);
@@ -193,16 +158,10 @@ pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart)
     }
 }
 
-/// True if a thread has memory of its own, as each thread has that the C library made.
-pub(crate) fn has_own_memory(
-    thread: &Thread,
-    _: &user_regs_struct,
-    holds: impl Fn(u64, &[u8]) -> Result<bool, Fault>,
-) -> Result<bool, Fault> {
-    let pointer = thread.register_set(NT_ARM_TLS);
-    match pointer.as_deref().and_then(<[u8]>::first_chunk) {
-        // There is memory; what it holds says nothing.
-        Some(pointer) if *pointer != [0; 8] => holds(u64::from_le_bytes(*pointer), &[]),
-        _ => Ok(false),
-    }
+/// Where a thread has memory of its own, as each thread has that the C library made. What it holds is the
+/// C library's affair.
+pub(crate) fn own_memory(thread: &Thread, _: &user_regs_struct) -> Option<(u64, Option<u64>)> {
+    let pointer = thread.register_set(NT_ARM_TLS)?;
+    let pointer = u64::from_le_bytes(*pointer.first_chunk()?);
+    (pointer != 0).then_some((pointer, None))
 }

@@ -2,19 +2,20 @@
 
 mod frame;
 
-pub(crate) use frame::Frame;
+pub(crate) use frame::frame_below;
 
-use crate::process::memory::Fault;
-use crate::process::outside::calls::{Call, RESTART_SYSCALL, SyscallRestart};
+use crate::process::outside::calls::{Call, EINTR, RESTART_SYSCALL, SyscallRestart};
 use crate::process::outside::candidates::Candidate;
+use crate::process::outside::stopped::State;
 use crate::process::outside::thread::Thread;
 use nix::libc::{self, user_regs_struct};
 
 /// The instruction that makes a call of 64 bits.
 pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-const NT_X86_XSTATE: usize = 0x202;
-/// A user's shadow stack: rt_sigreturn would want a token on it.
+/// The set of registers beside the general ones (NT_X86_XSTATE).
+pub(crate) const FLOATING: usize = 0x202;
+/// A user's shadow stack.
 const NT_X86_SHSTK: usize = 0x204;
 const RT_SIGRETURN: u64 = libc::SYS_rt_sigreturn.cast_unsigned();
 /// What a call's result is while it begins.
@@ -32,16 +33,6 @@ const ERESTARTSYS: i64 = -512;
 const ERESTARTNOINTR: i64 = -513;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTART_RESTARTBLOCK: i64 = -516;
-const EINTR: i64 = -4;
-
-/// A thread as it was stopped.
-pub(crate) struct State {
-    pub(crate) registers: user_regs_struct,
-    /// The signals that it blocks.
-    pub(crate) mask: u64,
-    /// The other registers, as ptrace(2) has them (`NT_X86_XSTATE`).
-    pub(crate) floating: Vec<u8>,
-}
 
 /// How a call is made again, from its number and its result; `None` if it has ended by itself.
 fn restart_of(number: u64, result: i64) -> Option<SyscallRestart> {
@@ -67,46 +58,30 @@ fn call_of(registers: &user_regs_struct) -> Call {
     }
 }
 
-/// How the thread was, if it is in the candidate's call and that continues. If it has gone on to another
-/// call meanwhile, that call begins again.
-pub(crate) fn state(thread: &Thread, candidate: &Candidate) -> Option<(State, SyscallRestart)> {
+/// The registers behind the candidate's call, and how it is made again; `None` if the thread is not in it.
+/// If it has gone on to another call meanwhile, that call begins again.
+pub(crate) fn interrupted(
+    thread: &Thread,
+    candidate: &Candidate,
+) -> Option<(user_regs_struct, SyscallRestart)> {
     let registers = thread.registers()?;
     if registers.cs != USER_CS {
         return None;
     }
     let interrupted = restart_of(registers.orig_rax, registers.rax.cast_signed())?;
     let call = call_of(&registers);
-    let state = || {
-        if call.number != candidate.call.number || call.goes_on().is_none() {
-            return None;
-        }
-        if thread.register_set(NT_X86_SHSTK).is_some_and(|set| set.iter().any(|b| *b != 0)) {
-            return None;
-        }
-        Some(State {
-            registers,
-            mask: thread.mask()?,
-            floating: thread.register_set(NT_X86_XSTATE)?,
-        })
-    };
-    let Some(state) = state() else {
-        if call.may_begin_again() {
-            begin_again(thread, &registers, interrupted);
-        }
-        return None;
-    };
-    Some((state, interrupted))
+    if call.number == candidate.call.number && call.goes_on().is_some() {
+        return Some((registers, interrupted));
+    }
+    if interrupted.is_ended && call.may_begin_again() {
+        thread.set_registers(&at_call(&registers, interrupted));
+    }
+    None
 }
 
-/// Lets it go without work: a call that has ended by our stop alone is begun again.
-pub(crate) fn begin_again(
-    thread: &Thread,
-    registers: &user_regs_struct,
-    interrupted: SyscallRestart,
-) {
-    if interrupted.is_ended {
-        thread.set_registers(&at_call(registers, interrupted));
-    }
+/// True if the thread has a stack of return addresses, on which rt_sigreturn would want a token.
+pub(crate) fn has_more(thread: &Thread) -> bool {
+    thread.register_set(NT_X86_SHSTK).is_some_and(|set| set.iter().any(|b| *b != 0))
 }
 
 /// The registers with which the thread makes its call by itself, or, where only the kernel could
@@ -142,7 +117,7 @@ pub(crate) fn result(now: &user_regs_struct) -> Option<u64> {
 
 /// As its call begins that would restore it from the frame: it begins the one in which it was.
 pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart) {
-    thread.set_register_set(NT_X86_XSTATE, &state.floating);
+    thread.set_register_set(FLOATING, &state.floating);
     thread.set_mask(state.mask);
     let registers = if interrupted.is_ended {
         // As we let the thread go, the system looks once for signals, which would end it again.
@@ -154,14 +129,10 @@ pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart)
     thread.set_registers(&registers);
 }
 
-/// True if a thread has memory of its own, as each thread has that the C library made: the word at
-/// its start is its own address, by the processor's ABI.
-pub(crate) fn has_own_memory(
-    _: &Thread,
-    registers: &user_regs_struct,
-    holds: impl Fn(u64, &[u8]) -> Result<bool, Fault>,
-) -> Result<bool, Fault> {
-    holds(registers.fs_base, &registers.fs_base.to_le_bytes())
+/// Where a thread has memory of its own, as each thread has that the C library made, and what it holds:
+/// the word at its start is its own address, by the processor's ABI.
+pub(crate) fn own_memory(_: &Thread, registers: &user_regs_struct) -> Option<(u64, Option<u64>)> {
+    Some((registers.fs_base, Some(registers.fs_base)))
 }
 
 #[cfg(test)]
@@ -236,7 +207,7 @@ mod tests {
             let candidate =
                 Candidate::of(waiting, Call { number: READ, ..call().expect("its call") });
             let thread = Thread::stop(waiting).expect("a right to").expect("a sleeper");
-            assert!(state(&thread, &candidate).is_none());
+            assert!(interrupted(&thread, &candidate).is_none());
             drop(thread);
             std::thread::sleep(Duration::from_millis(1));
         }
