@@ -75,7 +75,7 @@ extern "C" fn begin<L: Library>() -> ! {
 
 /// The stack pointer is at the frame, a multiple of 16. Where the other process makes the last call
 /// another one, that one's restart has the first argument that is here in `x0`, and `x7` as it is here;
-/// if that process goes away before it has said which, the call is made once more.
+/// if that process goes away before it has written the registers, the call is made once more.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 extern "C" fn begin<L: Library>() -> ! {

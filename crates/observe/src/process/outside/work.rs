@@ -10,8 +10,7 @@
 //! 4. The signal mask is written: the frame holds the old one.
 //! 5. The thread has reached rt_sigreturn, where it stops before the kernel executes the call.
 //!    Instead, the thread makes its original call: the signal mask and all but the last registers
-//!    are restored first, so that the frame can still restore the rest at each moment (arm64: but one,
-//!    see its `go_on`).
+//!    are restored first, so that the frame can still restore the rest at each moment.
 //!
 //! Neighbours: [`super::calls`] says how each call continues; the processor's folder writes the frame
 //! and says what is in which register.

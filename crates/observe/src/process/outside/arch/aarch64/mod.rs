@@ -36,7 +36,7 @@ const NT_ARM_ZA: usize = 0x40c;
 const NT_ARM_GCS: usize = 0x410;
 
 const RT_SIGRETURN: u64 = libc::SYS_rt_sigreturn.cast_unsigned();
-const NO_CALL: i32 = -1;
+const NO_CALL: u64 = u64::MAX;
 /// What is in `x7` as a call begins.
 const BEGINS: u64 = 0;
 /// Registers by their use: the number of a call, where the work leaves its result, the frame, and the
@@ -141,20 +141,26 @@ pub(crate) fn result(now: &user_regs_struct) -> Option<u64> {
 
 /// As its call begins that would restore it from the frame: it begins the one in which it was.
 ///
-/// The kernel takes the call's number and the registers by two calls of ours. If we are killed between
-/// both, the thread returns from its call with the first argument as its result.
+/// The kernel takes the call's number and the registers by two calls of ours, and after each one that
+/// kills us the thread must go on. So the number is meanwhile that of a call without arguments: before the
+/// registers are there, it ends, and the work makes its last call once more; after that it ends in place of
+/// the thread's own, with EINTR or after what is left of a sleep.
 pub(crate) fn go_on(thread: &Thread, state: &State, interrupted: SyscallRestart) {
-    let set_call = |number: i32| thread.set_register_set(NT_ARM_SYSTEM_CALL, &number.to_le_bytes());
+    let set_call = |number: u64| {
+        // As the kernel has it: 32 bits.
+        thread.set_register_set(NT_ARM_SYSTEM_CALL, &number.to_le_bytes()[..4]);
+    };
     thread.set_register_set(FLOATING, &state.floating);
     thread.set_mask(state.mask);
-    // From here on the work makes its last call once more, if we go away.
-    set_call(NO_CALL);
     if interrupted.is_ended {
-        // As we let the thread go, the system looks once for signals, which would end it again.
+        // As we let the thread go, the system looks once for signals, which would end it again: so it
+        // makes the call by itself.
+        set_call(NO_CALL);
         thread.set_registers(&at_call(&state.registers, interrupted));
     } else {
+        set_call(RESTART_SYSCALL);
         thread.set_registers(&state.registers);
-        set_call(i32::try_from(interrupted.number).expect("a call's number"));
+        set_call(interrupted.number);
     }
 }
 
