@@ -196,20 +196,23 @@ mod tests {
         };
         let id: i32 = said("thread ").parse().expect("a number");
         let (process, waiting) = (Pid::from_raw(child.id().cast_signed()), Pid::from_raw(id));
-        let call = || candidates::call_of(process, waiting);
-        let end = Instant::now() + STOPS_WITHIN;
-        while !call().is_some_and(|call| matches!(call.number, EPOLL_WAIT | EPOLL_PWAIT)) {
-            assert!(Instant::now() < end, "it is in another call: {:?}", call());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let its_wait = || {
+            let end = Instant::now() + STOPS_WITHIN;
+            loop {
+                let call = candidates::call_of(process, waiting);
+                let waits = |call: &Call| matches!(call.number, EPOLL_WAIT | EPOLL_PWAIT);
+                if let Some(call) = call.filter(waits) {
+                    return call;
+                }
+                assert!(Instant::now() < end, "it is in another call: {call:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
         for _ in 0..20 {
             // When somebody looked, it was in a read.
-            let candidate =
-                Candidate::of(waiting, Call { number: READ, ..call().expect("its call") });
+            let candidate = Candidate::of(waiting, Call { number: READ, ..its_wait() });
             let thread = Thread::stop(waiting).expect("a right to").expect("a sleeper");
             assert!(interrupted(&thread, &candidate).is_none());
-            drop(thread);
-            std::thread::sleep(Duration::from_millis(1));
         }
         child.stdin.take().expect("a pipe").write_all(b"x").expect("it reads");
         assert_eq!(said("ready "), "1");
