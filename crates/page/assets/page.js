@@ -112,8 +112,11 @@
     if (!isValue && kind !== "scatter") {
       made.afterBuildTicks = (scale) => {
         const ends = scale.chart.data.datasets.flatMap((set) => set.data.map((point) => point.x));
-        scale.min = ends.reduce((a, b) => Math.min(a, b), Infinity);
-        scale.max = ends.reduce((a, b) => Math.max(a, b), -Infinity);
+        const low = ends.reduce((a, b) => Math.min(a, b), Infinity);
+        const high = ends.reduce((a, b) => Math.max(a, b), -Infinity);
+        // One point has its place where there is room around it.
+        if (low >= high) return;
+        [scale.min, scale.max] = [low, high];
         scale.ticks = scale.ticks.filter((tick) => tick.value >= scale.min && tick.value <= scale.max);
       };
     }

@@ -124,7 +124,9 @@ impl OverTime {
             0 => String::new(),
             n => format!(", {n} of them damaged"),
         };
-        format!("{} looks{damaged}, from {from} to {to}\n", self.taken_at.len())
+        let looks = self.taken_at.len();
+        let plural = if looks == 1 { "" } else { "s" };
+        format!("{looks} look{plural}{damaged}, from {from} to {to}\n")
     }
 
     /// For programs.

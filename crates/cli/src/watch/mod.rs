@@ -119,7 +119,9 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Failure> {
     drop(progress);
     let size = bytes(Some(writer.bytes()));
     let missed = if missed == 0 { String::new() } else { format!("; {missed} failed") };
-    say(&format!("{} has {} looks, {size}{missed}", args.output.display(), writer.looks()));
+    let looks = writer.looks();
+    let plural = if looks == 1 { "" } else { "s" };
+    say(&format!("{} has {looks} look{plural}, {size}{missed}", args.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
