@@ -202,7 +202,7 @@ fn live(source: &SourceName, watch: Option<Duration>) -> Result<Vec<Look>, Failu
     if !is_live {
         return Err(stays());
     }
-    let mut sampling = Sampling::start(&looks[0], watch);
+    let sampling = Sampling::start(&looks[0], watch);
     let began = Instant::now();
     for nth in 1..LOOKS {
         let goes_on = sampling.wait(began + watch * nth / (LOOKS - 1));

@@ -1,19 +1,21 @@
 //! Samples a process's allocations while `slabyard doctor --watch` looks at it, so that a finding can
 //! name the call site.
 //!
-//! Neighbour: [`slabyard_observe::profile`] takes and adds up the samples. Invariant: when the watch
+//! Neighbour: [`slabyard_observe::profile`] takes and adds up the samples, on a thread of its own: a look
+//! at a large process takes longer than a profile goes on without a reader. Invariant: when the watch
 //! ends, by a signal too, the process samples no more.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use slabyard_abi::profile::RATE;
 use slabyard_doctor::Look;
+use slabyard_observe::process::Error;
 use slabyard_observe::process::profile::Session;
-use slabyard_observe::profile::Collector;
+use slabyard_observe::profile::{Collector, Profile};
 use slabyard_observe::snapshot::Missing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often samples are taken.
@@ -22,12 +24,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_secs(20);
 const SHORT_RATE: u64 = RATE / 8;
 
+/// How soon a signal ends the watch.
+const SIGNALS: Duration = Duration::from_millis(50);
+
 /// The sampling of one watch.
 #[derive(Default)]
 pub struct Sampling {
-    collector: Option<Collector>,
-    /// Why there is no collector, or not to the end.
+    thread: Option<JoinHandle<Result<Profile, Error>>>,
+    /// Why there is none.
     why: Option<String>,
+    is_over: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
 }
 
@@ -44,44 +50,60 @@ impl Sampling {
         }
         let rate = if watch < SHORT { SHORT_RATE } else { RATE };
         match Session::begin(process.pid, rate) {
-            Ok(session) => sampling.collector = Some(Collector::new(session, rate)),
+            Ok(session) => {
+                let is_over = Arc::clone(&sampling.is_over);
+                sampling.thread = Some(thread::spawn(move || collect(session, rate, &is_over)));
+            }
             Err(why) => sampling.why = Some(why.to_string()),
         }
         sampling
     }
 
-    /// Samples until a moment; false if a signal asked to stop.
-    pub fn wait(&mut self, until: Instant) -> bool {
+    /// Waits for a moment; false if a signal asked to stop.
+    pub fn wait(&self, until: Instant) -> bool {
         while !self.stop.load(Ordering::Relaxed) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return true;
             }
-            let Some(collector) = &mut self.collector else {
-                thread::sleep(left.min(Duration::from_millis(200)));
-                continue;
-            };
-            thread::sleep(left.min(PAUSE));
-            if let Err(why) = collector.collect() {
-                self.why = Some(why.to_string());
-                self.collector = None;
-            }
+            thread::sleep(left.min(SIGNALS));
         }
         false
     }
 
     /// Ends, and gives the last look what was sampled.
     pub fn end(mut self, last: &mut Look) {
-        if let Some(collector) = &mut self.collector {
-            match collector.end() {
-                Ok(_) => {
-                    let profile = collector.profile();
-                    last.process.iter_mut().for_each(|it| it.profile = Some(profile.clone()));
-                }
-                Err(why) => self.why = Some(why.to_string()),
+        match self.profile() {
+            Some(Ok(profile)) => {
+                last.process.iter_mut().for_each(|it| it.profile = Some(profile.clone()))
             }
+            Some(Err(why)) => self.why = Some(why.to_string()),
+            None => {}
         }
         let miss = |why| Missing { what: "call sites of allocations".into(), why };
         last.missing.extend(self.why.take().map(miss));
     }
+
+    /// What its thread found, which ends.
+    fn profile(&mut self) -> Option<Result<Profile, Error>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.profile();
+    }
+}
+
+/// Takes samples until it is over.
+fn collect(session: Session, rate: u64, is_over: &AtomicBool) -> Result<Profile, Error> {
+    let mut collector = Collector::new(session, rate);
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(PAUSE);
+        collector.collect()?;
+    }
+    collector.end()?;
+    Ok(collector.profile())
 }
