@@ -22,13 +22,18 @@ matches() {
     return 1
 }
 
-# list_tests: the names of each program's tests, and no verdicts yet.
+# list_tests: the names of each program's tests that `ci/unit` runs, or with LONG=1 of all, and no verdicts yet.
 list_tests() {
     local program
     rm -rf work/lists log/units && mkdir -p work/lists log/units
     for program in work/tests/*; do
-        QEMU_CPU=$PROCESSOR ./qemu -L root "$program" --list 2>/dev/null | sed -n 's/: test$//p' \
-            >"work/lists/${program##*/}" || return 1
+        program=${program##*/}
+        QEMU_CPU=$PROCESSOR ./qemu -L root "work/tests/$program" --list 2>/dev/null | sed -n 's/: test$//p' \
+            >"work/lists/$program" || return 1
+        [ -z "${LONG-}" ] || continue
+        left_out "$program" <"work/lists/$program" >work/left-out
+        grep -vxF -f work/left-out "work/lists/$program" >work/kept
+        mv work/kept "work/lists/$program"
     done
     find work/lists -empty -delete
 }
