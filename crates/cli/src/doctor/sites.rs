@@ -30,8 +30,8 @@ const SIGNALS: Duration = Duration::from_millis(50);
 /// The sampling of one watch.
 #[derive(Default)]
 pub struct Sampling {
-    thread: Option<JoinHandle<Result<Profile, Error>>>,
-    /// Why there is none.
+    thread: Option<JoinHandle<(Profile, Option<Error>)>>,
+    /// Why there is none, or not to the end.
     why: Option<String>,
     is_over: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -73,19 +73,19 @@ impl Sampling {
 
     /// Ends, and gives the last look what was sampled.
     pub fn end(mut self, last: &mut Look) {
-        match self.profile() {
-            Some(Ok(profile)) => {
-                last.process.iter_mut().for_each(|it| it.profile = Some(profile.clone()))
+        if let Some((profile, failure)) = self.profile() {
+            // What was sampled until the process ended is worth a word.
+            if failure.is_none() || profile.samples > 0 {
+                last.process.iter_mut().for_each(|it| it.profile = Some(profile.clone()));
             }
-            Some(Err(why)) => self.why = Some(why.to_string()),
-            None => {}
+            self.why = failure.map(|why| why.to_string());
         }
         let miss = |why| Missing { what: "call sites of allocations".into(), why };
         last.missing.extend(self.why.take().map(miss));
     }
 
     /// What its thread found, which ends.
-    fn profile(&mut self) -> Option<Result<Profile, Error>> {
+    fn profile(&mut self) -> Option<(Profile, Option<Error>)> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.take()?.join().ok()
     }
@@ -97,13 +97,16 @@ impl Drop for Sampling {
     }
 }
 
-/// Takes samples until it is over.
-fn collect(session: Session, rate: u64, is_over: &AtomicBool) -> Result<Profile, Error> {
+/// Takes samples until it is over, or the process has ended.
+fn collect(session: Session, rate: u64, is_over: &AtomicBool) -> (Profile, Option<Error>) {
     let mut collector = Collector::new(session, rate);
-    while !is_over.load(Ordering::Relaxed) {
-        thread::sleep(PAUSE);
-        collector.collect()?;
-    }
-    collector.end()?;
-    Ok(collector.profile())
+    let mut take = || {
+        while !is_over.load(Ordering::Relaxed) {
+            thread::sleep(PAUSE);
+            collector.collect()?;
+        }
+        collector.end()
+    };
+    let failure = take().err();
+    (collector.profile(), failure)
 }

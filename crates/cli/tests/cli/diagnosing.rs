@@ -3,6 +3,8 @@
 
 use crate::skipped::skip;
 use crate::stage::{SLABYARD, cases, real_engines, real_library, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -161,6 +163,25 @@ fn a_leak_among_short_lived_objects_is_found_while_it_grows() {
         assert!(said.contains("grows and does not stop") && said.contains("leak"), "{said}");
         assert_eq!(told["looks"], 6);
     }
+}
+
+#[test]
+fn a_leak_is_named_though_the_system_ends_the_process_meanwhile() {
+    let Some(running) = Running::case("leak 0 100 1", &[]) else { return };
+    let pid = running.0.id();
+    let mut command = Command::new(SLABYARD);
+    command.args(["doctor", &pid.to_string(), "--json", "--watch", "10"]);
+    let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A look each two seconds.
+    std::thread::sleep(Duration::from_secs(6));
+    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
+    let output = watching.wait_with_output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &told["findings"][0];
+    assert_eq!(first["id"], "leak.site", "{told}");
+    assert!(first["says"].as_str().unwrap().contains("leak"), "{first}");
+    let missing = told["missing"].as_array().unwrap().iter();
+    assert!(missing.clone().any(|it| it["what"] == "call sites of allocations"), "{told}");
 }
 
 #[test]
