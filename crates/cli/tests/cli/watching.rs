@@ -137,7 +137,7 @@ fn other_commands_take_the_file() {
     }
     assert!(fs::read_to_string(page).unwrap().contains("<canvas"));
     let table = slabyard(&["list", name, "--over-time"]);
-    assert!(text(&table.stdout).contains(&format!("{nr_looks} looks")), "{}", text(&table.stdout));
+    assert!(text(&table.stdout).contains(&format!("{nr_looks} look")), "{}", text(&table.stdout));
 }
 
 #[test]
