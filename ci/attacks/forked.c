@@ -224,6 +224,8 @@ static void burst(void)
 }
 
 static int pipe_ends[2];
+/* More than a pipe holds, and less than the stream's buffer. */
+enum { PIPED = 100000 };
 
 static void *read_late(void *argument)
 {
@@ -235,22 +237,29 @@ static void *read_late(void *argument)
     return argument;
 }
 
+static FILE *piped;
+
+/* Once: of two pipes the reader would read one. */
+static void make_pipe(void)
+{
+    static char buffer[2 * PIPED];
+    pthread_t reader;
+
+    if (pipe(pipe_ends) || pthread_create(&reader, NULL, read_late, NULL))
+        not_possible("a pipe");
+    pthread_detach(reader);
+    piped = fdopen(pipe_ends[1], "w");
+    setvbuf(piped, buffer, _IOFBF, sizeof buffer);
+}
+
 /* Stands in a flush of all streams for most of its time. */
 static void blocked_pipe(void)
 {
-    static FILE *stream;
-    static char text[100000], buffer[2 * sizeof text];
-    pthread_t reader;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static char text[PIPED];
 
-    if (!stream) {
-        if (pipe(pipe_ends) || pthread_create(&reader, NULL, read_late, NULL))
-            not_possible("a pipe");
-        pthread_detach(reader);
-        stream = fdopen(pipe_ends[1], "w");
-        setvbuf(stream, buffer, _IOFBF, sizeof buffer);
-    }
-    /* More than a pipe holds, and less than the buffer. */
-    fwrite(text, 1, sizeof text, stream);
+    pthread_once(&once, make_pipe);
+    fwrite(text, 1, sizeof text, piped);
     fflush(NULL);
     /* The lock of the list is not fair: a fork is to get it. */
     usleep(3000);
