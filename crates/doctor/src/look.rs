@@ -15,7 +15,6 @@ use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::timeline::{self, Timeline};
 use slabyard_observe::traces::Traces;
 use slabyard_observe::{Snapshot, file, kernel};
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -231,10 +230,6 @@ fn of_process(source: &SourceName, pid: u32) -> Result<Look, source::Error> {
     let mut look = ProcessLook { pid, program: program(pid), ..ProcessLook::default() };
     match mappings.map_or_else(|| smaps::of_process(pid), Ok) {
         Ok(mappings) => look.mappings = mappings,
-        // What ends has no memory for some time before it is a zombie.
-        Err(why) if why.kind() == ErrorKind::NotFound => {
-            return Err(process::Error::Ended { pid, program: look.program }.into());
-        }
         Err(why) => miss(format!("/proc/{pid}/smaps"), why.to_string()),
     }
     if let Some(snapshot) = &snapshot {

@@ -185,6 +185,22 @@ fn a_leak_is_named_though_the_system_ends_the_process_meanwhile() {
 }
 
 #[test]
+fn a_process_whose_memory_goes_away_has_ended_and_is_not_one_of_another_allocator() {
+    // Enough that the system needs some time to take it back.
+    let Some(mut running) = Running::case("mapped 800 0", &[]) else { return };
+    let pid = running.0.id().to_string();
+    running.0.kill().unwrap();
+    loop {
+        let output = slabyard(&["list", &pid]);
+        let said = text(&output.stderr);
+        assert!(!said.contains("does not run on Slabyard"), "{said}");
+        if said.contains("zombie") {
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_leak_is_named_by_its_call_site_where_tracks_are_kept() {
     let Some(program) = cases() else { return };
     let mut command = Command::new(program);

@@ -34,8 +34,18 @@ impl Target {
         if of_the_kernel(&stat) {
             return Err(Error::KernelThread { pid, program });
         }
+        // A zombie soon: the system takes back its memory.
+        if stat.vsize == 0 {
+            return Err(Error::Ended { pid, program });
+        }
         let uid = process.uid().ok();
         Ok(Target { pid, program, uid, memory: LiveMemory::new(process) })
+    }
+
+    /// Its memory is gone.
+    fn has_ended(&self) -> bool {
+        let stat = self.process().and_then(|process| process.stat());
+        stat.map_or(true, |stat| stat.vsize == 0)
     }
 
     /// What its resident memory is used for; `None` if it ended.
@@ -53,18 +63,15 @@ impl Target {
     pub(super) fn error(&self, lost: Unreadable) -> Error {
         let (pid, program) = (self.pid, self.program.clone());
         match lost {
+            Unreadable::NoYard | Unreadable::Fault(Fault::Absent(_)) if self.has_ended() => {
+                Error::Ended { pid, program }
+            }
             Unreadable::NoYard => Error::NoYard { pid, program },
             Unreadable::Layout { found, known } => Error::Layout { pid, found, known },
             Unreadable::Damaged(what) => Error::Damaged { pid, what },
             Unreadable::Fault(Fault::Absent(at)) => {
-                // It ended, or began another program: its old memory is gone.
-                match self.process().and_then(|p| p.stat()) {
-                    Ok(stat) if !matches!(stat.state, 'Z' | 'X') => {
-                        let what = format!("it points to {at:#x}, where no memory is");
-                        Error::Damaged { pid, what }
-                    }
-                    _ => Error::Ended { pid, program },
-                }
+                let what = format!("it points to {at:#x}, where no memory is");
+                Error::Damaged { pid, what }
             }
             Unreadable::Fault(Fault::Gone) => Error::Ended { pid, program },
             Unreadable::Fault(Fault::Denied) => {
