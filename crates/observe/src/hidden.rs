@@ -21,7 +21,7 @@
 
 use crate::release::Release;
 use crate::snapshot::{Cache, Snapshot, SourceKind};
-use crate::value::Value;
+use crate::value::{Value, plural};
 
 /// The highest number of full sheaves in a kernel's barn.
 const BARN_SHEAVES: u64 = 10;
@@ -159,10 +159,6 @@ fn machine(snapshot: &Snapshot) -> Option<(u64, u64)> {
 
 fn release(snapshot: &Snapshot) -> Option<Release> {
     snapshot.source.release.as_deref().and_then(Release::parse)
-}
-
-fn plural(n: u64, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

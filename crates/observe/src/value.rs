@@ -104,6 +104,12 @@ impl<V: Into<Value>> From<V> for Reading {
     }
 }
 
+/// So many of something, whose name takes an `s`.
+#[must_use]
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use slabyard_observe::fields::{TOTALS, Unit, field, value};
 use slabyard_observe::snapshot::{Snapshot, Source, time};
 use slabyard_observe::source::SourceName;
 use slabyard_observe::timeline::Timeline;
+use slabyard_observe::value::plural;
 use slabyard_observe::view::pick::{CacheFilter, Empty};
 use slabyard_page::{Axis, Chart, Page, Section, Series, Unit as PageUnit, path};
 use std::cmp::Reverse;
@@ -124,9 +125,8 @@ impl OverTime {
             0 => String::new(),
             n => format!(", {n} of them damaged"),
         };
-        let looks = self.taken_at.len();
-        let plural = if looks == 1 { "" } else { "s" };
-        format!("{looks} look{plural}{damaged}, from {from} to {to}\n")
+        let looks = plural(self.taken_at.len() as u64, "look");
+        format!("{looks}{damaged}, from {from} to {to}\n")
     }
 
     /// For programs.

@@ -7,6 +7,7 @@ use slabyard_ask::load::Loaded;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::Machine;
 use slabyard_lab::trace::{LISTS, LOAD};
+use slabyard_observe::value::plural;
 
 /// What was replayed, on what.
 pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
@@ -26,7 +27,7 @@ pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> Strin
             Engine::Slab => "SLAB".into(),
             Engine::Slob => "SLOB".into(),
         },
-        plural(machine.online_cpus, "CPU"),
+        plural(machine.online_cpus.into(), "CPU"),
         if args.tasks > 1 { format!(", each task {} times", args.tasks) } else { String::new() },
         nodes(machine),
         machine.page_size >> 10,
@@ -35,15 +36,11 @@ pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> Strin
 }
 
 fn nodes(machine: &Machine) -> String {
-    let nodes = plural(machine.nodes, "node");
+    let nodes = plural(machine.nodes.into(), "node");
     if machine.memoryless.is_empty() {
         return nodes;
     }
     format!("{nodes} ({} without memory)", machine.memoryless)
-}
-
-pub(super) fn plural(number: u32, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The start of a replay, as JSON and headings name it.

@@ -6,7 +6,6 @@
 //! have packed them.
 
 use super::args::ReplayArgs;
-use super::heading::plural;
 use super::json::Source;
 use crate::failure::Failure;
 use crate::stderr::say;
@@ -18,6 +17,7 @@ use slabyard_ask::Listener as _;
 use slabyard_ask::load::{self as trace_load, Loaded};
 use slabyard_lab::event::Event;
 use slabyard_lab::slob::load::{self, Kernel, Load, Object, PageUse};
+use slabyard_observe::value::plural;
 use std::process::ExitCode;
 
 /// Pages of the modelled machine: 4 GiB of 4 KiB each.
@@ -102,7 +102,7 @@ fn table(loaded: &Loaded, load: &Load) -> String {
         loaded.trace.nr_events(),
         seconds(last - first),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
-        plural(loaded.settings.machine.online_cpus, "CPU"),
+        plural(loaded.settings.machine.online_cpus.into(), "CPU"),
         page >> 10,
         load.allocated,
         load.freed,

@@ -17,6 +17,7 @@ use slabyard_ask::Listener;
 use slabyard_ask::sizes::memory_size;
 use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::timeline::Writer;
+use slabyard_observe::value::plural;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -119,9 +120,8 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Failure> {
     drop(progress);
     let size = bytes(Some(writer.bytes()));
     let missed = if missed == 0 { String::new() } else { format!("; {missed} failed") };
-    let looks = writer.looks();
-    let plural = if looks == 1 { "" } else { "s" };
-    say(&format!("{} has {looks} look{plural}, {size}{missed}", args.output.display()));
+    let looks = plural(writer.looks() as u64, "look");
+    say(&format!("{} has {looks}, {size}{missed}", args.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
