@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_secs(20);
 const SHORT_RATE: u64 = RATE / 8;
 
-/// How soon a signal ends the watch.
-const SIGNALS: Duration = Duration::from_millis(50);
+/// How often a wait looks for a signal.
+const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// The sampling of one watch.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Sampling {
             if left.is_zero() {
                 return true;
             }
-            thread::sleep(left.min(SIGNALS));
+            thread::sleep(left.min(SIGNAL_PAUSE));
         }
         false
     }
