@@ -1,15 +1,16 @@
 //! Reads `perf.data` through the crate `linux-perf-data`: each sample of a `kmem` event holds the
 //! bytes of the kernel's ring-buffer record, and the file's tracing data holds the events' formats.
 //! [`tracing`](super::tracing) reads this data; `bounds` rejects damaged sizes before the crate
-//! sees them.
+//! sees them, and `sample` takes apart what the crate would take on trust.
 
 mod bounds;
+mod sample;
 
 use super::tracing::{Bytes, Tracing};
 use crate::plain::plain;
 use crate::record::{Decoder, Layouts};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
-use linux_perf_data::linux_perf_event_reader::EventRecord;
+use linux_perf_data::linux_perf_event_reader::{EventRecord, RecordType};
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use slabyard_observe::kernel::Symbols;
 use std::collections::HashMap;
@@ -48,21 +49,26 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
     let (mut names, mut events, mut lost) = (Names::new(), Vec::new(), 0);
     while let Some(record) = record_iter.next_record(&mut perf_file).map_err(wrong)? {
         let PerfFileRecord::EventRecord { record, .. } = record else { continue };
-        match record.parse() {
-            Ok(EventRecord::Sample(sample)) => {
-                let (Some(raw), Some(time), Some(cpu)) = (sample.raw, sample.timestamp, sample.cpu)
-                else {
-                    continue;
-                };
-                let cpu = cpu as u16;
-                let new = || (Decoder::new(&layouts, &symbols, cpu), vec![0]);
-                let (decoder, numbers) = decoders.entry(cpu).or_insert_with(new);
-                let Some(event) = decoder.event(time, &raw.as_slice()) else { continue };
-                numbers.extend(decoder.new_names().iter().map(|name| names.intern(name)));
-                events.push(event.renamed(|name| numbers[name as usize]));
+        if record.record_type == RecordType::SAMPLE {
+            let info = &record.parse_info;
+            match sample::read(record.data, info.sample_format, info.read_format) {
+                Ok(Some(sample)) => {
+                    let cpu = sample.cpu as u16;
+                    let new = || (Decoder::new(&layouts, &symbols, cpu), vec![0]);
+                    let (decoder, numbers) = decoders.entry(cpu).or_insert_with(new);
+                    let decoded = decoder.event(sample.time, &sample.raw.as_slice());
+                    let Some(event) = decoded else { continue };
+                    numbers.extend(decoder.new_names().iter().map(|name| names.intern(name)));
+                    events.push(event.renamed(|name| numbers[name as usize]));
+                }
+                Ok(None) => {}
+                // Damaged: what it held is not known.
+                Err(_) => lost = u64::saturating_add(lost, 1),
             }
-            Ok(EventRecord::Lost(record)) => lost = u64::saturating_add(lost, record.count),
-            _ => {}
+        } else if record.record_type == RecordType::LOST
+            && let Ok(EventRecord::Lost(record)) = record.parse()
+        {
+            lost = u64::saturating_add(lost, record.count);
         }
     }
     events.sort_by_key(|event| event.time);
