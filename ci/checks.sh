@@ -15,8 +15,10 @@ BUILT=$CARGO_TARGET_DIR/ci
 # The compiler lints as it goes, which takes a fraction of a second reading of everything; `ci/clippy`
 # looks at what it said.
 linted=()
-! clippy-driver --version >/dev/null 2>&1 || linted=(--config 'build.rustc-workspace-wrapper="clippy-driver"')
+! clippy-driver --version >/dev/null 2>&1 || linted=(--config 'build.rustc-workspace-wrapper="'"$ROOT"'/ci/compiler"')
 tested=("${linted[@]}" --profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-page-lists --exclude slabyard-model --exclude slabyard-testkit)
+# What compares with other allocators, and compiles these.
+[ -n "${LONG-}" ] || tested+=(--exclude slabyard-bench)
 TESTED=$CARGO_TARGET_DIR/tested
 # The engine and its model, with the engine's own assertions; and without, what is about instructions.
 asserted=("${linted[@]}" --profile asserted -p slabyard-platform -p slabyard -p slabyard-fixed -p slabyard-shrinker -p slabyard-page-lists -p slabyard-model -p slabyard-testkit)
