@@ -18,6 +18,7 @@ use slabyard_ask::sizes::memory_size;
 use slabyard_observe::source::{self, ReadScope, SourceName};
 use slabyard_observe::timeline::Writer;
 use slabyard_observe::value::plural;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -28,6 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard watch -o day.timeline                      the kernel, once a minute
   slabyard watch $(pidof redis-server) -o redis.timeline --interval 10s --for 1d
+  slabyard watch -o soon.timeline --interval 1s --looks 10
   slabyard top --replay day.timeline                  as it was, look by look
   slabyard diff day.timeline#1 day.timeline           what the day changed
   slabyard list day.timeline#2026-11-27T03:00         the last look before that time, UTC
@@ -39,8 +41,8 @@ exceeds --max-size, every second look of its older half goes: the last hours sta
 were taken, and the older a look is, the longer the time to the next. A day of looks at a
 kernel, one a minute, is a few MiB.
 
-The exit code is 0 when the time is over, a signal ended it or the process did; 2 for
-wrong usage; 3 if the source cannot be read or the file not be written.";
+The exit code is 0 when the time is over, all looks are taken, a signal ended it or the
+process did; 2 for wrong usage; 3 if the source cannot be read or the file not be written.";
 
 /// A limit below this would hold a few looks.
 const LEAST_BYTES: u64 = 256 << 10;
@@ -64,6 +66,9 @@ pub struct WatchArgs {
     /// End after so long: 90s, 12h, 7d
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    looks: Option<NonZeroU64>,
     /// The most that the file may take
     #[arg(long, value_name = "SIZE", default_value = "20M", value_parser = limit)]
     max_size: u64,
@@ -90,8 +95,8 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Failure> {
     writer.push(&first).map_err(anyhow::Error::from)?;
     let progress = Progress::new();
     let mut due = began;
-    let mut missed = 0_u64;
-    loop {
+    let (mut taken, mut missed) = (1, 0_u64);
+    while args.looks.is_none_or(|looks| taken < looks.get()) {
         let size = bytes(Some(writer.bytes()));
         progress.stage(&format!("watching {}: {} looks, {size}", args.source, writer.looks()));
         // From now on where a look took longer than the interval: looks do not pile up.
@@ -110,7 +115,10 @@ pub fn run(args: &WatchArgs) -> Result<ExitCode, Failure> {
                 progress.say(&format!("{} ended", args.source));
                 break;
             }
-            Ok(snapshot) => writer.push(&snapshot).map_err(anyhow::Error::from)?,
+            Ok(snapshot) => {
+                writer.push(&snapshot).map_err(anyhow::Error::from)?;
+                taken += 1;
+            }
             Err(error) => {
                 missed += 1;
                 progress.say(&format!("no look at {}: {error}", args.source));

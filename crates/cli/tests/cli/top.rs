@@ -420,7 +420,7 @@ fn a_timeline_is_shown_again_and_stops_at_its_last_look() {
     let Some(terminal) = before_a_kernel(100, 30) else { return };
     let file = terminal.path("day.timeline");
     let name = file.to_str().unwrap();
-    let written = slabyard(&["watch", "-o", name, "--interval", "0.1", "--for", "0.5"]);
+    let written = slabyard(&["watch", "-o", name, "--interval", "0.1", "--looks", "3"]);
     assert!(written.status.success(), "{}", text(&written.stderr));
     terminal.top(&format!("--replay {name} --interval 0.1"));
     terminal.wait_for("PAUSED");

@@ -85,7 +85,7 @@ fn a_killed_one_goes_on_behind_its_last_look() {
         fs::write(&file, bytes).unwrap();
     }
     let complete = looks(&file);
-    let last = slabyard(&["watch", "--for", "0.1", "-o", file.to_str().unwrap()]);
+    let last = slabyard(&["watch", "--looks", "1", "-o", file.to_str().unwrap()]);
     assert!(last.status.success(), "{}", text(&last.stderr));
     assert_eq!(looks(&file), complete + 1);
     assert!(Timeline::open(&file).unwrap().looks().all(|look| look.is_ok()));
@@ -115,9 +115,10 @@ fn the_end_of_a_process_ends_its_watch() {
 fn other_commands_take_the_file() {
     let Some((_kept, file)) = place() else { return };
     let name = file.to_str().unwrap();
-    let done = slabyard(&["watch", "--interval", "0.1", "--for", "0.5", "-o", name]);
+    let done = slabyard(&["watch", "--interval", "0.1", "--looks", "3", "-o", name]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let nr_looks = looks(&file);
+    assert_eq!(nr_looks, 3);
     let json: Json = serde_json::from_slice(&slabyard(&["list", name, "--json"]).stdout).unwrap();
     let timeline = Timeline::open(&file).unwrap();
     let last = timeline.look(nr_looks - 1).unwrap();
@@ -137,8 +138,24 @@ fn other_commands_take_the_file() {
     }
     assert!(fs::read_to_string(page).unwrap().contains("<canvas"));
     let table = slabyard(&["list", name, "--over-time"]);
-    let head = format!("{nr_looks} look{}, from ", if nr_looks == 1 { "" } else { "s" });
-    assert!(text(&table.stdout).starts_with(&head), "{}", text(&table.stdout));
+    assert!(text(&table.stdout).starts_with("3 looks, from "), "{}", text(&table.stdout));
+}
+
+#[test]
+fn the_first_end_of_several_ends_it() {
+    let Some((_kept, file)) = place() else { return };
+    let name = file.to_str().unwrap();
+    for (length, nr, after) in [("1h", "2", 2), ("0.1", "1000", 3)] {
+        let ends = ["--interval", "0.1", "--for", length, "--looks", nr];
+        let done = slabyard(&[&["watch", "-o", name][..], &ends].concat());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert_eq!(looks(&file), after, "{length} {nr}");
+    }
+    let one = file.with_extension("one");
+    let done = slabyard(&["watch", "--looks", "1", "-o", one.to_str().unwrap()]);
+    assert!(text(&done.stderr).contains("has 1 look,"), "{}", text(&done.stderr));
+    let list = slabyard(&["list", one.to_str().unwrap(), "--over-time"]);
+    assert!(text(&list.stdout).starts_with("1 look, from "), "{}", text(&list.stdout));
 }
 
 #[test]
@@ -154,6 +171,7 @@ fn what_cannot_be_watched_is_refused_and_nothing_is_lost() {
         (&["watch", "-o", "-"], 2, "-o"),
         (&["watch"], 2, "--output"),
         (&["watch", "-o", "x", "--interval", "0"], 2, "expected a time"),
+        (&["watch", "-o", "x", "--looks", "0"], 2, "--looks"),
         (&["watch", "-o", "x", "--max-size", "1K"], 2, "256K at least"),
         (&["watch", "-o", "/proc/nowhere/x"], 3, "cannot write"),
         (&["watch", "-o", "/dev/full"], 3, "/dev/full"),
