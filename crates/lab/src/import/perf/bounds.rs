@@ -11,6 +11,8 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
 /// Bytes of the header of a file that can be sought in; of one written to a pipe, 16.
 const HEADER: u64 = 104;
+/// Where the header says where the events' attributes lie, and how many bytes they are.
+pub const ATTRIBUTES: u64 = 24;
 /// Bytes of an event's attributes in the oldest kernels (perf_event_open(2)); the crate divides by what
 /// the file says.
 const LEAST_ATTR: u64 = 64;
@@ -148,7 +150,11 @@ fn skip(section: &mut io::Take<impl Read>, bytes: u64) -> io::Result<()> {
     }
 }
 
-fn words<const N: usize>(file: &mut impl Read) -> io::Result<[u64; N]> {
+/// The next numbers of a file.
+///
+/// # Errors
+/// The file cannot be read, or has no more.
+pub fn words<const N: usize>(file: &mut impl Read) -> io::Result<[u64; N]> {
     let mut words = [0; N];
     for word in &mut words {
         let mut bytes = [0; 8];

@@ -1,14 +1,20 @@
 //! What is needed of a sample in `perf.data`: its time, its CPU and the bytes of the kernel's record.
 //!
 //! The fields lie in the order that perf_event_open(2) states. The crate `linux-perf-data`
-//! multiplies the length of a call chain that the file states without a check, and takes the counts of
-//! one event for those of a group.
+//! multiplies the length of a call chain that the file states without a check, takes the counts of
+//! one event for those of a group, and forgets that counts may be followed by losses.
 //!
-//! Neighbour: [`super`] has the file's records. Invariant: no length that a file states is taken before
+//! Neighbours: [`super`] has the file's records, [`bounds`] has seen that its header is sound. Invariant: no length that a file states is taken before
 //! it is seen to lie within the record.
 
+use super::bounds;
 use linux_perf_data::linux_perf_event_reader::{RawData, ReadFormat, SampleFormat};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Of an event's `read_format`: behind each count is how many samples of its event were lost (Linux 6.0).
+const LOST: u64 = 1 << 4;
+/// Where `read_format` lies in an event's attributes.
+const READ_FORMAT: u64 = 32;
 
 /// A sample with all that an event is made of.
 pub struct Sample<'a> {
@@ -20,6 +26,32 @@ pub struct Sample<'a> {
     pub raw: RawData<'a>,
 }
 
+/// What the counts of a recording hold.
+#[derive(Clone, Copy)]
+pub struct Counts {
+    /// How many samples were lost, which `perf` asks of all events or of none.
+    pub losses: bool,
+}
+
+impl Counts {
+    /// By the attributes of the first event of a file whose header is sound. The file is left at its
+    /// beginning.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn of(file: &mut (impl Read + Seek)) -> io::Result<Counts> {
+        file.seek(SeekFrom::Start(bounds::ATTRIBUTES))?;
+        let [at, bytes] = bounds::words(file)?;
+        let mut format = 0;
+        if bytes >= READ_FORMAT + 8 {
+            file.seek(SeekFrom::Start(at + READ_FORMAT))?;
+            [format] = bounds::words(file)?;
+        }
+        file.rewind()?;
+        Ok(Counts { losses: format & LOST != 0 })
+    }
+}
+
 /// The sample in the body of a record; `None` if the recording has samples without one of its parts.
 ///
 /// # Errors
@@ -27,7 +59,8 @@ pub struct Sample<'a> {
 pub fn read<'a>(
     data: RawData<'a>,
     format: SampleFormat,
-    counts: ReadFormat,
+    read_format: ReadFormat,
+    counts: Counts,
 ) -> io::Result<Option<Sample<'a>>> {
     let mut rest = Rest(data);
     let (mut time, mut cpu) = (None, None);
@@ -53,7 +86,7 @@ pub fn read<'a>(
         }
     }
     if format.contains(SampleFormat::READ) {
-        rest.skip_counts(counts)?;
+        rest.skip_counts(read_format, counts)?;
     }
     if format.contains(SampleFormat::CALLCHAIN) {
         let calls = rest.word()?;
@@ -84,11 +117,11 @@ impl Rest<'_> {
     }
 
     /// The counts of one event, or how many there are of a group and these.
-    fn skip_counts(&mut self, counts: ReadFormat) -> io::Result<()> {
-        let has = |part| u64::from(counts.contains(part));
+    fn skip_counts(&mut self, format: ReadFormat, counts: Counts) -> io::Result<()> {
+        let has = |part| u64::from(format.contains(part));
         let times = has(ReadFormat::TOTAL_TIME_ENABLED) + has(ReadFormat::TOTAL_TIME_RUNNING);
-        let of_each = 1 + has(ReadFormat::ID);
-        if counts.contains(ReadFormat::GROUP) {
+        let of_each = 1 + has(ReadFormat::ID) + u64::from(counts.losses);
+        if format.contains(ReadFormat::GROUP) {
             let events = self.word()?;
             self.skip_words(times.saturating_add(events.saturating_mul(of_each)))
         } else {
@@ -113,10 +146,17 @@ mod tests {
         SampleFormat::TIME | SampleFormat::CPU | SampleFormat::RAW
     }
 
+    const PLAIN: Counts = Counts { losses: false };
+
     #[track_caller]
-    fn holds(words: &[u64], more: SampleFormat, counts: ReadFormat) {
+    fn holds(words: &[u64], more: SampleFormat, read_format: ReadFormat) {
+        holds_of(words, more, read_format, PLAIN);
+    }
+
+    #[track_caller]
+    fn holds_of(words: &[u64], more: SampleFormat, read_format: ReadFormat, counts: Counts) {
         let bytes = body(words);
-        let sample = read(RawData::Single(&bytes), needed() | more, counts);
+        let sample = read(RawData::Single(&bytes), needed() | more, read_format, counts);
         let sample = sample.expect("it is as long as it says").expect("it has all parts");
         assert_eq!((sample.time, sample.cpu, &*sample.raw.as_slice()), (7, 3, &b"slab"[..]));
     }
@@ -141,6 +181,26 @@ mod tests {
         holds(&[7, cpu, 2, 100, 200], read, ReadFormat::GROUP);
         let all = times | ReadFormat::ID | ReadFormat::GROUP;
         holds(&[7, cpu, 2, 1, 1, 100, 5, 200, 6], read, all);
+        let losses = Counts { losses: true };
+        holds_of(&[7, cpu, 100, 5, 1], read, ReadFormat::ID, losses);
+        holds_of(
+            &[7, cpu, 2, 100, 5, 1, 200, 6, 1],
+            read,
+            ReadFormat::ID | ReadFormat::GROUP,
+            losses,
+        );
+    }
+
+    #[test]
+    fn that_losses_follow_counts_is_told_by_the_first_events_attributes() {
+        for (format, losses) in [(LOST, true), (LOST | 8, true), (8, false)] {
+            let mut file = vec![0; 24];
+            file.extend([48u64.to_le_bytes(), 80u64.to_le_bytes(), [0; 8]].concat());
+            file.extend([[0; 8], [0; 8], [0; 8], [0; 8], u64::to_le_bytes(format)].concat());
+            let mut file = io::Cursor::new(file);
+            assert_eq!(Counts::of(&mut file).expect("a file").losses, losses);
+            assert_eq!(file.position(), 0);
+        }
     }
 
     #[test]
@@ -148,21 +208,25 @@ mod tests {
         for calls in [2, 1 << 61, u64::MAX] {
             let bytes = body(&[7, 3, calls]);
             let format = needed() | SampleFormat::CALLCHAIN;
-            assert!(read(RawData::Single(&bytes), format, ReadFormat::empty()).is_err(), "{calls}");
+            assert!(
+                read(RawData::Single(&bytes), format, ReadFormat::empty(), PLAIN).is_err(),
+                "{calls}"
+            );
             let format = needed() | SampleFormat::READ;
             let group = ReadFormat::GROUP | ReadFormat::ID;
-            assert!(read(RawData::Single(&bytes), format, group).is_err(), "{calls}");
+            assert!(read(RawData::Single(&bytes), format, group, PLAIN).is_err(), "{calls}");
         }
         let mut long = body(&[7, 3]);
         long[16] = 5;
-        assert!(read(RawData::Single(&long), needed(), ReadFormat::empty()).is_err());
+        assert!(read(RawData::Single(&long), needed(), ReadFormat::empty(), PLAIN).is_err());
     }
 
     #[test]
     fn a_sample_without_a_part_is_none() {
         for missing in [SampleFormat::TIME, SampleFormat::CPU, SampleFormat::RAW] {
             let bytes = body(&[7, 3]);
-            let sample = read(RawData::Single(&bytes), needed() - missing, ReadFormat::empty());
+            let sample =
+                read(RawData::Single(&bytes), needed() - missing, ReadFormat::empty(), PLAIN);
             assert!(sample.expect("it is long enough").is_none(), "{missing:?}");
         }
     }
