@@ -12,7 +12,6 @@ use crate::record::{Decoder, Layouts};
 use crate::trace::{Error, Header, Names, Trace, times, unnamed};
 use linux_perf_data::linux_perf_event_reader::{EventRecord, RecordType};
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
-use sample::Counts;
 use slabyard_observe::kernel::Symbols;
 use std::collections::HashMap;
 use std::io::{Read, Seek};
@@ -26,7 +25,7 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
     if let Some(why) = bounds::refusal(&mut input)? {
         return Err(foreign(why.into()));
     }
-    let counts = Counts::of(&mut input)?;
+    let losses = sample::have_losses(&mut input)?;
     let wrong = |error: linux_perf_data::Error| foreign(error.to_string());
     let PerfFileReader { mut perf_file, mut record_iter } =
         PerfFileReader::parse_file(input).map_err(wrong)?;
@@ -53,7 +52,7 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
         let PerfFileRecord::EventRecord { record, .. } = record else { continue };
         if record.record_type == RecordType::SAMPLE {
             let info = &record.parse_info;
-            match sample::read(record.data, info.sample_format, info.read_format, counts) {
+            match sample::read(record.data, info.sample_format, info.read_format, losses) {
                 Ok(Some(sample)) => {
                     let cpu = sample.cpu as u16;
                     let new = || (Decoder::new(&layouts, &symbols, cpu), vec![0]);

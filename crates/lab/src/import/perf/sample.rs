@@ -4,14 +4,14 @@
 //! multiplies the length of a call chain that the file states without a check, takes the counts of
 //! one event for those of a group, and forgets that counts may be followed by losses.
 //!
-//! Neighbours: [`super`] has the file's records, [`bounds`] has seen that its header is sound. Invariant: no length that a file states is taken before
-//! it is seen to lie within the record.
+//! Neighbours: [`super`] has the file's records, [`bounds`] has seen that its header is sound. Invariant:
+//! no length that a file states is taken before it is seen to lie within the record.
 
 use super::bounds;
 use linux_perf_data::linux_perf_event_reader::{RawData, ReadFormat, SampleFormat};
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Of an event's `read_format`: behind each count is how many samples of its event were lost (Linux 6.0).
+/// Of an event's `read_format`, since Linux 6.0.
 const LOST: u64 = 1 << 4;
 /// Where `read_format` lies in an event's attributes.
 const READ_FORMAT: u64 = 32;
@@ -26,30 +26,22 @@ pub struct Sample<'a> {
     pub raw: RawData<'a>,
 }
 
-/// What the counts of a recording hold.
-#[derive(Clone, Copy)]
-pub struct Counts {
-    /// How many samples were lost, which `perf` asks of all events or of none.
-    pub losses: bool,
-}
-
-impl Counts {
-    /// By the attributes of the first event of a file whose header is sound. The file is left at its
-    /// beginning.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn of(file: &mut (impl Read + Seek)) -> io::Result<Counts> {
-        file.seek(SeekFrom::Start(bounds::ATTRIBUTES))?;
-        let [at, bytes] = bounds::words(file)?;
-        let mut format = 0;
-        if bytes >= READ_FORMAT + 8 {
-            file.seek(SeekFrom::Start(at + READ_FORMAT))?;
-            [format] = bounds::words(file)?;
-        }
-        file.rewind()?;
-        Ok(Counts { losses: format & LOST != 0 })
+/// Whether behind each count is how many samples of its event were lost: `perf` asks so of all events or of
+/// none. By the attributes of the first event of a file whose header is sound, which is left at its
+/// beginning.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn have_losses(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(bounds::ATTRIBUTES))?;
+    let [at, bytes] = bounds::words(file)?;
+    let mut format = 0;
+    if bytes >= READ_FORMAT + 8 {
+        file.seek(SeekFrom::Start(at + READ_FORMAT))?;
+        [format] = bounds::words(file)?;
     }
+    file.rewind()?;
+    Ok(format & LOST != 0)
 }
 
 /// The sample in the body of a record; `None` if the recording has samples without one of its parts.
@@ -60,7 +52,7 @@ pub fn read<'a>(
     data: RawData<'a>,
     format: SampleFormat,
     read_format: ReadFormat,
-    counts: Counts,
+    losses: bool,
 ) -> io::Result<Option<Sample<'a>>> {
     let mut rest = Rest(data);
     let (mut time, mut cpu) = (None, None);
@@ -86,7 +78,7 @@ pub fn read<'a>(
         }
     }
     if format.contains(SampleFormat::READ) {
-        rest.skip_counts(read_format, counts)?;
+        rest.skip_counts(read_format, losses)?;
     }
     if format.contains(SampleFormat::CALLCHAIN) {
         let calls = rest.word()?;
@@ -117,10 +109,10 @@ impl Rest<'_> {
     }
 
     /// The counts of one event, or how many there are of a group and these.
-    fn skip_counts(&mut self, format: ReadFormat, counts: Counts) -> io::Result<()> {
+    fn skip_counts(&mut self, format: ReadFormat, losses: bool) -> io::Result<()> {
         let has = |part| u64::from(format.contains(part));
         let times = has(ReadFormat::TOTAL_TIME_ENABLED) + has(ReadFormat::TOTAL_TIME_RUNNING);
-        let of_each = 1 + has(ReadFormat::ID) + u64::from(counts.losses);
+        let of_each = 1 + has(ReadFormat::ID) + u64::from(losses);
         if format.contains(ReadFormat::GROUP) {
             let events = self.word()?;
             self.skip_words(times.saturating_add(events.saturating_mul(of_each)))
@@ -146,17 +138,15 @@ mod tests {
         SampleFormat::TIME | SampleFormat::CPU | SampleFormat::RAW
     }
 
-    const PLAIN: Counts = Counts { losses: false };
-
     #[track_caller]
     fn holds(words: &[u64], more: SampleFormat, read_format: ReadFormat) {
-        holds_of(words, more, read_format, PLAIN);
+        holds_of(words, more, read_format, false);
     }
 
     #[track_caller]
-    fn holds_of(words: &[u64], more: SampleFormat, read_format: ReadFormat, counts: Counts) {
+    fn holds_of(words: &[u64], more: SampleFormat, read_format: ReadFormat, losses: bool) {
         let bytes = body(words);
-        let sample = read(RawData::Single(&bytes), needed() | more, read_format, counts);
+        let sample = read(RawData::Single(&bytes), needed() | more, read_format, losses);
         let sample = sample.expect("it is as long as it says").expect("it has all parts");
         assert_eq!((sample.time, sample.cpu, &*sample.raw.as_slice()), (7, 3, &b"slab"[..]));
     }
@@ -181,13 +171,12 @@ mod tests {
         holds(&[7, cpu, 2, 100, 200], read, ReadFormat::GROUP);
         let all = times | ReadFormat::ID | ReadFormat::GROUP;
         holds(&[7, cpu, 2, 1, 1, 100, 5, 200, 6], read, all);
-        let losses = Counts { losses: true };
-        holds_of(&[7, cpu, 100, 5, 1], read, ReadFormat::ID, losses);
+        holds_of(&[7, cpu, 100, 5, 1], read, ReadFormat::ID, true);
         holds_of(
             &[7, cpu, 2, 100, 5, 1, 200, 6, 1],
             read,
             ReadFormat::ID | ReadFormat::GROUP,
-            losses,
+            true,
         );
     }
 
@@ -198,27 +187,27 @@ mod tests {
             file.extend([48u64.to_le_bytes(), 80u64.to_le_bytes(), [0; 8]].concat());
             file.extend([[0; 8], [0; 8], [0; 8], [0; 8], u64::to_le_bytes(format)].concat());
             let mut file = io::Cursor::new(file);
-            assert_eq!(Counts::of(&mut file).expect("a file").losses, losses);
+            assert_eq!(have_losses(&mut file).expect("a file"), losses);
             assert_eq!(file.position(), 0);
         }
     }
 
     #[test]
     fn a_length_beyond_the_record_is_an_error() {
-        for calls in [2, 1 << 61, u64::MAX] {
+        for calls in [2, 1 << 61, 1 << 63, u64::MAX] {
             let bytes = body(&[7, 3, calls]);
             let format = needed() | SampleFormat::CALLCHAIN;
             assert!(
-                read(RawData::Single(&bytes), format, ReadFormat::empty(), PLAIN).is_err(),
+                read(RawData::Single(&bytes), format, ReadFormat::empty(), false).is_err(),
                 "{calls}"
             );
             let format = needed() | SampleFormat::READ;
             let group = ReadFormat::GROUP | ReadFormat::ID;
-            assert!(read(RawData::Single(&bytes), format, group, PLAIN).is_err(), "{calls}");
+            assert!(read(RawData::Single(&bytes), format, group, false).is_err(), "{calls}");
         }
         let mut long = body(&[7, 3]);
         long[16] = 5;
-        assert!(read(RawData::Single(&long), needed(), ReadFormat::empty(), PLAIN).is_err());
+        assert!(read(RawData::Single(&long), needed(), ReadFormat::empty(), false).is_err());
     }
 
     #[test]
@@ -226,7 +215,7 @@ mod tests {
         for missing in [SampleFormat::TIME, SampleFormat::CPU, SampleFormat::RAW] {
             let bytes = body(&[7, 3]);
             let sample =
-                read(RawData::Single(&bytes), needed() - missing, ReadFormat::empty(), PLAIN);
+                read(RawData::Single(&bytes), needed() - missing, ReadFormat::empty(), false);
             assert!(sample.expect("it is long enough").is_none(), "{missing:?}");
         }
     }
