@@ -66,7 +66,7 @@ pub struct WatchArgs {
     /// End after so long: 90s, 12h, 7d
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// End after so many looks
+    /// End after so many looks, beside those that are in the file
     #[arg(long, value_name = "N")]
     looks: Option<NonZeroU64>,
     /// The most that the file may take
