@@ -27,11 +27,12 @@ guest_system() {
 # guest_kernel: the kernel as `vmlinuz.NAME`, and `initrd.NAME` with what mounts the shares.
 guest_kernel() {
     [ ! -s "initrd.$KERNEL" ] || return 0
-    local image module nth=0
+    local image module nth=10
     apt_lists && image=$(apt apt-cache depends "$KERNEL" | awk '/Depends:/ { print $2; exit }')
     rm -rf image initrd && mkdir -p image initrd/{bin,proc,sys,dev,new,modules}
     apt apt-get download "$image" && dpkg-deb -x "$image"_*.deb image || return 1
-    for module in fs/netfs/netfs net/9p/9pnet net/9p/9pnet_virtio fs/9p/9p; do
+    for module in fs/netfs/netfs net/9p/9pnet net/9p/9pnet_virtio fs/9p/9p \
+        drivers/block/virtio_blk lib/crc16 crypto/crc32c_generic lib/libcrc32c fs/mbcache fs/jbd2/jbd2 fs/ext4/ext4; do
         nth=$((nth + 1))
         xz -dc image/usr/lib/modules/*/kernel/$module.ko.xz >initrd/modules/$nth.ko || return 1
     done
@@ -86,17 +87,19 @@ in_guest() {
 export PATH=/usr/bin:/usr/sbin
 busybox ifconfig lo up
 mkdir -p "$ROOT" "$BUILD" "${CARGO%/*}" && busybox mount --bind /r "$ROOT" &&
-    busybox mount -t tmpfs build "$BUILD" && bash /w/$1.begin
+    busybox mount -t ext4 /dev/vda "$BUILD" && bash /w/$1.begin
 sync
 busybox poweroff -f
 INIT
     chmod +x work/init
+    # A disk, as a real one has: a tmpfs takes the guest's memory, and keeps no names of files that do not exist.
+    rm -f build.ext4 && truncate -s 8G build.ext4 && mkfs.ext4 -q build.ext4 || return 1
     share() { echo "-fsdev local,id=$1,path=$2,security_model=none -device virtio-9p-pci,fsdev=$1,mount_tag=$1"; }
     # shellcheck disable=SC2046 # Arguments are words.
     timeout -k 5 "$3" nice qemu-system-aarch64 -M virt,gic-version=3 -accel tcg,thread=multi \
         -cpu $PROCESSOR -smp "$2" -m 3G -display none -no-reboot -kernel "vmlinuz.$KERNEL" \
         -initrd "initrd.$KERNEL" -append "console=ttyAMA0 quiet panic=-1" -serial "file:log/$1.console" \
-        $(share system "$DIR/root") $(share work "$DIR/work") $(share sources "$ROOT") </dev/null
+        -drive if=virtio,format=raw,cache=unsafe,file=build.ext4 $(share system "$DIR/root") $(share work "$DIR/work") $(share sources "$ROOT") </dev/null
     ended "$1"
 }
 

@@ -25,7 +25,7 @@ matches() {
 # list_tests: the names of each program's tests that `ci/unit` runs, or with LONG=1 of all, and no verdicts yet.
 list_tests() {
     local program
-    rm -rf work/lists log/units && mkdir -p work/lists log/units
+    rm -rf work/lists work/units.* log/units && mkdir -p work/lists log/units
     for program in work/tests/*; do
         program=${program##*/}
         QEMU_CPU=$PROCESSOR ./qemu -L root "work/tests/$program" --list 2>/dev/null | sed -n 's/: test$//p' \
@@ -77,9 +77,23 @@ verdicts() {
         }' "$3" -
 }
 
+# take PLACE: the verdicts of what ran there, also of a step that was ended before it took them.
+take() {
+    local place=$1 program ended said
+    for said in work/units."$place"/*.said; do
+        [ -e "$said" ] || continue
+        program=${said##*/} program=${program%.said}
+        ended=$(cat "work/units.$place/$program.ended" 2>/dev/null || echo 124)
+        verdicts "$place" "$ended" "work/units.$place/$program.list" <"$said" >>"log/units/$program"
+        { echo "== in the $place, ended with $ended" && cat "$said"; } >>"log/units/$program.said"
+        rm "$said"
+    done
+}
+
 # run_in PLACE: what the chosen programs have to run there.
 run_in() {
-    local place=$1 program ended
+    local place=$1 program
+    take "$place"
     rm -rf "work/units.$place" && mkdir -p "work/units.$place"
     for program in work/lists/*; do
         program=${program##*/}
@@ -110,12 +124,7 @@ RUN
     else
         in_root units.root $((LIMIT_S + 60)) <work/units.$place/run
     fi
-    while read -r program; do
-        [ -e "work/units.$place/$program.said" ] || continue
-        ended=$(cat "work/units.$place/$program.ended" 2>/dev/null || echo 124)
-        verdicts "$place" "$ended" "work/units.$place/$program.list" <"work/units.$place/$program.said" >>"log/units/$program"
-        { echo "== in the $place, ended with $ended" && cat "work/units.$place/$program.said"; } >>"log/units/$program.said"
-    done <work/units.$place/programs
+    take "$place"
 }
 
 # units_table: what is in force, a crate a line, and the sums; code 1 if there is another than passed and ignored.
