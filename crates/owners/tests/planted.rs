@@ -1,7 +1,7 @@
 //! Growth that is planted on this machine is found, with who planted it. Needs root and BPF, and
 //! says what it skips.
 
-use slabyard_owners::{Means, Options, Rates, Watch, watch};
+use slabyard_owners::{Activity, Means, Options, Rates, Watch, watch};
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::os::unix::net::UnixDatagram;
@@ -120,12 +120,17 @@ fn skip(why: &dyn Debug) {
     let why = format!("{why:?}");
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map_while(|it| it.parse::<u32>().ok());
-    let is_tested = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
+    let version = (numbers.next(), numbers.next());
+    let is_tested = version >= (Some(6), Some(12));
+    // Debian's 6.12 does not, 6.18 does.
+    let lacks_caches = version < (Some(6), Some(18))
+        && why.contains("the event kmem_cache_alloc does not tell the cache");
     let refusals =
         ["not permitted", "ermission denied", "not implemented", "CONFIG_TRACING is off"];
     // SAFETY: it only returns a number.
     let is_root = unsafe { libc::geteuid() } == 0;
     let is_refused = !is_root
+        || lacks_caches
         || !Path::new("/sys/kernel/btf/vmlinux").exists()
         || refusals.iter().any(|refusal| why.contains(refusal));
     assert!(is_refused || !is_tested, "{why}");
@@ -183,7 +188,7 @@ fn the_rates_of_a_process_that_opens_and_closes_files_are_told() {
     let site = found.sites.iter().find(of).unwrap();
     eprintln!("{site:?}");
     // It opens 20 files each 1 to 2 milliseconds, or as many as a busy machine lets it.
-    assert!((200.0..25_000.0).contains(&found.a_second(site.allocations)), "{site:?}");
+    assert!((20.0..25_000.0).contains(&found.a_second(site.allocations)), "{site:?}");
     assert!(site.bytes > site.allocations * 100, "{site:?}");
     assert!(
         site.frees * 10 > site.allocations * 8 && site.frees < site.allocations * 2,
@@ -292,8 +297,19 @@ fn kmalloc_caches_of_a_site_are_told_by_their_names() {
 
 #[test]
 fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
-    let Some((_alone, mut rates)) = counting(0.002) else { return };
+    let Some((alone, mut rates)) = counting(0.5) else { return };
     let mut child = planter("churn", Path::new("/"));
+    let pid = child.id();
+    let opened = |found: &Activity| {
+        let of = |site: &&slabyard_owners::Site| site.process.pid == pid && site.cache == "filp";
+        Some(found.a_second(found.sites.iter().find(of)?.allocations))
+    };
+    rates.look().unwrap();
+    sleep(LASTS / 2);
+    let all_the_time = opened(&rates.look().unwrap()).unwrap();
+    // What it has counted would cost the next.
+    drop((alone, rates));
+    let Some((_alone, mut rates)) = counting(0.002) else { return };
     let mut seen = Vec::new();
     for _ in 0..16 {
         sleep(LASTS / 10);
@@ -307,11 +323,8 @@ fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
         return;
     }
     assert!(seen.iter().any(|it| it.counted < 0.7), "{:?}", seen.iter().map(|it| it.counted));
-    let of = |site: &&slabyard_owners::Site| site.process.pid == child.id() && site.cache == "filp";
-    let parts = seen.iter().filter(|it| it.counted < 0.7);
-    let of_parts: Vec<f64> =
-        parts.filter_map(|it| Some(it.a_second(it.sites.iter().find(of)?.allocations))).collect();
-    eprintln!("{of_parts:?} {:?}", last.cost);
-    // As much a second as where it is counted all the time.
-    assert!(of_parts.iter().any(|rate| (200.0..40_000.0).contains(rate)), "{of_parts:?}");
+    let of_parts: Vec<f64> = seen.iter().filter(|it| it.counted < 0.7).filter_map(opened).collect();
+    eprintln!("{all_the_time} {of_parts:?} {:?}", last.cost);
+    let is_alike = |rate: &f64| (all_the_time / 10.0..all_the_time * 10.0).contains(rate);
+    assert!(of_parts.iter().any(is_alike), "{all_the_time} {of_parts:?}");
 }
