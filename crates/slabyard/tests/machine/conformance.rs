@@ -57,7 +57,8 @@ fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
 
 fn settings(config: &Config) -> Settings {
     let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
-    Settings { reserve_bytes: 256 << 20, decay_ms }
+    // More than a run holds at once, of some thousands.
+    Settings { reserve_bytes: 1 << 30, decay_ms }
 }
 
 /// Says which run failed.
