@@ -104,7 +104,7 @@ run_in() {
     [ -s work/units.$place/programs ] || return 0
     cat >work/units.$place/run <<RUN
 begun=\$SECONDS
-export SLABYARD_STRESS_OPS=$CALLS TESTS_SLOWER=10
+export STRESS_OPS=$CALLS TESTS_SLOWER=10
 while read -r program; do
     left=\$(($LIMIT_S - SECONDS + begun))
     ((left > 5)) || break

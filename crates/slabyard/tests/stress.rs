@@ -12,7 +12,7 @@
 //! The planted bug: all threads share one private slot, so nothing restarts a
 //! sequence that another thread ran into. It must be found.
 //!
-//! * `SLABYARD_STRESS_OPS`: allocations and frees of each mode, shared by the kinds of CPU slabs.
+//! * `STRESS_OPS`: allocations and frees of each mode, shared by the kinds of CPU slabs.
 #![cfg(target_os = "linux")]
 
 #[path = "stress/asker.rs"]
@@ -42,7 +42,7 @@ use worker::{Load, Sequence};
 
 /// Marks the child.
 const CHILD: &str = "SLABYARD_STRESS_CHILD";
-const OPS: &str = "SLABYARD_STRESS_OPS";
+const OPS: &str = "STRESS_OPS";
 /// Allocations and frees of each mode in a tiny `cargo test`.
 const FEW_OPS: u64 = 2_000_000;
 /// Far more than the planted bug needs to show, on one CPU as well.

@@ -5,7 +5,7 @@
 //! * one thread at a time: what waits, what is refused, forks ([`one`]);
 //! * caches whose memory is type-safe for readers ([`typesafe`]);
 //! * threads of a real process ([`on_linux`]), with as many operations as
-//!   `SLABYARD_STRESS_OPS` says.
+//!   `STRESS_OPS` says.
 
 mod machine;
 mod model;

@@ -10,7 +10,7 @@
 //! checked too. The planted bugs: a free that waits for nobody, a slab that ends at once, a reader
 //! that does not look again.
 //!
-//! * `SLABYARD_STRESS_OPS`: reads and writes of each process.
+//! * `STRESS_OPS`: reads and writes of each process.
 
 use super::Section;
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 const CHILD: &str = "SLABYARD_RCU_CHILD";
-const OPS: &str = "SLABYARD_STRESS_OPS";
+const OPS: &str = "STRESS_OPS";
 const FEW_OPS: u64 = 1_000_000;
 /// Far more than a planted bug needs to show.
 const PLANTED_OPS: u64 = 100_000_000;
