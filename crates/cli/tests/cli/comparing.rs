@@ -106,15 +106,18 @@ fn counts_and_memory_are_those_of_the_contender_that_they_stand_with() {
 #[test]
 fn times_are_those_of_the_contender_that_they_stand_with() {
     let Some(stage) = Stage::new() else { return };
-    let script = "case $SLABYARD_ENGINE in tiny) sleep 0.4 ;; esac";
+    let script = "case $SLABYARD_ENGINE in tiny) sleep 1 ;; esac";
     let options = ["--rounds", "3", "--with", "system", "--with", "tiny", "--with", "slub"];
     let args = [&options[..], &["--json", "--no-counts", "--", "sh", "-c", script]].concat();
     let root = parsed(&compare(&stage, &args), 0);
-    let time = |name: &str| named(&root, name)["time_s"]["samples"].as_array().unwrap().clone();
-    assert!(time("tiny").iter().all(|s| s.as_f64() >= Some(0.4)), "{root}");
+    let fastest = |name: &str| {
+        let samples = named(&root, name)["time_s"]["samples"].as_array().unwrap();
+        samples.iter().map(|it| it.as_f64().unwrap()).fold(f64::INFINITY, f64::min)
+    };
+    assert!(fastest("tiny") >= 1.0, "{root}");
     // Of three rounds on a busy machine one may be slow.
     for name in ["slub", "system"] {
-        assert!(time(name).iter().any(|s| s.as_f64() < Some(0.4)), "{root}");
+        assert!(fastest(name) < fastest("tiny"), "{root}");
     }
     assert!(named(&root, "tiny")["time_s"]["ratio"].as_f64() > Some(1.0), "{root}");
     assert_eq!(named(&root, "system")["time_s"]["ratio"], 1.0, "the first is what counts as 1");
@@ -284,7 +287,7 @@ fn a_server_that_ignores_sigterm_is_killed_and_that_is_told() {
         "--rounds",
         "1",
         "--timeout",
-        "0.3",
+        "3",
         "--with",
         "system",
         "--client",
@@ -298,7 +301,7 @@ fn a_server_that_ignores_sigterm_is_killed_and_that_is_told() {
     ];
     let output = compare(&stage, &args);
     let said = ends(&output, 1);
-    let tells = "system: sh did not end within 0.3 s after SIGTERM, and was ended by SIGKILL";
+    let tells = "system: sh did not end within 3 s after SIGTERM, and was ended by SIGKILL";
     assert!(said.contains(tells) && text(&output.stdout).contains(tells), "{said}");
     assert!(std::fs::read_to_string(&pids).unwrap().lines().all(is_gone));
 }
