@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A program that waits, and is killed in the end.
 struct Running(Child);
@@ -169,11 +169,14 @@ fn a_leak_among_short_lived_objects_is_found_while_it_grows() {
 fn a_leak_is_named_though_the_system_ends_the_process_meanwhile() {
     let Some(running) = Running::case("leak 0 100 1", &[]) else { return };
     let pid = running.0.id();
+    let start = Instant::now();
+    running.doctor(&["--json"]);
+    let look = start.elapsed();
     let mut command = Command::new(SLABYARD);
     command.args(["doctor", &pid.to_string(), "--json", "--watch", "10"]);
     let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A look each two seconds.
-    std::thread::sleep(Duration::from_secs(6));
+    // A look each two seconds, or as fast as the machine looks.
+    std::thread::sleep(Duration::from_secs(6) + 3 * look);
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
     let output = watching.wait_with_output().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
