@@ -6,7 +6,7 @@
 use super::renamed::NameMap;
 use super::{Done, missing};
 use crate::record::{Sieve, Wanted};
-use crate::trace::unnamed::{self, Caches, Votes};
+use crate::trace::unnamed::{Caches, Votes};
 use crate::trace::{Error, Header, Stream, Writer};
 use std::io::Write;
 
@@ -45,10 +45,7 @@ pub fn named<W: Write>(
         done.read += events.len() as u64;
         for event in &events {
             let mut same = renamed.event(*event, stream.names(), writer.names());
-            if let Some(cache) = caches.of(event) {
-                same.site = unnamed::site(same.name, writer.names());
-                same.name = writer.names().intern(cache);
-            }
+            caches.name(event, &mut same, writer.names());
             let names = writer.names();
             if sieve.as_mut().is_none_or(|sieve| sieve.passes(&same, names)) {
                 writer.push(&same)?;

@@ -10,7 +10,7 @@
 //! The recorder and the readers of other recorders' files mark allocations; [`crate::edit::named`]
 //! reads a file twice to name them. Memory use: an entry for each live object.
 
-use super::names::{NO_NAME, Names};
+use super::names::Names;
 use super::whole::Trace;
 use crate::event::{Event, EventKind};
 use std::collections::HashMap;
@@ -106,21 +106,19 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// The cache of a marked allocation, if it is known; nothing of other events.
-    #[must_use]
-    pub fn of(&self, event: &Event) -> Option<&str> {
-        match event.kind {
-            EventKind::CacheAlloc => self.of.get(&place(event)).map(String::as_str),
-            _ => None,
+    /// Gives a marked allocation its call site, and its cache if that is known; nothing to other events.
+    /// `event` is as it was counted, `same` has the numbers of `names`.
+    pub fn name(&self, event: &Event, same: &mut Event, names: &mut Names) {
+        if event.kind != EventKind::CacheAlloc {
+            return;
+        }
+        if let Some(site) = names.get(same.name).strip_prefix(MARK).map(str::to_owned) {
+            same.site = names.intern(&site);
+        }
+        if let Some(cache) = self.of.get(&place(event)) {
+            same.name = names.intern(cache);
         }
     }
-}
-
-/// The call site that a marked name has.
-#[must_use]
-pub fn site(marked: u32, names: &mut Names) -> u32 {
-    let site = names.get(marked).strip_prefix(MARK).map(str::to_owned);
-    site.map_or(NO_NAME, |site| names.intern(&site))
 }
 
 /// Names the marked allocations of a trace that is in memory.
@@ -132,10 +130,8 @@ pub fn name_all(trace: &mut Trace) {
     trace.events.iter().for_each(|event| votes.count(event, &trace.names));
     let caches = votes.decide(&trace.names, |_, _| None);
     for event in &mut trace.events {
-        if let Some(name) = caches.of(event) {
-            event.site = site(event.name, &mut trace.names);
-            event.name = trace.names.intern(name);
-        }
+        let counted = *event;
+        caches.name(&counted, event, &mut trace.names);
     }
 }
 
@@ -174,6 +170,9 @@ mod tests {
         name_all(&mut trace);
         let told = ["filp", "pid", "filp", "pid", "filp", "@alone", "x", "dentry"];
         assert_eq!(names(&trace), told);
+        let site = |event: &Event| trace.names.get(event.site);
+        let sites: Vec<_> = trace.events.iter().map(site).collect();
+        assert_eq!(sites, ["open", "open", "", "", "open", "alone", "", ""]);
     }
 
     #[test]
@@ -192,9 +191,12 @@ mod tests {
         let caches =
             votes.decide(&trace.names, |_, object| (object == 512).then(|| "inode".to_owned()));
         assert_eq!((caches.others, caches.by_sizes, caches.unknown), (1, 1, 1));
-        assert_eq!(caches.of(&trace.events[4]), Some("bio"));
-        assert_eq!(caches.of(&trace.events[5]), None, "a free names its cache itself");
-        assert_eq!(caches.of(&trace.events[10]), Some("inode"));
-        assert_eq!(caches.of(&trace.events[11]), None);
+        let named = |nth: usize| {
+            let (mut same, mut names) = (trace.events[nth], trace.names.clone());
+            caches.name(&trace.events[nth], &mut same, &mut names);
+            names.get(same.name).to_owned()
+        };
+        // A free names its cache itself.
+        assert_eq!([4, 5, 10, 11].map(named), ["bio", "odd", "inode", "@never"]);
     }
 }
