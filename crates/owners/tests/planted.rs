@@ -295,38 +295,44 @@ fn kmalloc_caches_of_a_site_are_told_by_their_names() {
     assert!(allocations > 500 && frees * 2 > allocations && frees < allocations * 2, "{cache:?}");
 }
 
-#[test]
-fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
-    let Some((alone, mut rates)) = counting(0.5) else { return };
-    let mut child = planter("churn", Path::new("/"));
-    let pid = child.id();
-    let opened = |found: &Activity| {
-        let of = |site: &&slabyard_owners::Site| site.process.pid == pid && site.cache == "filp";
-        Some(found.a_second(found.sites.iter().find(of)?.allocations))
-    };
+/// What a process opened a second: while all was counted, at which cost, and at each of 16 looks of which
+/// an eighth of this cost was too much for all.
+fn rates_of_a_part(mut rates: Rates, pid: u32) -> Option<(f64, f64, Vec<Activity>)> {
     rates.look().unwrap();
     sleep(LASTS / 2);
     let first = rates.look().unwrap();
-    let all_the_time = opened(&first).unwrap();
     let Some(cost) = first.cost else {
         eprintln!("skipped: the kernel does not measure what programs take");
-        return;
+        return None;
     };
     // What it has counted would cost the next.
-    drop((alone, rates));
-    let Some((_alone, mut rates)) = counting((cost.cpu_share / 8.0).clamp(0.002, 0.2)) else {
-        return;
-    };
-    let mut seen = Vec::new();
-    for _ in 0..16 {
+    drop(rates);
+    let mut rates = Rates::start((cost.cpu_share / 8.0).clamp(0.002, 0.2)).unwrap();
+    let looks = (0..16).map(|_| {
         sleep(LASTS / 10);
-        seen.push(rates.look().unwrap());
-    }
+        rates.look().unwrap()
+    });
+    let all_the_time = opened_a_second(&first, pid).expect("it opens files");
+    Some((all_the_time, cost.cpu_share, looks.collect()))
+}
+
+fn opened_a_second(found: &Activity, pid: u32) -> Option<f64> {
+    let of = |site: &&slabyard_owners::Site| site.process.pid == pid && site.cache == "filp";
+    Some(found.a_second(found.sites.iter().find(of)?.allocations))
+}
+
+#[test]
+fn rates_that_cost_more_than_the_budget_are_counted_in_a_part_of_the_time() {
+    let Some((_alone, rates)) = counting(0.5) else { return };
+    let mut child = planter("churn", Path::new("/"));
+    let pid = child.id();
+    let found = rates_of_a_part(rates, pid);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(seen.iter().any(|it| it.counted < 0.7), "{:?}", seen.iter().map(|it| it.counted));
-    let of_parts: Vec<f64> = seen.iter().filter(|it| it.counted < 0.7).filter_map(opened).collect();
-    eprintln!("{all_the_time} {of_parts:?} {cost:?} {:?}", seen.last().unwrap().cost);
+    let Some((all_the_time, cost, looks)) = found else { return };
+    let parts: Vec<&Activity> = looks.iter().filter(|it| it.counted < 0.7).collect();
+    let of_parts: Vec<f64> = parts.iter().filter_map(|it| opened_a_second(it, pid)).collect();
+    eprintln!("{all_the_time} {of_parts:?} {cost} {:?}", looks.last().unwrap().cost);
     let is_alike = |rate: &f64| (all_the_time / 10.0..all_the_time * 10.0).contains(rate);
-    assert!(of_parts.iter().any(is_alike), "{all_the_time} {of_parts:?}");
+    assert!(of_parts.iter().any(is_alike), "{all_the_time} {of_parts:?} of {}", parts.len());
 }
