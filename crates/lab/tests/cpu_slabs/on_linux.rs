@@ -83,7 +83,7 @@ fn allowed() -> &'static [usize] {
 
 /// How often a case may go wrong: a call that is preempted in the midst of its sequence takes the
 /// slow path, and is counted as such. What is wrong is wrong each time.
-const TRIES: usize = 4;
+const TRIES: usize = 10;
 
 /// Runs cases in children, each in all modes; `run` is what the child does.
 fn in_children(test: &str, modes: &[Mode], nr_cases: usize, run: impl Fn(usize)) {
