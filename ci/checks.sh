@@ -23,6 +23,8 @@ TESTED=$CARGO_TARGET_DIR/tested
 # The engine and its model, with the engine's own assertions; and without, what is about instructions.
 asserted=("${linted[@]}" --profile asserted -p slabyard-platform -p slabyard -p slabyard-fixed -p slabyard-shrinker -p slabyard-page-lists -p slabyard-model -p slabyard-testkit)
 unasserted=("${linted[@]}" --profile tested -p slabyard-platform -p slabyard --test platform_contract --test sequences --test inlined)
+# The modelled machines, with more seeds than a machine with assertions has time for.
+[ -z "${LONG-}" ] || unasserted+=(--test machine)
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8
 
