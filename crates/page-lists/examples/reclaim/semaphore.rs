@@ -216,9 +216,13 @@ mod tests {
     fn each_way_reclaims() {
         let (yard, caches) = begin().expect("a yard");
         for (name, turn) in WAYS {
-            let row = measure((yard, &caches), 3, turn, Duration::from_millis(100));
-            let row = row.expect("a sound yard");
-            assert!(row.seen.turns > 0 && row.seen.slabs > 0, "{name}: {row:?}");
+            // A slow machine has no turn in the first.
+            let mut rows = [100, 1000, 10_000].into_iter().map(|ms| {
+                let row = measure((yard, &caches), 3, turn, Duration::from_millis(ms));
+                row.expect("a sound yard")
+            });
+            let row = rows.find(|row| row.seen.slabs > 0).expect(name);
+            assert!(row.seen.turns > 0, "{name}: {row:?}");
             assert!(row.seen.turned_away == 0 || turn == Turn::Try, "{name}: {row:?}");
             assert!(row.seen.waited_ns == 0 || turn != Turn::Beside, "{name}: {row:?}");
         }
