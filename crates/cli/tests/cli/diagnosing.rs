@@ -176,7 +176,7 @@ fn a_leak_is_named_though_the_system_ends_the_process_meanwhile() {
     command.args(["doctor", &pid.to_string(), "--json", "--watch", "10"]);
     let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A look each two seconds, or as fast as the machine looks.
-    std::thread::sleep(Duration::from_secs(6) + 3 * look);
+    std::thread::sleep(Duration::from_secs(6).max(3 * look));
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
     let output = watching.wait_with_output().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
