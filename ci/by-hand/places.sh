@@ -99,7 +99,8 @@ INIT
     timeout -k 5 "$3" nice qemu-system-aarch64 -M virt,gic-version=3 -accel tcg,thread=multi \
         -cpu $PROCESSOR -smp "$2" -m 3G -display none -no-reboot -kernel "vmlinuz.$KERNEL" \
         -initrd "initrd.$KERNEL" -append "console=ttyAMA0 quiet panic=-1" -serial "file:log/$1.console" \
-        -drive if=virtio,format=raw,cache=unsafe,file=build.ext4 $(share system "$DIR/root") $(share work "$DIR/work") $(share sources "$ROOT") </dev/null
+        -drive if=virtio,format=raw,cache=unsafe,file=build.ext4 \
+        $(share system "$DIR/root") $(share work "$DIR/work") $(share sources "$ROOT") </dev/null
     ended "$1"
 }
 
