@@ -164,7 +164,7 @@ fn recorder(file: &str) -> Child {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}: waited for it in vain");
+        assert!(start.elapsed() < Duration::from_secs(600), "{what}: waited for it in vain");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
