@@ -16,15 +16,19 @@ BUILT=$CARGO_TARGET_DIR/ci
 # looks at what it said.
 linted=()
 ! clippy-driver --version >/dev/null 2>&1 || linted=(--config 'build.rustc-workspace-wrapper="'"$ROOT"'/ci/compiler"')
-tested=("${linted[@]}" --profile tested --workspace --exclude slabyard-platform --exclude slabyard --exclude slabyard-fixed --exclude slabyard-shrinker --exclude slabyard-page-lists --exclude slabyard-model --exclude slabyard-testkit)
-# What compares with other allocators, and compiles these.
-[ -n "${LONG-}" ] || tested+=(--exclude slabyard-bench)
-TESTED=$CARGO_TARGET_DIR/tested
-# The engine and its model, with the engine's own assertions; and without, what is about instructions.
-asserted=("${linted[@]}" --profile asserted -p slabyard-platform -p slabyard -p slabyard-fixed -p slabyard-shrinker -p slabyard-page-lists -p slabyard-model -p slabyard-testkit)
+# The engine and its model, which are tested with the engine's own assertions; and without, what is about
+# instructions.
+ENGINE='-p slabyard-platform -p slabyard -p slabyard-fixed -p slabyard-shrinker -p slabyard-page-lists -p slabyard-model -p slabyard-testkit'
+# shellcheck disable=SC2206 # Words.
+asserted=("${linted[@]}" --profile asserted $ENGINE)
 unasserted=("${linted[@]}" --profile tested -p slabyard-platform -p slabyard --test platform_contract --test sequences --test inlined)
 # The modelled machines, with more seeds than a machine with assertions has time for.
 [ -z "${LONG-}" ] || unasserted+=(--test machine)
+# shellcheck disable=SC2206 # Words.
+tested=("${linted[@]}" --profile tested --workspace ${ENGINE//-p /--exclude })
+# What compares with other allocators, and compiles these.
+[ -n "${LONG-}" ] || tested+=(--exclude slabyard-bench)
+TESTED=$CARGO_TARGET_DIR/tested
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8
 
