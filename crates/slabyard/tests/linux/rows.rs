@@ -1,7 +1,7 @@
 //! Rows of CPUs that ran no thread of the process take no page: no pass, drain, trim or count looks
 //! at them.
 
-use crate::in_own_process;
+use crate::{in_own_process, stay_here};
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
 use slabyard::platform::{Memory, PerCpu};
@@ -21,18 +21,8 @@ fn a_private_slot_that_was_never_used_takes_no_page() {
     in_own_process("rows::a_private_slot_that_was_never_used_takes_no_page", slots);
 }
 
-/// Binds this thread to the CPU that it is on. Where others want that CPU, a call could else be on a row
-/// that no look between two calls saw.
-fn stay_here() {
-    // SAFETY: a zeroed set is an empty one; the calls read it only.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(usize::try_from(libc::sched_getcpu()).expect("a CPU"), &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
-    }
-}
-
 fn look(mode: Option<Mode>) {
+    // A call could else be on a row that no look between two calls saw.
     stay_here();
     let p = YARD.platform();
     assert!(p.init(mode));

@@ -2,6 +2,7 @@
 //! panic; and bulk calls of both kinds.
 
 use super::in_modes::{in_each_mode, nr_caches};
+use crate::stay_here;
 use slabyard::{CacheBox, ObjectCache};
 use slabyard_testkit::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +50,7 @@ fn count(what: &AtomicUsize) -> usize {
 #[test]
 fn objects_are_made_once_and_dropped_with_their_slabs() {
     in_each_mode("kept::objects_are_made_once_and_dropped_with_their_slabs", |yard| {
+        stay_here();
         let builder = ObjectCache::builder("buffers").constructor(Buffer::new);
         let cache = builder.reset(Buffer::reset).create(yard).expect("a cache");
         for _ in 0..50 {
