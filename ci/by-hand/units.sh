@@ -68,9 +68,12 @@ verdicts() {
             else if (/ \.\.\. ignored/) said[test] = "ignored"
         }
         /^---- .* stdout ----$/ { of = $2 }
-        /^(failures|successes):$/ { of = "" }
+        /^(failures|successes):$/ { of = ""; list = $1 == "failures:" ? "FAILED" : "ok" }
+        # Where a process that the test started wrote into the line of its verdict.
+        /^    [^ ]+$/ && $1 in asked { listed[$1] = list }
         /not run: |^skipped: / && said[of] == "ok" { said[of] = "not-run" }
         END {
+            for (test in listed) if (!(test in said)) said[test] = listed[test]
             for (test in asked)
                 if (test in said) print place, said[test], test
                 else if (ended != 124 && ended != 137) print place, "unfinished", test
@@ -172,15 +175,25 @@ units() {
 # units_self_test ENDED VERDICTS: what a program says is judged as it should be.
 units_self_test() {
     local said
-    said=$(verdicts guest "$1" <(printf '%s\n' sound broken skipped killed) <<'SAID'
+    said=$(verdicts guest "$1" <(printf '%s\n' sound broken torn skipped killed) <<'SAID'
 test broken ... FAILED
 test skipped - should panic ... ok
 test sound ... ok
+test toerror: found
+rn ... ok
 
 successes:
 
 ---- skipped stdout ----
 skipped: there is one CPU
+
+successes:
+    skipped
+    sound
+    torn
+
+failures:
+    broken
 SAID
     )
     [ "$(sort <<<"$said" | tr '\n' ';')" = "$2" ]
