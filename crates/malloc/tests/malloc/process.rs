@@ -410,7 +410,7 @@ mod planted {
         let Some(program) = program("c/helper.c") else {
             return;
         };
-        let settings = [("HELPER_JUDGES", "1"), ("SLABYARD_DECAY_MS", "5000")];
+        let settings = [("HELPER_JUDGES", "1"), ("SLABYARD_DECAY_MS", "600000")];
         let outcome = program.run(Mode::Rseq, &settings, LIMIT);
         assert!(!outcome.succeeded(), "pages went back by themselves");
         assert!(outcome.stderr.contains("pages, "), "not the expected failure: {outcome:#?}");
