@@ -52,6 +52,9 @@ impl Axis {
                         return Err(wrong("the range has more than 10000 values; take fewer"));
                     }
                     axis.values.extend((first..=last).map(|value| value.to_string()));
+                    if axis.values.len() > MOST_POINTS {
+                        return Err(too_many());
+                    }
                 }
             }
         }
@@ -62,6 +65,11 @@ impl Axis {
             Some(two) => Err(wrong(&format!("{} stands twice", two[0]))),
         }
     }
+}
+
+fn too_many() -> Error {
+    let text = format!("that would be more than {MOST_POINTS} points, each a replay; vary less");
+    Error::Usage(text)
 }
 
 /// Every combination of the axes' values, the last axis fastest.
@@ -81,9 +89,7 @@ pub fn product(axes: &[Axis]) -> Result<Vec<Changes>, Error> {
         all.checked_mul(axis.values.len()).filter(|points| *points <= MOST_POINTS)
     });
     if points.is_none() {
-        return Err(Error::Usage(format!(
-            "that would be more than {MOST_POINTS} points, each a replay; vary less"
-        )));
+        return Err(too_many());
     }
     let mut all: Vec<Changes> = vec![Vec::new()];
     for axis in axes {
@@ -153,6 +159,7 @@ mod tests {
             ("max_order=a..b", "a number at each end"),
             ("cpus=0..99999999", "more than 10000"),
             ("cpus=1,2,1", "1 stands twice"),
+            (&format!("cpus={}", "0..9999,".repeat(11)), "more than 100000 points"),
         ] {
             let error = Axis::parse(text).expect_err(text).to_string();
             assert!(error.contains(why), "{error}");
