@@ -239,18 +239,19 @@ fn a_killed_recorder_leaves_the_lists_in_its_file() {
 fn an_interrupt_of_the_recorder_reaches_the_command() {
     let Some(room) = room() else { return };
     let file = path(&room, "interrupted.slabtrace");
-    let script = "trap 'exit 9' INT; trap 'exit 8' TERM; while :; do sleep 0.05; done";
+    let ready = path(&room, "ready");
+    let script = "trap 'exit 9' INT; trap 'exit 8' TERM; : >\"$0\"; while :; do sleep 0.05; done";
+    let command = ["--", "sh", "-c", script, &ready];
     for (signal, code) in [(Signal::SIGINT, 9), (Signal::SIGTERM, 8)] {
-        let args = ["record", "-o", &file, "--kernel", "--no-shrink", "--", "sh", "-c", script];
+        let args = [&["record", "-o", &file, "--kernel", "--no-shrink"][..], &command].concat();
         let mut command = Command::new(SLABYARD);
         let mut child = command.args(args).stderr(Stdio::null()).process_group(0).spawn().unwrap();
-        // The recorder's own children are the process that cleans up, and the command.
-        until("the command runs", || children(child.id()).len() == 2);
-        std::thread::sleep(Duration::from_millis(200));
+        until("the command runs", || fs::exists(&ready).unwrap());
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), signal)
             .unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         fs::remove_file(&file).unwrap();
+        fs::remove_file(&ready).unwrap();
     }
 }
 
