@@ -9,7 +9,7 @@
 
 # What the guest's system has, without their maintainers' scripts: what runs is bash and what it calls.
 PACKAGES='busybox-static bash coreutils grep sed gawk findutils diffutils procps util-linux strace
-    libc-bin python3 perl-base gcc g++ libc6-dev tar gzip tmux ncurses-base sqlite3'
+    libc-bin python3 perl-base gcc g++ libc6-dev tar gzip tmux ncurses-base ncurses-bin sqlite3'
 
 # guest_system: unpacks it, once.
 guest_system() {
