@@ -219,10 +219,13 @@ fn a_kernel_that_loads_no_programs_names_the_process_by_its_events() {
     eprintln!("{:?} {:?} one in {}", found.cost, found.lost, found.one_in);
     let most = found.owners.iter().find(|owner| owner.cache == "dentry").unwrap();
     assert_eq!((most.process.pid, &*most.site), (pids[0], "__d_alloc"));
-    // Of 60,000, or as many as a busy machine let it look up. The cache grows by less, or shrinks, where
-    // directories of others go meanwhile.
+    // Of 60,000, or as many as a busy machine let it look up. The cache grows by more or less than that where
+    // directories of others come or go meanwhile.
     let grew = found.caches.iter().find(|it| it.cache == "dentry").unwrap().grew_objects.unwrap();
-    assert!(most.objects < 60_000 * 4 && most.objects as i64 * 4 > grew, "{most:?} {grew}");
+    assert!(
+        most.objects < 60_000 * 4 && most.objects as i64 * 4 > grew.min(60_000),
+        "{most:?} {grew}"
+    );
     let churn = found.sites.iter().find(|it| it.process.pid == pids[1] && it.cache == "filp");
     // A few of one event in many say nothing about each other.
     let churn = churn.filter(|site| site.allocations > 20 * found.one_in);
