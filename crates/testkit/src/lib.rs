@@ -4,6 +4,7 @@
 //!   threads, its memory requests can be made to fail, and bugs can be planted that checkers must
 //!   find.
 //! * [`parallel`]: a platform of threads that run at once, for tools that judge orderings.
+//! * [`bind_to`], [`stay_on_this_cpu`]: which CPU of the system a thread runs on.
 //! * [`Random`]: the seeded random generator of the tests.
 //! * [`read_word`], [`write_word`]: access objects' memory as a program would.
 //!
@@ -12,10 +13,12 @@
 //! tests that need a machine are in `tests/`.
 #![warn(missing_docs)]
 
+mod cpus;
 pub mod machine;
 pub mod parallel;
 mod random;
 mod words;
 
+pub use cpus::{bind_to, stay_on_this_cpu};
 pub use random::Random;
 pub use words::{read_word, write_word};

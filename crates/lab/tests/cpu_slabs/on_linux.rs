@@ -12,6 +12,7 @@ use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::Yard;
 use slabyard_kernels::Release;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::bind_to;
 use std::cell::Cell;
 use std::process::Command;
 
@@ -51,13 +52,7 @@ impl Chosen for CountingLinux {
         if WHERE.replace(Some(cpu)) == Some(cpu) {
             return;
         }
-        // SAFETY: a zeroed set is an empty one; the call reads it only.
-        let moved = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(allowed()[cpu], &mut set);
-            libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
-        };
-        assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
+        bind_to(allowed()[cpu]).expect("an allowed CPU");
     }
 }
 

@@ -6,7 +6,7 @@ use slabyard_platform::linux::{Linux, Mode};
 use slabyard_platform::sync::lock::Park;
 use slabyard_platform::sync::{AtomicU32, Ordering, count};
 use slabyard_platform::{Advice, Memory, PerCpu, Slot, Stack, Stretch, Use};
-use slabyard_testkit::{read_word, write_word};
+use slabyard_testkit::{read_word, stay_on_this_cpu, write_word};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::{Barrier, OnceLock};
@@ -181,7 +181,7 @@ fn tells_what_is_in_memory(linux: &Linux) {
 }
 
 fn keeps_the_contract(linux: &Linux, mode: Mode) {
-    stay_here();
+    stay_on_this_cpu();
     let in_a_fresh_thread = |check: &(dyn Fn() + Sync)| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -214,16 +214,6 @@ fn loses_and_doubles_nothing(linux: &Linux) {
         scope.spawn(|| storm.stop(linux, &mut |_| Instant::now() < end));
     });
     storm.check(linux);
-}
-
-/// Binds this thread to the CPU that it is on.
-fn stay_here() {
-    // SAFETY: a zeroed set is an empty one; the calls read it only.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(usize::try_from(libc::sched_getcpu()).expect("a CPU"), &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
-    }
 }
 
 /// Runs a check while this process may not have more private memory. The limit

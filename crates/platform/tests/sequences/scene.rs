@@ -7,6 +7,7 @@
 use crate::{LINUX, SLOT, arch};
 use slabyard_platform::stack::{ELEMENT_BYTES, Tag};
 use slabyard_platform::{Memory, PerCpu, Stack, Takes, rseq, stop};
+use slabyard_testkit::bind_to;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -488,11 +489,6 @@ fn allowed_cpus() -> Vec<usize> {
 
 /// Moves this thread to a CPU; it is there when the call returns.
 pub fn go_to(cpu: usize) {
-    // SAFETY: a zeroed set is an empty one; the call reads it only.
-    let moved = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
-    };
-    assert!(moved == 0 && rseq::cpu_id(LINUX.cs_offset().wrapping_sub(8)) == cpu as i32);
+    let moved = bind_to(cpu).is_ok();
+    assert!(moved && rseq::cpu_id(LINUX.cs_offset().wrapping_sub(8)) == cpu as i32);
 }

@@ -25,16 +25,6 @@ fn in_own_process(name: &str, body: fn()) {
     ran(again(name).env(OWN, "1"), name);
 }
 
-/// Binds this thread to the CPU that it is on: what another CPU has in its row is no part of the test.
-fn stay_here() {
-    // SAFETY: a zeroed set is an empty one; the calls read it only.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(usize::try_from(libc::sched_getcpu()).expect("a CPU"), &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
-    }
-}
-
 /// This program with one test alone.
 fn again(name: &str) -> Command {
     let mut child = Command::new(std::env::current_exe().expect("this program"));

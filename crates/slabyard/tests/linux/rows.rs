@@ -1,11 +1,12 @@
 //! Rows of CPUs that ran no thread of the process take no page: no pass, drain, trim or count looks
 //! at them.
 
-use crate::{in_own_process, stay_here};
+use crate::in_own_process;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
 use slabyard::platform::{Memory, PerCpu};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::stay_on_this_cpu;
 use std::time::{Duration, Instant};
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
@@ -23,7 +24,7 @@ fn a_private_slot_that_was_never_used_takes_no_page() {
 
 fn look(mode: Option<Mode>) {
     // A call could else be on a row that no look between two calls saw.
-    stay_here();
+    stay_on_this_cpu();
     let p = YARD.platform();
     assert!(p.init(mode));
     assert!(YARD.init(Settings { reserve_bytes: 4 << 30, decay_ms: 16 }));

@@ -9,18 +9,9 @@ use slabyard::engine::sheaves::SheavesOnNodes;
 use slabyard::platform::Memory;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::bind_to;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-
-/// Binds this thread to a CPU; false if it may not run there.
-fn bind(cpu: usize) -> bool {
-    // SAFETY: a set of CPUs is plain bits; the call reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
-    }
-}
 
 const ROUNDS: usize = 2000;
 const OBJECTS: usize = 300;
@@ -46,7 +37,7 @@ fn counts_of_bound_threads<E: Nodes>(remote_percent: u32) -> Option<Vec<u64>> {
     let (to_one, from_zero) = mpsc::sync_channel::<Vec<usize>>(4);
     let (to_zero, from_one) = mpsc::sync_channel::<Vec<usize>>(4);
     let work = |cpu: usize, to: mpsc::SyncSender<Vec<usize>>, from: mpsc::Receiver<Vec<usize>>| {
-        if !bind(cpu) {
+        if bind_to(cpu).is_err() {
             return false;
         }
         for _ in 0..ROUNDS {
