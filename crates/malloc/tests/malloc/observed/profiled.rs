@@ -27,8 +27,11 @@ const MODES: [Mode; 7] = [
 const ALLOCATED: [(u64, u64); 3] = [(240_000, 100), (4800, 5000), (240, 100_000)];
 /// Some hundred samples of 24 MB of small ones.
 const RATE: u64 = 64 << 10;
-/// Each command allocates this part, so that the ring has room for its samples.
-const PARTS: u64 = 4;
+/// Each command allocates this part: the ring has room for its samples.
+const PARTS: u64 = 12;
+/// Between the parts. A hundred samples at once make the mean distance of samples some hundred times as
+/// long: the rest is then a few samples, of which nobody can tell their variance.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The bytes that samples stand for, and the variance of that estimate.
 type Estimate = (f64, f64);
@@ -78,6 +81,7 @@ fn estimates_are_near_what_was_allocated_and_each_free_of_a_sample_is_seen() {
             for _ in 0..PARTS {
                 target.command(&format!("a {} {size}", nr / PARTS));
                 take(&mut session, &mut all);
+                std::thread::sleep(PAUSE);
             }
         }
         let known: Vec<_> = ALLOCATED.iter().map(|(_, size)| *size).collect();
